@@ -1,0 +1,29 @@
+# Two commands: `make demo` and `make test`. Each sets up .venv on first use.
+PYTHON ?= python3
+READY := .venv/.ready
+
+.PHONY: demo test lint bench clean
+
+demo: $(READY)
+	.venv/bin/g2netpl demo --output runs/demo --overwrite
+
+test: lint
+	.venv/bin/python -m pytest
+
+lint: $(READY)
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+bench: $(READY)
+	.venv/bin/python benchmarks/cost_of_the_game.py
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --upgrade pip
+	.venv/bin/python -m pip install --quiet --editable '.[dev,pretrained]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv runs

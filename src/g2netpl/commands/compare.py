@@ -1,0 +1,122 @@
+"""Compare methods on a folder of frozen features, over settings and seeds.
+
+examples:
+  g2netpl compare --features coco_features --methods an,wan,epr,role,g2netpl \\
+      --settings fspl,sspl:0.6,sspl:0.2 --seeds 0,1,2 --output runs/coco
+  g2netpl compare --features F --methods bce --settings full --seeds 0 --output runs/ceiling
+  g2netpl compare --features F --methods epr,epr:regulariser=0.1,g2netpl:response=frozen \\
+      --settings fspl --seeds 0 --output runs/controls
+  g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
+      --set g2netpl.penalty=1 --output runs/strong
+
+For every method, setting and seed the learning rate and batch size are chosen on validation.
+results.json has the chosen rows, cells.json every training with its history.
+"""
+
+import argparse
+import os
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    add = parser.add_argument
+    add("--features", required=True, metavar="DIR", help="folder with train, test and meta.npz")
+    add(
+        "--methods",
+        required=True,
+        help="names, each with changes if need be: an,epr:regulariser=0.1",
+    )
+    add(
+        "--settings",
+        required=True,
+        help="full fspl sspl:0.2 positives:1+1 known:0.1 biased:frequency",
+    )
+    add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
+    add("--output", required=True, metavar="OUT", help="folder for results.json and cells.json")
+    add("--epochs", type=int, default=10, help="epochs per training (10)")
+    add("--learning-rates", default="1e-3,3e-4", help="Adam's, chosen on validation (1e-3,3e-4)")
+    add("--batch-sizes", default="64", help="chosen on validation too (64)")
+    add("--hidden", type=int, default=0, help="width of a hidden layer; 0: linear (0)")
+    add("--set", action="append", default=[], metavar="METHOD.KEY=VALUE", help="change an option")
+    add(
+        "--expected-positives",
+        default="truth",
+        metavar="K",
+        help="truth (the training truth's mean, as in the protocol), estimate, or a number",
+    )
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time (all cores)")
+    add("--overwrite", action="store_true", help="replace an earlier comparison in OUT")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Train all cells, write the files, print the table."""
+    from pathlib import Path
+
+    from rich.console import Console
+    from rich.progress import track
+
+    from g2netpl.checkpoints import write_json
+    from g2netpl.commands.parsing import split_changes, split_list
+    from g2netpl.comparison import Comparison, choose, load_contest, run_cells
+    from g2netpl.errors import InputError
+    from g2netpl.runs import RUN_FORMAT, claim_folder
+    from g2netpl.tables import results_table
+
+    changes = split_changes(flags.set)
+    methods = split_list("--methods", flags.methods, str)
+    for method, key, _ in changes:
+        if method is None or method not in {name.split(":")[0] for name in methods}:
+            raise InputError(
+                f"--set {method}.{key}: expected one of the compared methods, then .key"
+            )
+    variants = tuple(
+        name
+        + "".join(
+            f":{key}={value}" for method, key, value in changes if method == name.split(":")[0]
+        )
+        for name in methods
+    )
+    comparison = Comparison(
+        data=flags.features,
+        methods=variants,
+        settings=split_list("--settings", flags.settings, str),
+        seeds=split_list("--seeds", flags.seeds, int),
+        learning_rates=split_list("--learning-rates", flags.learning_rates, float),
+        batch_sizes=split_list("--batch-sizes", flags.batch_sizes, int),
+        epochs=flags.epochs,
+        hidden=flags.hidden,
+        expected_positives=_expected(flags.expected_positives),
+    )
+    load_contest(flags.features)  # mistakes in the files show before anything is written
+    folder = Path(flags.output)
+    claim_folder(folder, overwrite=flags.overwrite)
+    description = {key: value for key, value in vars(flags).items() if key != "run"}
+    write_json(folder / "run.json", {"format": RUN_FORMAT, "command": "compare", **description})
+    console = Console()
+    cells, rows = [], []
+    outcomes = run_cells(comparison, flags.jobs)
+    total = len(comparison.cells())
+    for outcome in track(outcomes, "training", total, console=console):
+        rows.append(outcome.row)
+        cells.append({**outcome.row, "history": outcome.history})
+    write_json(folder / "cells.json", cells)
+    results = choose(rows)
+    write_json(folder / "results.json", results)
+    console.print(results_table(results))
+    console.print(f"written to {folder}", highlight=False)
+
+
+def _expected(text: str) -> float | str:
+    from g2netpl.errors import InputError
+
+    if text in ("truth", "estimate"):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise InputError(
+            f"--expected-positives: expected truth, estimate or a number, got {text!r}"
+        )
+    return value

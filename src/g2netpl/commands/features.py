@@ -1,0 +1,84 @@
+"""Compute a folder of frozen features from images, for `g2netpl compare`.
+
+examples:
+  g2netpl features --labels train.csv --test-labels test.csv --images photos --output features
+  g2netpl features --labels all.csv --images photos --backbone resnet50 --size 448 --output f50
+
+Without --test-labels a fifth of the images becomes the test part.
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("--labels", required=True, help="label file (full labels, to compare by)")
+    parser.add_argument("--images", required=True, help="folder that the names are relative to")
+    parser.add_argument("--test-labels", help="label file of the test images")
+    parser.add_argument("--backbone", default="lite0", help="lite0 or any timm name")
+    parser.add_argument("--weights", help="own safetensors file of the backbone")
+    parser.add_argument("--no-pretrained", action="store_true", help="start at random")
+    parser.add_argument("--size", type=int, default=256, help="squash to this square (256)")
+    parser.add_argument("--seed", type=int, default=0, help="of the split into train and test")
+    parser.add_argument("--workers", type=int, default=2, help="image loader processes")
+    parser.add_argument("--output", required=True, help="folder to write")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Compute and write."""
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from g2netpl.checkpoints import write_json
+    from g2netpl.data import ImageSource
+    from g2netpl.errors import InputError
+    from g2netpl.features import FeatureFolder, compute_features, write_features
+    from g2netpl.formats import read_labels
+    from g2netpl.images import locate
+    from g2netpl.labels import LabelTable
+    from g2netpl.network import build_backbone
+    from g2netpl.runs import RUN_FORMAT, claim_folder
+    from g2netpl.settings import split_indices
+    from g2netpl.tracking import epoch_bar
+
+    console = Console()
+    table = read_labels(flags.labels)
+    if flags.test_labels is not None:
+        train, test = table, read_labels(flags.test_labels)
+        if test.classes != train.classes:
+            raise InputError(
+                f"{flags.test_labels}: its classes differ from those of {flags.labels}"
+            )
+    else:
+        first, second = split_indices(len(table), 0.2, flags.seed)
+        train, test = table.take(first), table.take(second)
+    backbone = build_backbone(
+        flags.backbone, pretrained=not flags.no_pretrained, weights=flags.weights
+    )
+
+    def compute(part: LabelTable) -> object:
+        paths = locate(part.images, flags.images)
+        source = ImageSource(paths, flags.size, backbone.mean, backbone.std, workers=flags.workers)
+        with epoch_bar(console, 1, len(paths)) as bar:
+            return compute_features(backbone.module, source, on_batch=bar.advance)
+
+    folder = Path(flags.output)
+    claim_folder(folder, overwrite=flags.overwrite)
+    write_json(
+        folder / "run.json",
+        {
+            "format": RUN_FORMAT,
+            "command": "features",
+            "backbone": flags.backbone,
+            "size": flags.size,
+        },
+    )
+    features = FeatureFolder(compute(train), train, compute(test), test)  # type: ignore[arg-type]
+    write_features(folder, features)
+    width = features.train_features.shape[1]
+    console.print(
+        f"{len(train):,} + {len(test):,} images × {width} features written to {folder}",
+        highlight=False,
+    )

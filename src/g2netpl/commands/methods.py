@@ -1,0 +1,39 @@
+"""List the methods, or the options of one of them.
+
+examples:
+  g2netpl methods
+  g2netpl methods g2netpl        its options, their defaults and meaning
+  g2netpl methods --markdown     the table of README
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("method", nargs="?", help="show the options of this method")
+    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Print the catalogue."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from g2netpl.methods import METHODS, markdown_table, method_options
+
+    console = Console(soft_wrap=True)
+    if flags.method is not None:
+        options = method_options(flags.method, {})
+        table = Table("option", "default", "meaning", box=None, pad_edge=False)
+        for name, field in type(options).model_fields.items():
+            table.add_row(name, str(getattr(options, name)), field.description)
+        console.print(f"{flags.method}: {METHODS[flags.method].summary}", highlight=False)
+        console.print(table)
+    elif flags.markdown:
+        print(markdown_table())
+    else:
+        table = Table("method", "what it does", "source", box=None, pad_edge=False)
+        for name, method in METHODS.items():
+            table.add_row(name, method.summary, method.source)
+        console.print(table)

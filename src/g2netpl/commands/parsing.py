@@ -1,0 +1,35 @@
+"""Reading lists and key=value pairs from flags."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from g2netpl.errors import InputError
+
+Item = TypeVar("Item")
+
+
+def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[Item, ...]:
+    """Read `a,b,c`; a part that cannot be read is named."""
+    items = []
+    for part in text.split(","):
+        try:
+            items.append(convert(part.strip()))
+        except ValueError:
+            raise InputError(
+                f"{flag}: expected a comma-separated list of {convert.__name__}s, got {part!r}"
+            ) from None
+    if len(set(items)) != len(items):
+        raise InputError(f"{flag}: {text!r} names something twice")
+    return tuple(items)
+
+
+def split_changes(changes: Sequence[str]) -> list[tuple[str | None, str, str]]:
+    """Read `--set method.key=value` (or `key=value`) as (method or None, key, value)."""
+    triples = []
+    for text in changes:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set: expected method.key=value, got {text!r}")
+        method, _, key = name.strip().rpartition(".")
+        triples.append((method or None, key, value.strip()))
+    return triples

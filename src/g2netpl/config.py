@@ -1,0 +1,120 @@
+"""RunConfig: everything one training depends on, from a TOML file and flags, checked at once."""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from g2netpl.errors import InputError
+from g2netpl.options import Options
+from g2netpl.settings import Setting
+
+Mode = Literal["end-to-end", "linear", "linear-init"]
+
+
+class RunConfig(Options):
+    """One training. Immutable; unknown keys and values out of range are refused."""
+
+    labels: str = Field(description="label file of the training images")
+    images: str = Field(description="folder that the image names are relative to")
+    output: str = Field(description="run folder to write")
+    method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
+    options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
+    setting: str = Field(
+        default="own", description="which labels to hide for an experiment; own: none"
+    )
+    test_labels: str | None = Field(default=None, description="label file of test images")
+    test_images: str | None = Field(default=None, description="their folder, if another one")
+
+    mode: Mode = Field(
+        default="end-to-end",
+        description="end-to-end, linear (frozen backbone) or linear-init (linear, then everything)",
+    )
+    backbone: str = Field(default="lite0", description="tiny, lite0, or any timm name")
+    pretrained: bool = Field(default=True, description="start from pretrained weights")
+    weights: str | None = Field(default=None, description="own safetensors file of the backbone")
+    hidden: int = Field(default=0, ge=0, description="width of a hidden layer; 0: none")
+    image_size: int = Field(default=224, ge=16, description="images are squashed to this square")
+    flip: bool = Field(default=True, description="mirror training images at random")
+
+    epochs: int = Field(default=10, ge=1, description="epochs (of everything, with linear-init)")
+    linear_epochs: int = Field(default=25, ge=1, description="first epochs of linear-init")
+    batch_size: int = Field(default=16, ge=1)
+    learning_rate: float | None = Field(
+        default=None, gt=0, description="none: 1e-3 for the linear layer, 1e-4 end to end"
+    )
+    optimizer: str = Field(default="Adam", description="any optimizer of torch.optim")
+    validation: float = Field(
+        default=0.2, ge=0, lt=1, description="share of the images held out to choose the epoch"
+    )
+    validation_labels: str | None = Field(
+        default=None, description="own validation label file instead of a share"
+    )
+    expected_positives: float | Literal["truth", "estimate"] = Field(
+        default="estimate", description="k per image: a number, estimate, or truth (full labels)"
+    )
+    patience: int = Field(
+        default=3, ge=0, description="epochs at equilibrium before a stop; 0: off"
+    )
+    regret_tolerance: float = Field(default=1e-3, gt=0, description="the labels' regret there")
+    movement_tolerance: float = Field(default=1e-3, gt=0, description="the labels' movement there")
+
+    seed: int = Field(default=0, ge=0, description="decides split, mask, start, order, views")
+    workers: int = Field(default=2, ge=0, description="image loader processes")
+    device: Literal["auto", "cpu"] = Field(
+        default="auto", description="auto: a GPU if there is one"
+    )
+    precision: Literal["float32", "bf16", "fp16"] = "float32"
+    cache: str | None = Field(default=None, description="folder for computed features")
+
+    @field_validator("setting")
+    @classmethod
+    def _known_setting(cls, value: str) -> str:
+        return str(Setting.parse(value))
+
+    @field_validator("expected_positives")
+    @classmethod
+    def _positive(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and not value > 0:
+            raise ValueError("must be greater than 0")
+        return value
+
+    def rate(self, mode: Mode) -> float:
+        """The learning rate of a phase."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return 1e-3 if mode == "linear" else 1e-4
+
+
+def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
+    """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
+    values: dict[str, Any] = {}
+    if path is not None:
+        path = Path(path)
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as problem:
+            raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+            raise InputError(f"{path}: not valid TOML ({problem})") from None
+        for key in _PATHS & set(values):
+            values[key] = str(path.parent / str(values[key]))
+    options = {**values.get("options", {}), **flags.get("options", {})}
+    merged = {**values, **flags}
+    if options:
+        merged["options"] = options
+    return RunConfig.read(merged, str(path) if path is not None else "config")
+
+
+_PATHS = {
+    "labels",
+    "images",
+    "output",
+    "test_labels",
+    "test_images",
+    "validation_labels",
+    "weights",
+    "cache",
+}

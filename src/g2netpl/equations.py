@@ -1,0 +1,198 @@
+"""The equations of the pseudo labels, in the order of the paper. Pure functions on tensors.
+
+Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo label (`soft`), y its latent
+(`latent`), û = F(y), λ the penalty that drives û to 0 or 1, φ the share of epochs finished
+(`progress`), ξ the confidence-aware weight of an unobserved entry.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+LabelCost = Literal["additive", "exponential"]
+_TINY = 1e-7  # keeps the logarithms of saturated soft labels finite
+
+
+# --- Eq. 1: the maps F from the latent y to the soft label û -------------------------------------
+
+
+class LabelMap(Protocol):
+    """A map F: the latent of û = 0.5, and û with F′/(û(1−û)) at given latents."""
+
+    @property
+    def start(self) -> float:
+        """The latent whose û is 0.5."""
+        ...
+
+    def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
+        """û = F(y), and F′(y) / (û(1 − û)), finite however far û has saturated."""
+        ...
+
+
+@dataclass(frozen=True)
+class SigmoidMap:
+    """F(y) = 1 / (1 + e^−y), for which F′ = û(1 − û)."""
+
+    start: float = 0.0
+
+    def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
+        """û, and the slope ratio, which is 1 everywhere."""
+        return latent.sigmoid(), 1.0
+
+
+@dataclass(frozen=True)
+class GaussianMap:
+    """F = cumulative distribution of a Gaussian with mean 0.5 and deviation σ (Eq. 4)."""
+
+    sigma: float = 1.0
+    start: float = 0.5
+
+    def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
+        """û and F′/(û(1−û)) from one scaled complementary error function.
+
+        With z = (y − 0.5)/σ and a = |z|/√2 the smaller tail is Φ(−|z|) = ½ erfcx(a) e^(−a²); in the
+        ratio the factor e^(−a²) of the density cancels, so nothing underflows.
+        """
+        z = (latent - 0.5) / (self.sigma * math.sqrt(2.0))
+        a = z.abs()
+        scaled = torch.special.erfcx(a)
+        tail = 0.5 * scaled * torch.exp(-a * a)
+        slope = (math.sqrt(2.0 / math.pi) / self.sigma) / (scaled * (1.0 - tail))
+        return torch.where(z > 0, 1.0 - tail, tail), slope
+
+
+# --- Eq. 2 and 5: the cost of the labels ---------------------------------------------------------
+
+
+def penalty_at(predicted: Tensor, penalty: float | Tensor, width: float | None) -> float | Tensor:
+    """λ(q): constant, or with a width s, λ·exp(−(q − ½)²/(2s²)), large where q is unreliable."""
+    if width is None:
+        return penalty
+    return penalty * torch.exp(-((predicted - 0.5) ** 2) / (2.0 * width * width))
+
+
+def cross_entropy(target: Tensor, soft: Tensor) -> Tensor:
+    """CE(t, x) = −t log x − (1 − t) log(1 − x), finite for x = 0 and 1."""
+    clipped = soft.clamp(_TINY, 1.0 - _TINY)
+    return -target * clipped.log() - (1.0 - target) * torch.log1p(-clipped)
+
+
+def label_cost(
+    soft: Tensor, predicted: Tensor, penalty: float | Tensor, cost: LabelCost = "additive"
+) -> Tensor:
+    """What the labels minimise, per entry: CE(q, û) + λû(1−û), or e^(λû(1−û)) · CE(q, û)."""
+    spread = penalty * soft * (1.0 - soft)
+    if cost == "additive":
+        return cross_entropy(predicted, soft) + spread
+    return torch.as_tensor(spread).exp() * cross_entropy(predicted, soft)
+
+
+# --- Eq. 3: its gradient with respect to the latent ----------------------------------------------
+
+
+def label_gradient(
+    soft: Tensor,
+    slope: Tensor | float,
+    predicted: Tensor,
+    penalty: float | Tensor,
+    cost: LabelCost = "additive",
+) -> Tensor:
+    """∂ cost / ∂y, with `slope` = F′/(û(1−û)) so that no division by û(1−û) is left."""
+    deviation = soft - predicted
+    spread = soft * (1.0 - soft)
+    pull = penalty * (1.0 - 2.0 * soft) * spread
+    if cost == "additive":
+        return (deviation + pull) * slope
+    gradient = deviation + pull * cross_entropy(predicted, soft)
+    return torch.as_tensor(penalty * spread).exp() * gradient * slope
+
+
+# --- the exact best response: argmin of the cost over û ------------------------------------------
+
+
+def best_response(
+    predicted: Tensor,
+    penalty: float | Tensor,
+    cost: LabelCost = "additive",
+    current: Tensor | None = None,
+) -> Tensor:
+    """The û that minimises the labels' cost for given predictions; the same for every F.
+
+    For λ so large that q = ½ has two equally good answers, `current` decides the side to stay on
+    (without it: the positive one).
+    """
+    centred = predicted - 0.5
+    side = torch.where(centred < 0, -1.0, 1.0)
+    if current is not None:
+        side = torch.where((centred == 0) & (current < 0.5), -1.0, side)
+    if cost == "exponential":
+        return _exponential_response(predicted, penalty, side)
+    strength = torch.as_tensor(penalty, dtype=predicted.dtype, device=predicted.device)
+    return (0.5 + _additive_offset(centred, strength, side)).clamp(0.0, 1.0)
+
+
+def _additive_offset(centred: Tensor, penalty: Tensor, side: Tensor) -> Tensor:
+    """u = û − ½ from the depressed cubic 2λu³ + (1 − λ/2)u − (q − ½) = 0, i.e. u³ + au = c."""
+    strength = penalty.clamp(min=1e-6)
+    linear = (1.0 - strength / 2.0) / (2.0 * strength)  # a
+    constant = centred / (2.0 * strength)  # c
+    scale = (linear.abs() / 3.0).sqrt()  # s
+    ratio = constant / (2.0 * scale**3).clamp(min=torch.finfo(centred.dtype).tiny)
+    size = ratio.abs()
+    # λ < 2: one real root, in the form that keeps its digits for small λ
+    single = 2.0 * scale * torch.sinh(torch.asinh(ratio) / 3.0)
+    # λ > 2: the outer root on q's side is the global minimum
+    far = torch.cosh(torch.acosh(size.clamp(min=1.0)) / 3.0)
+    near = torch.cos(torch.acos(size.clamp(max=1.0)) / 3.0)
+    outer = side * 2.0 * scale * torch.where(size > 1.0, far, near)
+    cube_root = constant.sign() * constant.abs() ** (1.0 / 3.0)
+    offset = torch.where(linear > 0, single, torch.where(linear < 0, outer, cube_root))
+    return torch.where(penalty < 1e-6, centred, offset)
+
+
+def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:
+    """Safeguarded Newton on h(û) = λ(1−2û)·û(1−û)·CE(q, û) + û − q, vectorised.
+
+    Mirrored so that q ≥ ½; then h(q) ≤ 0 and h(1) ≥ 0 bracket the root on q's side of ½.
+    """
+    target = 0.5 + (predicted - 0.5).abs()
+    low, high = target.clone(), torch.ones_like(target)
+    if not bool(torch.as_tensor(penalty).lt(2.8).all()):
+        low = low.clamp(min=0.5 + 1e-6)  # above 2/ln 2 the point ½ itself is a maximum
+    root = 0.5 * (low + high)
+    for _ in range(40):
+        spread, tilt = root * (1.0 - root), 1.0 - 2.0 * root
+        entropy = cross_entropy(target, root)
+        value = penalty * tilt * spread * entropy + root - target
+        slope = penalty * ((1.0 - 6.0 * spread) * entropy + tilt * (root - target)) + 1.0
+        low, high = torch.where(value < 0, root, low), torch.where(value < 0, high, root)
+        newton = root - value / torch.where(slope.abs() < 1e-12, 1.0, slope)
+        inside = (newton > low) & (newton < high)
+        following = torch.where(inside, newton, 0.5 * (low + high))
+        moved = (following - root).abs().max() if root.numel() else torch.tensor(0.0)
+        root = following
+        if float(moved) < 1e-7:
+            break
+    root = torch.where(target >= 1.0, 1.0, root)
+    return 0.5 + side * (root - 0.5)
+
+
+def regret(
+    soft: Tensor, predicted: Tensor, penalty: float | Tensor, cost: LabelCost = "additive"
+) -> Tensor:
+    """How much the labels would gain by jumping to their best response, per entry, ≥ 0."""
+    best = best_response(predicted, penalty, cost, current=soft)
+    gain = label_cost(soft, predicted, penalty, cost) - label_cost(best, predicted, penalty, cost)
+    return gain.clamp(min=0.0)
+
+
+# --- Eq. 8: the confidence-aware scheduler -------------------------------------------------------
+
+
+def confidence_weight(soft: Tensor, progress: float, beta: float, gamma: float) -> Tensor:
+    """ξ(û, φ) = β (1 − γe^(−10|2û−1|)) / (1 + γe^(−10|2û−1|)) + (1 − β) φ."""
+    doubt = gamma * torch.exp(-10.0 * (2.0 * soft - 1.0).abs())
+    return beta * (1.0 - doubt) / (1.0 + doubt) + (1.0 - beta) * progress

@@ -1,0 +1,103 @@
+"""How far the two players are from an equilibrium, measured after every epoch.
+
+    regret        what the labels would still gain by their best response, mean per unobserved entry
+    movement      mean |û − û of the epoch before| over unobserved entries
+    flips         share of unobserved entries that crossed 0.5
+    undecided     share of unobserved entries with 0.25 < û < 0.75
+    soft_positives, predicted_positives   mean Σ_j û_j and Σ_j ŷ_j, to be held against k
+    gradient_norm of the network's cost at frozen û
+
+Regret, predictions and gradient are taken on a fixed probe of training images (about 5 %, at
+most 1,024), the rest over all of them. Players without soft labels have the last two alone.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from g2netpl.data import Batch, Source
+from g2netpl.game import LabelPlayer, Predict, network_cost
+from g2netpl.labels import UNOBSERVED
+
+Reading = dict[str, float | None]
+
+
+class Equilibrium:
+    """Takes one reading per epoch; remembers the soft labels of the epoch before."""
+
+    def __init__(self, source: Source, observed: Tensor, expected: float, seed: int) -> None:
+        count = len(source)
+        size = min(count, max(32, min(1024, count // 20)))
+        order = np.random.default_rng([seed, 0x7062]).permutation(count)
+        self.rows = np.sort(order[:size])
+        self.source = source
+        self.observed = observed
+        self.expected = expected
+        self._soft: Tensor | None = None
+
+    def remember(self, player: LabelPlayer) -> None:
+        """Take the player's labels as those of the epoch before."""
+        self._soft = player.soft_labels()
+
+    def read(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
+        """The state of the game after an epoch."""
+        return {**self._labels(player), **self._probe(network, player, progress)}
+
+    def _labels(self, player: LabelPlayer) -> Reading:
+        soft, before = player.soft_labels(), self._soft
+        self._soft = soft
+        if soft is None:
+            return dict.fromkeys(("movement", "flips", "undecided", "soft_positives"))
+        unknown = self.observed == UNOBSERVED
+        entries = max(int(unknown.sum()), 1)
+        reading: Reading = {
+            "undecided": float((((soft - 0.5).abs() < 0.25) & unknown).sum()) / entries,
+            "soft_positives": float(soft.sum()) / max(len(soft), 1),
+            "movement": None,
+            "flips": None,
+        }
+        if before is not None:  # observed entries are equal in both
+            reading["movement"] = float((soft - before).abs().sum()) / entries
+            reading["flips"] = float(((soft > 0.5) != (before > 0.5)).sum()) / entries
+        return reading
+
+    def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
+        """One forward and backward over the probe, in eval mode, moving nothing."""
+        training = network.training
+        network.eval()
+        device = self.observed.device
+        sums = torch.zeros((), device=device)
+        gains: list[float | None] = []
+        network.zero_grad()
+        groups = np.array_split(self.rows, -(-len(self.rows) // 128)) if len(self.rows) else []
+        for rows, inputs in zip(groups, self.source.load(groups, None), strict=True):
+            index = torch.from_numpy(rows).to(device)
+            batch = Batch(index, inputs.to(device), self.observed.index_select(0, index))
+            logits = network(batch.inputs).float()
+            predicted = logits.detach().sigmoid()
+            proposal = player.propose(batch, progress, _always(predicted))
+            share = len(rows) / len(self.rows)
+            (network_cost(logits, proposal, self.expected) * share).backward()  # type: ignore[no-untyped-call]
+            sums += predicted.sum()
+            gain = player.regret(index, predicted)
+            gains.append(None if gain is None else gain * share)
+        gradients = [p.grad.norm() for p in network.parameters() if p.grad is not None]
+        norm = float(torch.stack(gradients).norm()) if gradients else 0.0
+        network.zero_grad()
+        network.train(training)
+        return {
+            "regret": None if None in gains else sum(gain or 0.0 for gain in gains),
+            "predicted_positives": float(sums) / max(len(self.rows), 1),
+            "gradient_norm": norm,
+        }
+
+
+def _always(predicted: Tensor) -> Predict:
+    """The answer to a player that asks for predictions already known."""
+    return lambda inputs: predicted
+
+
+def collapsed(reading: Reading, expected: float) -> bool:
+    """True where the predictions have left [k/3, 3k]."""
+    seen = reading["predicted_positives"]
+    return seen is not None and not expected / 3 <= seen <= 3 * expected

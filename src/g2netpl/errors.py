@@ -1,0 +1,33 @@
+"""Mistakes a user can make, each with the exit code of the command that meets it.
+
+Whatever derives from `UserError` reaches the user as one line; everything else is our own bug.
+"""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake to be told in one line: where, what was expected, what came, what to do."""
+
+    exit_code = 2
+
+
+class InputError(UserError):
+    """A file, a flag or a value that cannot be used as it is."""
+
+
+class Refused(UserError):
+    """Nothing is wrong with the input, but going on would destroy or confuse something."""
+
+    exit_code = 3
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint to append to "unknown …": the closest known word, or the list of all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    shown = ", ".join(known[:20])
+    return f"known: {shown}{', …' if len(known) > 20 else ''}"

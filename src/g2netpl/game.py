@@ -1,0 +1,120 @@
+"""Algorithm 1 of the paper, and the training step of every method in this package.
+
+Two players. The *network* minimises a weighted soft cross-entropy. The *label player* proposes
+targets and weights for the labels, observed or not, and responds to the network's predictions.
+Methods differ only in the label player: to add one, derive from `LabelPlayer` in `players/` and
+add a row to `METHODS`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from g2netpl.costs import expected_positives, reversed_bce, soft_bce
+from g2netpl.data import Batch
+
+Predict = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What both players know before the first move. There is no truth in it, nor in a batch."""
+
+    observed: Tensor  # (N, L) int8: 1 positive, 0 negative, −1 unobserved
+    expected_positives: float  # k, per image
+    learning_rate: float  # of the network
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the network shall learn from one batch."""
+
+    targets: Tensor  # (B, L) in [0, 1]
+    weights: Tensor  # (B, L) ≥ 0; the cost is their weighted sum over B·L
+    regulariser: float = 0.0  # weight of R
+    reversed_weights: Tensor | None = None  # (B, L): entries that enter as CE(ŷ, target) instead
+
+
+class LabelPlayer:
+    """The second player: one per method, built once per training from `Setup` and options."""
+
+    fresh = False
+    """Answer the prediction after the network's step, at the price of a second forward."""
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """Targets and weights for this batch; `progress` is φ, the share of epochs finished."""
+        raise NotImplementedError
+
+    def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
+        """Move the labels, given the network's predictions for this batch."""
+
+    def end_epoch(self) -> None:
+        """Called after the last batch of an epoch."""
+
+    def soft_labels(self) -> Tensor | None:
+        """(N, L) in [0, 1] with observed entries at their value; None where there are none."""
+        return None
+
+    def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
+        """Mean gain of the labels of some images by jumping to their best response."""
+        return None
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on exactly from here."""
+        return {}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from `state`."""
+
+
+def network_cost(logits: Tensor, proposal: Proposal, expected: float) -> Tensor:
+    """L_obs + L_unobs of the paper for one batch, as the label player proposed it."""
+    cost = soft_bce(logits, proposal.targets, proposal.weights)
+    if proposal.reversed_weights is not None:
+        cost = cost + reversed_bce(logits, proposal.targets, proposal.reversed_weights)
+    if proposal.regulariser > 0:
+        cost = cost + proposal.regulariser * expected_positives(logits, expected)
+    return cost
+
+
+def play_epoch(
+    network: nn.Module,
+    player: LabelPlayer,
+    batches: Iterable[Batch],
+    optimizer: torch.optim.Optimizer,
+    progress: float,
+    expected: float,
+    backward: Callable[[Tensor], object] = Tensor.backward,
+) -> float:
+    """One epoch of the game over `batches`. Returns the network's mean cost."""
+
+    def predict(inputs: Tensor) -> Tensor:
+        """Predictions without a gradient and without moving batch-norm statistics."""
+        training = network.training
+        network.eval()
+        with torch.no_grad():
+            predicted: Tensor = network(inputs).float().sigmoid()
+        network.train(training)
+        return predicted
+
+    network.train()
+    total, images = torch.zeros(()), 0
+    for batch in batches:
+        proposal = player.propose(batch, progress, predict)  # line 2: û and its weight ξ
+
+        optimizer.zero_grad()  # line 3: the network moves
+        logits = network(batch.inputs).float()
+        cost = network_cost(logits, proposal, expected)
+        backward(cost)
+        optimizer.step()
+
+        predicted = predict(batch.inputs) if player.fresh else logits.detach().sigmoid()  # line 4
+        player.respond(batch, predicted, progress)  # lines 5–6: the labels move
+
+        total = total.to(cost.device) + cost.detach() * len(batch)
+        images += len(batch)
+    player.end_epoch()
+    return float(total) / max(images, 1)

@@ -1,0 +1,151 @@
+"""METHODS: every method by name, with its player, its defaults and where it comes from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from g2netpl.errors import InputError, did_you_mean
+from g2netpl.game import LabelPlayer, Setup
+from g2netpl.options import Options
+from g2netpl.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.players.role import RoleOptions, RolePlayer
+from g2netpl.players.soft import SoftOptions, SoftPlayer
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the catalogue."""
+
+    player: type[Any]
+    options: type[Options]
+    summary: str
+    source: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    full_labels_only: bool = False
+
+
+_SPML = "Cole et al., CVPR 2021"
+_PAPER = "Abdelfattah et al., BMVC 2022"
+
+METHODS: dict[str, Method] = {
+    "bce": Method(
+        FixedPlayer,
+        FixedOptions,
+        "full labels, the ceiling",
+        "reference",
+        {"unobserved_weight": 1.0},
+        full_labels_only=True,
+    ),
+    "bce-ls": Method(
+        FixedPlayer,
+        FixedOptions,
+        "full labels with smoothed targets 0.9 / 0.1",
+        "reference",
+        {"unobserved_weight": 1.0, "smoothing": 0.1},
+        full_labels_only=True,
+    ),
+    "iu": Method(
+        FixedPlayer,
+        FixedOptions,
+        "ignore what is unobserved (wants observed negatives, as in positives:1+1)",
+        "Durand et al., CVPR 2019",
+        {"unobserved_weight": 0.0},
+    ),
+    "an": Method(
+        FixedPlayer,
+        FixedOptions,
+        "assume that unobserved means negative",
+        "Kundu & Tighe, NeurIPS 2020",
+        {"unobserved_weight": 1.0},
+    ),
+    "an-ls": Method(
+        FixedPlayer,
+        FixedOptions,
+        "AN with smoothed targets 0.9 / 0.1",
+        _SPML,
+        {"unobserved_weight": 1.0, "smoothing": 0.1},
+    ),
+    "wan": Method(
+        FixedPlayer,
+        FixedOptions,
+        "AN with the unobserved weighted by 1/(L − 1)",
+        "Mac Aodha et al., ICCV 2019",
+        {"unobserved_weight": None},
+    ),
+    "epr": Method(
+        FixedPlayer,
+        FixedOptions,
+        "ignore the unobserved, keep the expected number of positives per image",
+        _SPML,
+        {"unobserved_weight": 0.0, "regulariser": 1.0},
+    ),
+    "role": Method(
+        RolePlayer,
+        RoleOptions,
+        "estimate every label online, together with the network",
+        _SPML,
+    ),
+    "g2netpl": Method(
+        SoftPlayer,
+        SoftOptions,
+        "the game: soft pseudo labels against the network, with our defaults",
+        _PAPER,
+    ),
+    "g2netpl-paper": Method(
+        SoftPlayer,
+        SoftOptions,
+        "the game as we read the paper's words, all parts over B·L",
+        _PAPER,
+        {
+            "step_size": 1.0,
+            "step_growth": 0.0,
+            "penalty": 1.0,
+            "penalty_shape": "gaussian",
+            "beta": 0.5,
+            "gamma": 1.0,
+            "averaging": "entries",
+            "unobserved_weight": 1.0,
+            "regulariser": 1.0,
+            "prediction": "fresh",
+        },
+    ),
+}
+
+
+def find_method(name: str) -> Method:
+    """The row of METHODS, or one line with the closest name."""
+    if name not in METHODS:
+        raise InputError(f"unknown method {name!r} ({did_you_mean(name, METHODS)})")
+    return METHODS[name]
+
+
+def method_options(name: str, changes: Mapping[str, Any]) -> Options:
+    """The method's defaults with some of them changed, checked."""
+    method = find_method(name)
+    return method.options.read({**method.defaults, **changes}, f"method {name}")
+
+
+def make_player(name: str, changes: Mapping[str, Any], setup: Setup) -> LabelPlayer:
+    """The label player of a method, ready for the first epoch."""
+    player: LabelPlayer = find_method(name).player(setup, method_options(name, changes))
+    return player
+
+
+def split_variant(text: str) -> tuple[str, dict[str, str]]:
+    """Read `epr:regulariser=0.3:…` as a method and changes of its options."""
+    name, *pairs = text.strip().split(":")
+    changes = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InputError(f"method {text!r}: expected key=value after ':', got {pair!r}")
+        changes[key.strip()] = value.strip()
+    method_options(name, changes)
+    return name, changes
+
+
+def markdown_table() -> str:
+    """The catalogue as the table of README."""
+    lines = ["| method | what it does | source |", "| --- | --- | --- |"]
+    lines += [f"| `{name}` | {row.summary} | {row.source} |" for name, row in METHODS.items()]
+    return "\n".join(lines)

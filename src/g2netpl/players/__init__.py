@@ -1,0 +1,1 @@
+"""The label players, one per file: what each method proposes for labels nobody observed."""

@@ -1,0 +1,54 @@
+"""Players whose labels never move: BCE, BCE-LS, IU, AN, AN-LS, WAN and EPR.
+
+They differ in the weight of an unobserved entry (always taken as negative), in label smoothing
+and in the weight of the expected-positives regulariser.
+"""
+
+from pydantic import Field
+from torch import Tensor
+
+from g2netpl.data import Batch
+from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
+from g2netpl.labels import POSITIVE, UNOBSERVED
+from g2netpl.options import Options
+
+
+class FixedOptions(Options):
+    """What a method with fixed labels can change."""
+
+    unobserved_weight: float | None = Field(
+        default=0.0, ge=0, description="weight of an unobserved entry as a negative; none: 1/(L−1)"
+    )
+    smoothing: float = Field(
+        default=0.0, ge=0, lt=0.5, description="targets are 1 − s and s instead of 1 and 0"
+    )
+    regulariser: float = Field(
+        default=0.0, ge=0, description="weight of the expected-positives regulariser R"
+    )
+
+
+class FixedPlayer(LabelPlayer):
+    """Observed labels as they are, unobserved ones as negatives of a fixed weight."""
+
+    def __init__(self, setup: Setup, options: FixedOptions) -> None:
+        classes = setup.observed.shape[1]
+        weight = options.unobserved_weight
+        self.unobserved_weight = 1.0 / max(1, classes - 1) if weight is None else weight
+        self.smoothing = options.smoothing
+        self.regulariser = options.regulariser
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """Targets 1 where a positive was observed, else 0, both smoothed."""
+        return Proposal(self._targets(batch), self._weights(batch), self.regulariser)
+
+    def _targets(self, batch: Batch) -> Tensor:
+        targets = (batch.observed == POSITIVE).float()
+        if self.smoothing:
+            targets = targets * (1.0 - 2.0 * self.smoothing) + self.smoothing
+        return targets
+
+    def _weights(self, batch: Batch) -> Tensor:
+        weights = batch.observed.new_ones(batch.observed.shape).float()
+        if self.unobserved_weight != 1.0:
+            weights = weights.masked_fill(batch.observed == UNOBSERVED, self.unobserved_weight)
+        return weights

@@ -1,0 +1,202 @@
+"""The paper's player: a soft pseudo label û = F(y) for every unobserved entry.
+
+It proposes û with the confidence-aware weight ξ, and responds by lowering its own cost, which
+pulls û to 0 or 1 and keeps it near the network's prediction. Where the paper leaves a choice open,
+the choice is an option; `docs/decisions.md` says why the defaults are what they are.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from g2netpl.data import Batch
+from g2netpl.equations import (
+    GaussianMap,
+    LabelCost,
+    LabelMap,
+    SigmoidMap,
+    best_response,
+    confidence_weight,
+    label_gradient,
+    penalty_at,
+    regret,
+)
+from g2netpl.errors import InputError
+from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
+from g2netpl.labels import UNOBSERVED
+from g2netpl.options import Options
+from g2netpl.store import LabelStore
+
+
+class SoftOptions(Options):
+    """The choices of the game."""
+
+    response: Literal["gradient", "best_response", "frozen"] = Field(
+        default="gradient",
+        description="how labels answer: steps on the latent, the exact argmin, or (control) not",
+    )
+    steps: int = Field(default=1, ge=1, description="gradient steps per visit of an image")
+    step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
+    step_growth: float = Field(
+        default=2.0, ge=0, description="the step is η·φ^growth; 0 keeps it constant"
+    )
+    map: Literal["sigmoid", "cdf", "step"] = Field(
+        default="cdf", description="F: sigmoid, Gaussian CDF, or step (hard labels, best_response)"
+    )
+    sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
+    cost: LabelCost = Field(default="additive", description="the labels' cost, Eq. 2 or Eq. 5")
+    penalty: float | tuple[float, ...] = Field(
+        default=0.3, description="λ, one number or one per class: the pull to 0 or 1"
+    )
+    penalty_shape: Literal["constant", "gaussian"] = Field(
+        default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
+    )
+    penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
+    beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
+    gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: how little doubt counts")
+    averaging: Literal["own", "entries"] = Field(
+        default="own",
+        description="own: each part averaged over its own entries; entries: all over B·L",
+    )
+    unobserved_weight: float = Field(default=5.0, ge=0, description="weight of L_unobs")
+    regulariser: float = Field(default=5.0, ge=0, description="weight of R")
+    order: Literal["pseudo_target", "literal"] = Field(
+        default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
+    )
+    prediction: Literal["reuse", "fresh"] = Field(
+        default="reuse", description="answer the forward of the step, or a new one after it"
+    )
+    memory: Literal["stored", "stateless"] = Field(
+        default="stored",
+        description="keep û over epochs, or answer each batch's own prediction (best_response)",
+    )
+
+    @model_validator(mode="after")
+    def _choices_fit(self) -> "SoftOptions":
+        if self.map == "step" and self.response == "gradient":
+            raise ValueError("map=step has no gradient; use response=best_response with it")
+        if self.memory == "stateless" and self.response != "best_response":
+            raise ValueError("memory=stateless needs response=best_response")
+        penalties = self.penalty if isinstance(self.penalty, tuple) else (self.penalty,)
+        if not penalties or min(penalties) < 0:
+            raise ValueError(f"penalty: must be 0 or more, got {self.penalty}")
+        return self
+
+
+class SoftPlayer(LabelPlayer):
+    """Soft pseudo labels that play against the network."""
+
+    def __init__(self, setup: Setup, options: SoftOptions) -> None:
+        self.options = options
+        self.observed = setup.observed
+        self.fresh = options.prediction == "fresh"
+        known = float((setup.observed != UNOBSERVED).float().mean()) if len(setup.observed) else 1.0
+        # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
+        # so that the parts keep their weights in a batch that has nothing observed
+        scale = known if options.averaging == "own" else 1.0
+        self.unobserved_weight = options.unobserved_weight * scale
+        self.regulariser = options.regulariser * scale
+        self.penalty = self._penalty_per_class(setup)
+        self.map: LabelMap = (
+            SigmoidMap() if options.map == "sigmoid" else GaussianMap(options.sigma)
+        )
+        # with the exact response F has no effect, and the store holds û itself
+        self.holds_latents = options.response != "best_response"
+        start = self.map.start if self.holds_latents else 0.5
+        self.store = LabelStore(
+            torch.full(setup.observed.shape, start, device=setup.observed.device)
+        )
+        self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
+
+    def _penalty_per_class(self, setup: Setup) -> float | Tensor:
+        penalty = self.options.penalty
+        if isinstance(penalty, float):
+            return penalty
+        classes = setup.observed.shape[1]
+        if len(penalty) != classes:
+            raise InputError(
+                f"penalty: expected 1 or {classes} values (classes), got {len(penalty)}"
+            )
+        return torch.tensor(penalty, dtype=torch.float32, device=setup.observed.device)
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """û as target and w·ξ(û, φ) as weight where nothing was observed (Eq. 7 and 8)."""
+        if self.options.memory == "stateless":
+            soft = self._respond_exactly(predict(batch.inputs), None)
+            self._in_play = None
+        else:
+            latent = self.store.read(batch.rows)
+            soft, slope = self._soft_and_slope(latent)
+            self._in_play = (latent, soft, slope)
+        unknown = batch.observed == UNOBSERVED
+        targets = torch.where(unknown, soft, batch.observed)
+        weights = self.unobserved_weight * confidence_weight(
+            soft, progress, self.options.beta, self.options.gamma
+        )
+        if self.options.order == "literal":
+            return Proposal(
+                targets, (~unknown).float(), self.regulariser, weights.masked_fill(~unknown, 0.0)
+            )
+        return Proposal(targets, weights.masked_fill(~unknown, 1.0), self.regulariser)
+
+    def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
+        """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""
+        if self._in_play is None or self.options.response == "frozen":
+            return
+        latent, soft, slope = self._in_play
+        if self.options.response == "best_response":
+            latent = self._respond_exactly(predicted, soft)
+        else:
+            size = self.options.step_size * progress**self.options.step_growth
+            penalty = self._penalty_at(predicted)
+            for step in range(self.options.steps):
+                if step > 0:
+                    soft, slope = self._soft_and_slope(latent)
+                gradient = label_gradient(soft, slope, predicted, penalty, self.options.cost)
+                latent = latent - size * gradient
+        self.store.write(batch.rows, latent)
+
+    def end_epoch(self) -> None:
+        """The next epoch reads what this one wrote."""
+        self._in_play = None
+        self.store.end_epoch()
+
+    def soft_labels(self) -> Tensor | None:
+        """û for every training image, observed entries at their value."""
+        if self.options.memory == "stateless":
+            return None
+        soft, _ = self._soft_and_slope(self.store.previous)
+        return torch.where(self.observed == UNOBSERVED, soft, self.observed)
+
+    def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
+        """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
+        if self.options.memory == "stateless":
+            return 0.0
+        unknown = self.observed.index_select(0, rows) == UNOBSERVED
+        soft, _ = self._soft_and_slope(self.store.read(rows))
+        gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
+        return float(gain[unknown].mean()) if bool(unknown.any()) else 0.0
+
+    def state(self) -> dict[str, Tensor]:
+        """The latents of all images."""
+        return self.store.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from `state`."""
+        self.store.load_state(state)
+
+    def _soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
+        return self.map.soft_and_slope(latent) if self.holds_latents else (latent, 1.0)
+
+    def _penalty_at(self, predicted: Tensor) -> float | Tensor:
+        width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None
+        return penalty_at(predicted, self.penalty, width)
+
+    def _respond_exactly(self, predicted: Tensor, current: Tensor | None) -> Tensor:
+        soft = best_response(predicted, self._penalty_at(predicted), self.options.cost, current)
+        if self.options.map != "step":
+            return soft
+        undecided = torch.full_like(soft, 0.5) if current is None else current
+        return torch.where(predicted == 0.5, undecided, (soft > 0.5).float())

@@ -1,0 +1,111 @@
+"""The run folder: what a training leaves behind, and how to use it again.
+
+run.json          configuration, versions, fingerprint of the data, classes, image view
+history.jsonl     one line per epoch
+model.safetensors the network of the chosen epoch
+soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
+                  soft labels of training images, predictions elsewhere
+result.json       the figures, with the keys of a row of `g2netpl compare`
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.config import RunConfig
+from g2netpl.errors import InputError, Refused
+from g2netpl.evaluation import Scores, predict_all
+from g2netpl.network import Network, build_network, load_weights
+
+RUN_FORMAT = 1
+
+
+def claim_folder(folder: Path, *, overwrite: bool = False, marker: str = "run.json") -> None:
+    """Make an empty folder for results; a folder with content is refused, or cleared if ours."""
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{folder}: is a file; choose another --output")
+    if folder.is_dir() and any(folder.iterdir()):
+        if not overwrite:
+            raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
+        if not (folder / marker).is_file():
+            raise Refused(
+                f"{folder}: holds no {marker} of ours, so --overwrite does not touch it; "
+                "choose another --output"
+            )
+        shutil.rmtree(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished training."""
+
+    folder: Path
+    config: RunConfig
+    classes: tuple[str, ...]
+    network: Network
+    result: dict[str, Any]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def predict(self, paths: Sequence[str | Path], workers: int = 0) -> Scores:
+        """Scores (N, L) in [0, 1] for image files."""
+        from g2netpl.data import ImageSource
+
+        names = [str(path) for path in paths]
+        size = self.config.image_size
+        source = ImageSource(names, size, self.mean, self.std, workers=workers)
+        return predict_all(self.network, source, 64)
+
+    def soft_labels(self) -> npt.NDArray[np.float32]:
+        """The completed label table, (N, L) in the order of the label file."""
+        table: npt.NDArray[np.float32] = np.load(
+            self.folder / "soft_labels.npy", allow_pickle=False
+        )
+        return table
+
+
+def read_run(folder: str | Path) -> dict[str, Any]:
+    """The content of run.json."""
+    path = Path(folder) / "run.json"
+    if not path.is_file():
+        raise InputError(f"{folder}: no run folder (run.json is missing)")
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise InputError(f"{path}: not valid JSON ({problem})") from None
+    if content.get("format") != RUN_FORMAT:
+        raise InputError(f"{path}: expected format {RUN_FORMAT}, got {content.get('format')!r}")
+    return content
+
+
+def load_run(folder: str | Path) -> Run:
+    """Load a finished run: its network on the CPU, in eval mode, and its figures."""
+    folder = Path(folder)
+    content = read_run(folder)
+    config = RunConfig.read(content["config"], str(folder / "run.json"))
+    if not (folder / "result.json").is_file():
+        raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
+    network = build_network(
+        config.backbone, len(content["classes"]), hidden=config.hidden, pretrained=False
+    )
+    load_weights(network, folder / "model.safetensors")
+    network.eval()
+    return Run(
+        folder,
+        config,
+        tuple(content["classes"]),
+        network,
+        json.loads((folder / "result.json").read_text(encoding="utf-8")),
+        tuple(content["mean"]),
+        tuple(content["std"]),
+    )

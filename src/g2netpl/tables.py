@@ -1,0 +1,59 @@
+"""Results as tables: mean ± standard deviation over seeds, in percent."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+Row = dict[str, Any]
+
+
+def spread(values: Sequence[float]) -> str:
+    """`57.3 ± 0.2`, in percent; without the deviation if there is only one value."""
+    percent = 100.0 * np.asarray(values, dtype=np.float64)
+    if len(percent) == 1:
+        return f"{percent[0]:.1f}"
+    return f"{percent.mean():.1f} ± {percent.std(ddof=1):.1f}"
+
+
+def summarise(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, str]]:
+    """For every (method, setting): test mAP at the best epoch and at the last, undecided."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["method"], row["setting"]), []).append(row)
+    return {
+        key: {
+            "best": spread([row["test_map"] for row in group]),
+            "last": spread([row["last_test_map"] for row in group]),
+            "undecided": ""
+            if group[0]["undecided"] is None
+            else f"{100 * float(np.mean([row['undecided'] for row in group])):.0f} %",
+        }
+        for key, group in groups.items()
+    }
+
+
+def results_table(rows: Sequence[Row]) -> Table:
+    """Methods down, settings across; each cell `best epoch / last epoch`."""
+    summary = summarise(rows)
+    settings = list(dict.fromkeys(setting for _, setting in summary))
+    methods = list(dict.fromkeys(method for method, _ in summary))
+    seeds = len({row["seed"] for row in rows})
+    table = Table(
+        title=f"test mAP × 100, best validation epoch / last epoch, {seeds} seed(s)",
+        title_justify="left",
+    )
+    table.add_column("method", no_wrap=True)
+    for setting in settings:
+        table.add_column(setting, justify="right")
+    for method in methods:
+        cells = []
+        for setting in settings:
+            cell = summary.get((method, setting))
+            text = "" if cell is None else f"{cell['best']} / {cell['last']}"
+            cells.append(
+                text + (f"\n{cell['undecided']} undecided" if cell and cell["undecided"] else "")
+            )
+        table.add_row(method, *cells)
+    return table

@@ -1,0 +1,62 @@
+"""What happened, epoch by epoch: JSON lines on disk, and a bar for the person who waits."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    """Write all epochs, a JSON object per line."""
+    path.write_text("".join(json.dumps(record) + "\n" for record in history), encoding="utf-8")
+
+
+def describe(record: dict[str, Any]) -> str:
+    """One epoch in one line."""
+    parts = [f"cost {record['cost']:.4f}"]
+    for key, name, form in (
+        ("validation_map", "mAP", "{:.1%}"),
+        ("regret", "regret", "{:.3f}"),
+        ("undecided", "undecided", "{:.0%}"),
+        ("images_per_second", "", "{:.0f} images/s"),
+    ):
+        if record.get(key) is not None:
+            parts.append(f"{name} {form.format(record[key])}".strip())
+    return " · ".join(parts)
+
+
+class EpochBar:
+    """A bar over all images of all epochs; a line per epoch where there is no terminal."""
+
+    def __init__(self, progress: Progress, console: Console, epochs: int, images: int) -> None:
+        self.progress, self.console = progress, console
+        self.task = progress.add_task("training", total=epochs * images, note="")
+
+    def advance(self, images: int) -> None:
+        """Some images are done."""
+        self.progress.update(self.task, advance=images)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """An epoch is done."""
+        note = describe(record)
+        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
+        if not self.console.is_terminal:
+            self.console.print(f"epoch {record['epoch']}: {note}", highlight=False)
+
+
+@contextmanager
+def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[EpochBar]:
+    """Show progress while training."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        yield EpochBar(progress, console, epochs, images)

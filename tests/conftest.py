@@ -1,0 +1,31 @@
+"""Shared fixtures: a small table of scenes as files, and where the real data are."""
+
+import pytest
+from hypothesis import settings
+from PIL import Image
+
+from g2netpl.formats import table as csv_table
+from g2netpl.scenes import make_scenes
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def scenes():
+    return make_scenes(train=60, test=20, seed=1)
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory, scenes):
+    """A folder as a user would have it: pictures, full labels, test labels."""
+    folder = tmp_path_factory.mktemp("photos")
+    for images, labels in ((scenes.train_images, scenes.train), (scenes.test_images, scenes.test)):
+        for pixels, name in zip(images, labels.images, strict=True):
+            Image.fromarray(pixels).save(folder / f"{name}.png")
+    for name, labels in (("train.csv", scenes.train), ("test.csv", scenes.test)):
+        named = type(labels)(
+            tuple(f"{image}.png" for image in labels.images), labels.classes, labels.values
+        )
+        csv_table.write(named, folder / name)
+    return folder

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from g2netpl.data import (
+    ArraySource,
+    ImageSource,
+    Part,
+    epoch_groups,
+    plain_groups,
+    training_batches,
+)
+from g2netpl.errors import InputError
+from g2netpl.images import locate, open_image, squash
+
+
+@given(count=st.integers(1, 200), size=st.integers(1, 64), epoch=st.integers(0, 5))
+def test_an_epoch_visits_every_image_once_in_even_batches(count, size, epoch):
+    groups = epoch_groups(count, size, seed=3, epoch=epoch)
+    assert sorted(np.concatenate(groups)) == list(range(count))
+    sizes = [len(group) for group in groups]
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    assert np.concatenate(plain_groups(count, size)).tolist() == list(range(count))
+
+
+def test_the_order_depends_on_seed_and_epoch_alone():
+    first = epoch_groups(50, 8, 1, 2)
+    assert [g.tolist() for g in first] == [g.tolist() for g in epoch_groups(50, 8, 1, 2)]
+    assert np.concatenate(first).tolist() != np.concatenate(epoch_groups(50, 8, 1, 3)).tolist()
+    assert np.concatenate(first).tolist() != np.concatenate(epoch_groups(50, 8, 2, 2)).tolist()
+
+
+def test_batches_hold_matching_rows():
+    inputs = torch.arange(20).float()[:, None]
+    observed = torch.arange(20)[:, None].to(torch.int8)
+    part = Part(ArraySource(inputs), np.arange(5, 15))
+    for batch in training_batches(part, observed[5:15], 4, 0, 0):
+        assert (batch.inputs[:, 0] == batch.rows + 5).all()
+        assert (batch.observed[:, 0] == batch.rows + 5).all()
+
+
+def test_images_are_the_same_for_any_number_of_workers(photos):
+    paths = sorted(str(path) for path in photos.glob("train-*.png"))[:12]
+    groups = epoch_groups(12, 5, 0, 3)
+    views = []
+    for workers in (0, 1, 2):
+        source = ImageSource(paths, 32, (0.5,) * 3, (0.25,) * 3, seed=4, workers=workers)
+        views.append(torch.cat(list(source.load(groups, epoch=3))))
+    assert torch.equal(views[0], views[1])
+    assert torch.equal(views[0], views[2])
+
+
+def test_flips_depend_on_the_epoch_and_the_plain_view_has_none(photos):
+    paths = sorted(str(path) for path in photos.glob("train-*.png"))[:16]
+    source = ImageSource(paths, 64, (0.0,) * 3, (1.0,) * 3, seed=0)
+    rows = [np.arange(16)]
+    (plain,) = source.load(rows, None)
+    pixels = torch.from_numpy(np.array(Image.open(paths[0]))).permute(2, 0, 1).float() / 255
+    torch.testing.assert_close(plain[0], pixels)
+    flipped = []
+    for epoch in range(4):
+        (view,) = source.load(rows, epoch)
+        turned = (view == plain.flip(3)).flatten(1).all(1)
+        straight = (view == plain).flatten(1).all(1)
+        assert (turned | straight).all()
+        flipped.append(turned.tolist())
+    assert len({tuple(flags) for flags in flipped}) == 4
+    assert 0.25 < np.mean(flipped) < 0.75
+
+
+def test_odd_images_become_rgb(tmp_path):
+    ramp = np.linspace(0, 65535, 256, dtype=np.uint16).reshape(16, 16)
+    Image.fromarray(ramp).save(tmp_path / "deep.png")
+    seen = np.asarray(open_image(tmp_path / "deep.png"))
+    assert seen.shape == (16, 16, 3)
+    assert np.abs(seen[..., 0].ravel().astype(int) - np.arange(256)).max() <= 1
+    clear = Image.new("RGBA", (4, 4), (255, 0, 0, 0))
+    clear.save(tmp_path / "clear.png")
+    assert open_image(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
+    turned = Image.new("RGB", (4, 2), "red")
+    exif = turned.getexif()
+    exif[0x0112] = 6  # turn by 90°
+    turned.save(tmp_path / "turned.jpg", exif=exif)
+    assert open_image(tmp_path / "turned.jpg").size == (2, 4)
+    Image.new("L", (5, 5), 7).save(tmp_path / "grey.png")
+    assert squash(open_image(tmp_path / "grey.png"), 8).shape == (8, 8, 3)
+
+
+def test_unreadable_images_are_named(tmp_path):
+    (tmp_path / "text.jpg").write_text("no image")
+    with pytest.raises(InputError, match=r"text\.jpg: not a readable image"):
+        open_image(tmp_path / "text.jpg")
+    with pytest.raises(InputError, match="no such image"):
+        open_image(tmp_path / "none.jpg")
+
+
+def test_images_are_looked_for_below_the_folder_only(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out.jpg").write_text("")
+    (tmp_path / "in" / "a.jpg").write_text("")
+    (tmp_path / "in" / "link.jpg").symlink_to(tmp_path / "out.jpg")
+    assert locate(["a.jpg"], tmp_path / "in") == [str(tmp_path / "in" / "a.jpg")]
+    for name in ("../out.jpg", str(tmp_path / "out.jpg"), "link.jpg", "a.jpg/../../out.jpg"):
+        with pytest.raises(InputError, match="leads out of the image folder"):
+            locate([name], tmp_path / "in")
+    with pytest.raises(InputError, match="1 of 2 images of the label file are not there"):
+        locate(["a.jpg", "b.jpg"], tmp_path / "in")
+    with pytest.raises(InputError, match="no such image folder"):
+        locate([], tmp_path / "none")

@@ -1,0 +1,81 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, precision_recall_fscore_support
+
+from g2netpl.errors import InputError
+from g2netpl.evaluation import average_precision, can_rank, evaluate, mean_average_precision
+
+
+def by_scikit_learn(scores, truth):
+    """Per class, on known entries alone; nan for a class without a positive."""
+    values = []
+    for column in range(scores.shape[1]):
+        known = truth[:, column] != -1
+        labels = truth[known, column]
+        values.append(
+            average_precision_score(labels, scores[known, column]) if labels.any() else np.nan
+        )
+    return np.array(values)
+
+
+@given(
+    seed=st.integers(0, 100_000),
+    images=st.integers(1, 40),
+    classes=st.integers(1, 5),
+    levels=st.sampled_from([2, 5, 1000]),
+    unknown=st.sampled_from([0.0, 0.3]),
+)
+def test_average_precision_equals_scikit_learn(seed, images, classes, levels, unknown):
+    random = np.random.default_rng(seed)
+    scores = random.integers(0, levels, (images, classes)) / levels  # few levels: many ties
+    truth = (random.random((images, classes)) < 0.4).astype(np.int8)
+    truth[random.random(truth.shape) < unknown] = -1
+    truth[:, 0] = np.minimum(truth[:, 0], 0)  # a class without a positive
+    ours, theirs = average_precision(scores, truth), by_scikit_learn(scores, truth)
+    np.testing.assert_allclose(ours, theirs, atol=1e-9)
+    expected = np.nan_to_num(theirs).mean()
+    assert mean_average_precision(scores, truth) == pytest.approx(expected, abs=1e-9)
+
+
+def test_float32_scores_are_compared_as_they_are():
+    scores = np.array([[0.1], [np.nextafter(np.float32(0.1), 1)], [0.3]], dtype=np.float32)
+    truth = np.array([[1], [0], [0]], dtype=np.int8)
+    assert mean_average_precision(scores, truth) == pytest.approx(1 / 3)
+
+
+def test_metrics_at_a_threshold_equal_scikit_learn_and_skip_unknown_entries():
+    random = np.random.default_rng(0)
+    scores = random.random((50, 6)).astype(np.float32)
+    truth = random.integers(-1, 2, (50, 6)).astype(np.int8)
+    found = evaluate(scores, truth, threshold=0.6)
+    known = truth != -1
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        truth[known], scores[known] >= 0.6, average="binary"
+    )
+    assert (found.precision, found.recall, found.f1) == pytest.approx((precision, recall, f1))
+    assert found.known_entries == known.sum()
+    assert len(found.average_precision) == 6
+
+
+def test_empty_classes_count_zero_in_one_mean_and_not_in_the_other():
+    scores = np.array([[0.9, 0.1], [0.2, 0.8]])
+    truth = np.array([[1, 0], [0, 0]])
+    found = evaluate(scores, truth)
+    assert found.mean_average_precision == 0.5
+    assert found.mean_over_present == 1.0
+    assert np.isnan(found.average_precision[1])
+
+
+def test_can_rank_needs_both_signs_in_one_class():
+    assert can_rank(np.array([[1, -1], [0, -1]], dtype=np.int8))
+    assert not can_rank(np.array([[1, -1], [-1, 0]], dtype=np.int8))
+    assert not can_rank(np.array([[1, -1], [1, 1]], dtype=np.int8))
+
+
+def test_mistakes_are_named():
+    with pytest.raises(InputError, match="one shape"):
+        mean_average_precision(np.zeros((2, 3)), np.zeros((3, 2)))
+    with pytest.raises(InputError, match="NaN"):
+        mean_average_precision(np.full((2, 1), np.nan), np.zeros((2, 1)))

@@ -1,0 +1,239 @@
+"""Properties that hold for every method, and the choices of the paper's player."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from g2netpl.data import ArraySource, Batch, training_batches
+from g2netpl.equations import best_response
+from g2netpl.errors import InputError
+from g2netpl.game import Setup, play_epoch
+from g2netpl.methods import METHODS, make_player, method_options
+from g2netpl.network import build_network
+
+GAMES = [
+    ("g2netpl", {}),
+    ("g2netpl", {"map": "sigmoid", "steps": 3}),
+    ("g2netpl", {"cost": "exponential"}),
+    ("g2netpl", {"penalty_shape": "gaussian", "penalty": 3.0}),
+    ("g2netpl", {"response": "best_response"}),
+    ("g2netpl", {"response": "best_response", "cost": "exponential"}),
+    ("g2netpl", {"response": "best_response", "map": "step"}),
+    ("g2netpl", {"response": "best_response", "memory": "stateless"}),
+    ("g2netpl", {"response": "frozen"}),
+    ("g2netpl", {"order": "literal"}),
+    ("g2netpl", {"prediction": "fresh"}),
+    ("g2netpl-paper", {}),
+]
+ALL = [(name, {}) for name in METHODS if not name.startswith("g2netpl")] + GAMES
+
+
+def run_epochs(method, options, observed, epochs=3, batch_size=4, seed=0):
+    images, classes = observed.shape
+    inputs = torch.randn(images, 5, generator=torch.Generator().manual_seed(seed))
+    network = build_network("features", classes, width=5, seed=seed)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
+    player = make_player(method, options, Setup(observed, 1.5, 0.05, seed))
+    costs = []
+    for epoch in range(epochs):
+        batches = training_batches(ArraySource(inputs), observed, batch_size, seed, epoch)
+        costs.append(play_epoch(network, player, batches, optimizer, epoch / epochs, 1.5))
+    return network, player, costs
+
+
+observed_tables = st.builds(
+    lambda seed, images, classes: torch.from_numpy(
+        np.random.default_rng(seed).integers(-1, 2, (images, classes)).astype(np.int8)
+    ),
+    st.integers(0, 10_000),
+    st.integers(1, 9),
+    st.integers(1, 5),
+)
+
+
+@pytest.mark.parametrize(("method", "options"), ALL)
+@settings(max_examples=15, deadline=None)
+@given(observed=observed_tables)
+def test_proposals_are_proper_and_observed_entries_never_move(method, options, observed):
+    _, player, costs = run_epochs(method, options, observed)
+    assert np.isfinite(costs).all()
+    batch = Batch(torch.arange(len(observed)), torch.zeros(len(observed), 5), observed)
+    proposal = player.propose(batch, 0.5, lambda inputs: torch.full(observed.shape, 0.3))
+    assert ((proposal.targets >= 0) & (proposal.targets <= 1)).all()
+    assert (proposal.weights >= 0).all()
+    known = observed != -1
+    if method in ("g2netpl", "g2netpl-paper"):
+        assert (proposal.targets[known] == observed[known]).all()
+    soft = player.soft_labels()
+    if soft is not None:
+        assert ((soft >= 0) & (soft <= 1)).all()
+        assert (soft[known] == observed[known]).all()
+
+
+@pytest.mark.parametrize(("method", "options"), ALL)
+def test_permuting_a_batch_permutes_the_answer(method, options):
+    observed = torch.randint(-1, 2, (6, 4), generator=torch.Generator().manual_seed(1)).to(
+        torch.int8
+    )
+    _, player, _ = run_epochs(method, options, observed)
+    predicted = torch.rand(6, 4, generator=torch.Generator().manual_seed(2))
+    order = torch.tensor([3, 0, 5, 1, 4, 2])
+
+    def ask(rows):
+        batch = Batch(rows, torch.zeros(6, 5), observed[rows])
+        proposal = player.propose(batch, 0.5, lambda inputs: predicted[rows])
+        player.respond(batch, predicted[rows], 0.5)
+        return proposal
+
+    state = {key: value.clone() for key, value in player.state().items()}
+    straight = ask(torch.arange(6))
+    player.end_epoch()
+    moved = {key: value.clone() for key, value in player.state().items()}
+    player.load_state(state)
+    permuted = ask(order)
+    player.end_epoch()
+    torch.testing.assert_close(permuted.targets, straight.targets[order])
+    torch.testing.assert_close(permuted.weights, straight.weights[order])
+    for key, value in player.state().items():
+        torch.testing.assert_close(value, moved[key])
+
+
+EDGE_CASES = {
+    "a class never observed": [[1, -1], [0, -1], [-1, -1]],
+    "everything observed": [[1, 0], [0, 1], [1, 1]],
+    "nothing observed": [[-1, -1], [-1, -1], [-1, -1]],
+    "one class": [[1], [-1], [0]],
+    "one image": [[1, -1, 0]],
+}
+
+
+@pytest.mark.parametrize("case", EDGE_CASES)
+@pytest.mark.parametrize("batch_size", [1, 2])
+@pytest.mark.parametrize(("method", "options"), ALL)
+def test_edge_cases_give_no_nan(method, options, case, batch_size):
+    observed = torch.tensor(EDGE_CASES[case], dtype=torch.int8)
+    network, player, costs = run_epochs(method, options, observed, batch_size=batch_size)
+    assert np.isfinite(costs).all()
+    assert all(parameter.isfinite().all() for parameter in network.parameters())
+    soft = player.soft_labels()
+    assert soft is None or soft.isfinite().all()
+
+
+def one_visit(options, predicted, progress=0.5, observed=None):
+    observed = torch.full(predicted.shape, -1, dtype=torch.int8) if observed is None else observed
+    player = make_player("g2netpl", options, Setup(observed, 1.0, 1e-3))
+    batch = Batch(torch.arange(len(predicted)), predicted, observed)
+    player.propose(batch, progress, lambda inputs: inputs)
+    player.respond(batch, predicted, progress)
+    player.end_epoch()
+    return player
+
+
+PREDICTED = torch.tensor([[0.9, 0.5, 0.1]])
+
+
+def test_the_first_gradient_step_by_hand():
+    # û = ½, slope 4/√(2π) = 1.595769, step 4·0.5² = 1: y = 0.5 + (q − ½)·1.595769, û = Φ(y − ½)
+    options = {"step_size": 4.0, "step_growth": 2.0, "sigma": 1.0}
+    soft = one_visit(options, PREDICTED).soft_labels()
+    move = torch.tensor([[0.4, 0.0, -0.4]]) * 1.595769
+    torch.testing.assert_close(soft, torch.special.ndtr(move), atol=1e-6, rtol=0)
+
+
+def test_labels_rest_while_nothing_is_finished():
+    soft = one_visit({"step_growth": 2.0}, PREDICTED, progress=0.0).soft_labels()
+    assert soft.tolist() == [[0.5, 0.5, 0.5]]
+    moved = one_visit({"step_growth": 0.0}, PREDICTED, progress=0.0).soft_labels()
+    assert moved[0, 0] > 0.5 > moved[0, 2]
+
+
+def test_several_steps_come_nearer_to_the_best_response():
+    target = best_response(PREDICTED, 0.3)
+    gaps = []
+    for steps in (1, 5, 60):
+        player = one_visit({"steps": steps, "step_size": 0.5, "penalty": 0.3}, PREDICTED, 1.0)
+        gaps.append(float((player.soft_labels() - target).abs().max()))
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-3
+
+
+def test_best_response_is_stored_and_step_makes_it_hard():
+    player = one_visit({"response": "best_response", "penalty": 0.3}, PREDICTED)
+    torch.testing.assert_close(player.soft_labels(), best_response(PREDICTED, 0.3))
+    hard = one_visit({"response": "best_response", "map": "step"}, PREDICTED)
+    assert hard.soft_labels().tolist() == [[1.0, 0.5, 0.0]]
+    frozen = one_visit({"response": "frozen"}, PREDICTED)
+    assert frozen.soft_labels().tolist() == [[0.5, 0.5, 0.5]]
+
+
+def test_stateless_answers_the_prediction_of_the_batch_itself():
+    observed = torch.tensor([[1, -1, -1]], dtype=torch.int8)
+    options = {"response": "best_response", "memory": "stateless", "penalty": 0.3}
+    player = make_player("g2netpl", options, Setup(observed, 1.0, 1e-3))
+    batch = Batch(torch.tensor([0]), PREDICTED, observed)
+    targets = player.propose(batch, 0.0, lambda inputs: inputs).targets
+    expected = best_response(PREDICTED, 0.3)
+    assert targets[0, 0] == 1
+    torch.testing.assert_close(targets[0, 1:], expected[0, 1:])
+    assert player.soft_labels() is None
+
+
+def test_own_averages_scale_with_the_observed_fraction():
+    observed = torch.tensor([[1, -1, -1, -1], [-1, -1, -1, -1]], dtype=torch.int8)
+    own = make_player("g2netpl", {"unobserved_weight": 6.0}, Setup(observed, 1.0, 1e-3))
+    assert own.unobserved_weight == pytest.approx(6.0 / 8)
+    entries = make_player(
+        "g2netpl", {"unobserved_weight": 6.0, "averaging": "entries"}, Setup(observed, 1.0, 1e-3)
+    )
+    assert entries.unobserved_weight == 6.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gamma": 1.5}, "gamma: .*less than or equal to 1, got 1.5"),
+        ({"beta": -0.1}, "beta: .*greater than or equal to 0"),
+        ({"penalty": -1}, "penalty: must be 0 or more"),
+        ({"map": "step"}, "best_response"),
+        ({"memory": "stateless"}, "best_response"),
+        ({"gama": 0.5}, "did you mean 'gamma'"),
+        ({"steps": 0}, "steps"),
+        ({"map": "cubic"}, "'sigmoid', 'cdf' or 'step'"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(InputError, match=message):
+        method_options("g2netpl", options)
+
+
+def test_one_penalty_per_class_must_fit_the_classes():
+    setup = Setup(torch.full((2, 3), -1, dtype=torch.int8), 1.0, 1e-3)
+    assert make_player("g2netpl", {"penalty": [0.1, 0.2, 0.3]}, setup).penalty.shape == (3,)
+    with pytest.raises(InputError, match="1 or 3 values"):
+        make_player("g2netpl", {"penalty": [0.1, 0.2]}, setup)
+
+
+def test_fresh_predictions_are_asked_after_the_step_without_moving_batch_norm():
+    seen = []
+
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(5)
+            self.last = torch.nn.Linear(5, 3)
+
+        def forward(self, inputs):
+            seen.append(self.training)
+            return self.last(self.norm(inputs))
+
+    observed = torch.full((4, 3), -1, dtype=torch.int8)
+    observed[0, 0] = 1
+    network = Counting()
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    player = make_player("g2netpl", {"prediction": "fresh"}, Setup(observed, 1.0, 1e-3))
+    batch = Batch(torch.arange(4), torch.randn(4, 5), observed)
+    play_epoch(network, player, [batch], optimizer, 0.5, 1.0)
+    assert seen == [True, False]
+    assert int(network.norm.num_batches_tracked) == 1

@@ -1,0 +1,212 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from g2netpl.errors import InputError
+from g2netpl.labels import LabelTable
+from g2netpl.settings import Setting, observe, split_indices
+
+
+def table_of(values):
+    values = np.asarray(values, dtype=np.int8)
+    return LabelTable(
+        tuple(f"{row}.jpg" for row in range(len(values))),
+        tuple(f"c{column}" for column in range(values.shape[1])),
+        values,
+    )
+
+
+def random_table(images=200, classes=12, share=0.2, seed=0):
+    random = np.random.default_rng(seed)
+    return table_of(random.random((images, classes)) < share)
+
+
+NAMES = [
+    "full",
+    "own",
+    "fspl",
+    "sspl:0.2",
+    "positives:1+1",
+    "positives:2+0",
+    "known:0.1",
+    "biased:frequency",
+    "biased:size",
+    "fspl@spml",
+    "positives:1+1@spml",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_setting_is_written_as_it_is_read(name):
+    assert str(Setting.parse(name)) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("fsp", "did you mean 'fspl'"),
+        ("sspl", "sspl:0.2"),
+        ("sspl:0", "fraction"),
+        ("sspl:1.5", "fraction"),
+        ("sspl:x", "sspl:0.2"),
+        ("full:1", "takes no value"),
+        ("positives:0+0", "1+1"),
+        ("positives:a", "positives:1+1"),
+        ("known:", "known:0.2"),
+        ("biased:colour", "frequency or size"),
+        ("fspl@other", "spml"),
+        ("known:0.5@spml", "fspl and positives"),
+    ],
+)
+def test_a_bad_setting_is_named_with_a_hint(name, hint):
+    with pytest.raises(InputError, match=hint.replace("+", r"\+")):
+        Setting.parse(name)
+
+
+@pytest.mark.parametrize("name", ["fspl", "sspl:0.3", "positives:1+1", "known:0.1", "fspl@spml"])
+def test_observing_is_pure_and_never_invents_labels(name):
+    table = random_table()
+    before = table.values.copy()
+    first = observe(table, Setting.parse(name), 3)
+    again = observe(table, Setting.parse(name), 3)
+    other = observe(table, Setting.parse(name), 4)
+    assert (table.values == before).all()
+    assert (first.values == again.values).all()
+    assert (first.values != other.values).any()
+    seen = first.values != -1
+    assert (first.values[seen] == table.values[seen]).all()
+
+
+def test_fspl_shows_one_positive_per_image_and_none_where_there_is_none():
+    table = random_table()
+    visible = observe(table, Setting.parse("fspl"), 0).values
+    assert (visible != 0).all()
+    assert ((visible == 1).sum(axis=1) == (table.values == 1).any(axis=1)).all()
+    assert (table.values.sum(axis=1) == 0).any()  # the case is really in the data
+
+
+def test_fspl_draws_the_positives_of_an_image_with_equal_chance():
+    table = table_of(np.ones((6000, 3)))
+    share = (observe(table, Setting.parse("fspl"), 1).values == 1).mean(axis=0)
+    # standard error √(⅓·⅔/6000) = 0.006
+    assert np.abs(share - 1 / 3).max() < 0.03
+
+
+def test_biased_by_frequency_prefers_frequent_classes():
+    values = np.zeros((4000, 2), dtype=np.int8)
+    values[:, 0] = 1  # in all images
+    values[:1000, 1] = 1  # in a quarter
+    visible = observe(table_of(values), Setting.parse("biased:frequency"), 0).values
+    # chances 4000 : 1000 on the first thousand images; standard error 0.013
+    assert (visible[:1000, 1] == 1).mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_biased_by_size_needs_sizes_and_uses_them():
+    values = np.ones((3000, 2), dtype=np.int8)
+    with pytest.raises(InputError, match="no object sizes"):
+        observe(table_of(values), Setting.parse("biased:size"), 0)
+    sizes = np.tile(np.array([0.9, 0.1], dtype=np.float32), (3000, 1))
+    table = LabelTable(tuple(map(str, range(3000))), ("a", "b"), values, sizes)
+    visible = observe(table, Setting.parse("biased:size"), 0).values
+    assert (visible[:, 0] == 1).mean() == pytest.approx(0.9, abs=0.03)
+
+
+def test_sspl_labels_a_fraction_and_is_a_part_of_fspl_where_classes_are_common():
+    table = random_table(images=500, classes=4, share=0.5)
+    every = observe(table, Setting.parse("fspl"), 5).values
+    labelled = int((every == 1).sum())
+    for fraction in (0.2, 0.4, 0.8):
+        some = observe(table, Setting.parse(f"sspl:{fraction}"), 5).values
+        assert (some == 1).sum() == round(fraction * labelled)
+        assert (every[some == 1] == 1).all()
+
+
+@given(seed=st.integers(0, 10_000), images=st.integers(4, 60), classes=st.integers(1, 8))
+def test_every_class_keeps_a_label_whenever_that_is_possible(seed, images, classes):
+    random = np.random.default_rng(seed)
+    values = (random.random((images, classes)) < 0.08).astype(np.int8)
+    # a hidden assignment proves that covering all classes is possible
+    values[random.permutation(images)[:classes], np.arange(min(classes, images))] = 1
+    if images < classes:
+        return
+    visible = observe(table_of(values), Setting.parse("fspl"), seed).values
+    assert ((visible == 1).any(axis=0) == (values == 1).any(axis=0)).all()
+    assert ((visible == 1).sum(axis=1) <= 1).all()
+    subset = observe(table_of(values), Setting.parse("sspl:0.999"), seed).values
+    assert ((visible == 1).sum() - (subset == 1).sum()) <= 1
+
+
+def test_sspl_keeps_rare_classes():
+    values = np.zeros((1000, 5), dtype=np.int8)
+    values[:, 0] = 1
+    values[[3, 500, 700, 999], [1, 2, 3, 4]] = 1
+    visible = observe(table_of(values), Setting.parse("sspl:0.01"), 0).values
+    assert (visible == 1).sum() == 10
+    assert (visible == 1).any(axis=0).all()
+
+
+def test_a_chain_of_swaps_is_found():
+    # class 2 only on image 0, class 1 on images 0 and 1, class 0 on images 1 and 2
+    values = [[0, 1, 1], [1, 1, 0], [1, 0, 0]]
+    for seed in range(20):
+        visible = observe(table_of(values), Setting.parse("fspl"), seed).values
+        assert (visible == 1).any(axis=0).all()
+
+
+def test_positives_and_negatives_are_counted_per_image():
+    table = random_table()
+    visible = observe(table, Setting.parse("positives:2+3"), 0).values
+    assert ((visible == 1).sum(axis=1) == np.minimum(table.values.sum(axis=1), 2)).all()
+    assert ((visible == 0).sum(axis=1) == 3).all()
+
+
+def test_known_shows_both_signs_at_the_given_rate():
+    visible = observe(random_table(images=2000), Setting.parse("known:0.1"), 0)
+    assert visible.observed_fraction == pytest.approx(0.1, abs=0.01)
+    assert (visible.values == 0).any()
+    assert (visible.values == 1).any()
+
+
+def test_full_needs_every_label():
+    table = random_table()
+    assert observe(table, Setting.parse("full"), 0) is table
+    partial = observe(table, Setting.parse("fspl"), 0)
+    with pytest.raises(InputError, match="setting full"):
+        observe(partial, Setting.parse("full"), 0)
+    assert observe(partial, Setting.parse("own"), 0) is partial
+
+
+def test_spml_masks_bit_for_bit():
+    # written down from the benchmark's rule: legacy generator 1200, image after image, shuffle the
+    # positive indices and keep the first, then shuffle the negative ones
+    table = random_table(images=50, classes=9, share=0.3)
+    generator = np.random.RandomState(1200)
+    expected = np.full((50, 9), -1)
+    for row in range(50):
+        for value, keep in ((1, 1), (0, 0)):
+            indices = np.nonzero(table.values[row] == value)[0]
+            generator.shuffle(indices)
+            expected[row, indices[:keep]] = value
+    assert (observe(table, Setting.parse("fspl@spml"), 1200).values == expected).all()
+    # and a row pinned as a number, so that a change of the rule above cannot hide
+    small = table_of([[1, 1, 1, 1, 0], [0, 1, 1, 0, 1], [1, 1, 0, 0, 0]])
+    visible = observe(small, Setting.parse("fspl@spml"), 1200).values
+    assert visible.argmax(axis=1).tolist() == PINNED_SPML
+
+
+PINNED_SPML = [0, 2, 0]
+
+
+def test_spml_split_bit_for_bit():
+    train, validation = split_indices(23, 0.2, 1200, spml_compatible=True)
+    order = np.random.RandomState(1200).permutation(23)
+    assert validation.tolist() == sorted(order[-5:])  # round(4.6) = 5
+    assert train.tolist() == sorted(order[:-5])
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.5])
+def test_a_split_is_a_partition(fraction):
+    train, validation = split_indices(101, fraction, 7)
+    assert sorted([*train, *validation]) == list(range(101))
+    assert len(validation) == round(101 * fraction)
