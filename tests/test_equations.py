@@ -51,15 +51,28 @@ def test_gradient_with_gaussian_equals_autograd(cost, sigma):
     torch.testing.assert_close(ours, truth, rtol=1e-6, atol=1e-8)
 
 
+def log_space_slope(z):
+    """log of density over both tails, in double precision."""
+    log_density = -0.5 * z * z - 0.5 * math.log(2 * math.pi)
+    return (log_density - torch.special.log_ndtr(z) - torch.special.log_ndtr(-z)).exp()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gaussian_map_equals_a_log_space_computation(dtype):
+    z = torch.linspace(-8, 8, 81, dtype=torch.float64)
+    soft, slope = GaussianMap(2.0).soft_and_slope((0.5 + 2.0 * z).to(dtype))
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(slope.double(), log_space_slope(z) / 2, rtol=2 * tolerance, atol=0)
+    torch.testing.assert_close(soft.double(), torch.special.ndtr(z), rtol=0, atol=1e-7)
+
+
 def test_gaussian_slope_stays_finite_where_soft_labels_saturate():
-    latent = torch.tensor([-40.0, -12.0, 0.5, 13.0, 41.0])
-    soft, slope = GaussianMap(1.0).soft_and_slope(latent)
-    # far out, density / (Φ(z)Φ(−z)) tends to |z| + 1/|z|; at the mean it is 4 / √(2π)
-    expected = [40.5 + 1 / 40.5, 12.5 + 1 / 12.5, 4 / math.sqrt(2 * math.pi), 12.58, 40.5247]
-    torch.testing.assert_close(slope, torch.tensor(expected), rtol=2e-3, atol=0)
-    assert soft[2] == 0.5
-    assert soft[0] == 0
-    assert soft[4] == 1
+    z = torch.tensor([-1e4, -40.0, -12.0, 0.0, 12.0, 40.0, 1e4], dtype=torch.float64)
+    soft, slope = GaussianMap(1.0).soft_and_slope((0.5 + z).float())
+    # far out the slope tends to |z| + 1/|z|; at the mean it is 4/√(2π)
+    expected = torch.where(z == 0, 4 / math.sqrt(2 * math.pi), z.abs() + 1 / z.abs())
+    torch.testing.assert_close(slope.double(), expected, rtol=2e-2, atol=0)
+    assert soft.tolist()[2:5] == [0, 0.5, 1]
 
 
 @pytest.mark.parametrize("mapping", [SigmoidMap(), GaussianMap(0.7), GaussianMap(2.0)])

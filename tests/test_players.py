@@ -137,7 +137,7 @@ PREDICTED = torch.tensor([[0.9, 0.5, 0.1]])
 def test_the_first_gradient_step_by_hand():
     # û = ½, slope 4/√(2π) = 1.595769, step 4·0.5² = 1: y = 0.5 + (q − ½)·1.595769, û = Φ(y − ½)
     options = {"step_size": 4.0, "step_growth": 2.0, "sigma": 1.0}
-    soft = one_visit(options, PREDICTED).soft_labels()
+    soft = one_visit(options, PREDICTED).soft_labels()  # λ has no pull at ½
     move = torch.tensor([[0.4, 0.0, -0.4]]) * 1.595769
     torch.testing.assert_close(soft, torch.special.ndtr(move), atol=1e-6, rtol=0)
 
@@ -182,7 +182,9 @@ def test_stateless_answers_the_prediction_of_the_batch_itself():
 
 def test_own_averages_scale_with_the_observed_fraction():
     observed = torch.tensor([[1, -1, -1, -1], [-1, -1, -1, -1]], dtype=torch.int8)
-    own = make_player("g2netpl", {"unobserved_weight": 6.0}, Setup(observed, 1.0, 1e-3))
+    own = make_player(
+        "g2netpl", {"unobserved_weight": 6.0, "averaging": "own"}, Setup(observed, 1.0, 1e-3)
+    )
     assert own.unobserved_weight == pytest.approx(6.0 / 8)
     entries = make_player(
         "g2netpl", {"unobserved_weight": 6.0, "averaging": "entries"}, Setup(observed, 1.0, 1e-3)

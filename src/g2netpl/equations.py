@@ -51,17 +51,25 @@ class GaussianMap:
     start: float = 0.5
 
     def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
-        """û and F′/(û(1−û)) from one scaled complementary error function.
+        """û and F′/(û(1−û)) from one complementary error function.
 
-        With z = (y − 0.5)/σ and a = |z|/√2 the smaller tail is Φ(−|z|) = ½ erfcx(a) e^(−a²); in the
-        ratio the factor e^(−a²) of the density cancels, so nothing underflows.
+        With z = (y − 0.5)/σ and a = |z|/√2 the smaller tail is Φ(−|z|) = ½ erfc(a), and the slope
+        is the density over both tails. Beyond a = 6, where û is within 1e-16 of 0 or 1, the
+        density would underflow; there the slope grows in proportion to |z|, as its asymptote does.
         """
-        z = (latent - 0.5) / (self.sigma * math.sqrt(2.0))
+        z = (latent - 0.5).mul_(1.0 / (self.sigma * math.sqrt(2.0)))
         a = z.abs()
-        scaled = torch.special.erfcx(a)
-        tail = 0.5 * scaled * torch.exp(-a * a)
-        slope = (math.sqrt(2.0 / math.pi) / self.sigma) / (scaled * (1.0 - tail))
-        return torch.where(z > 0, 1.0 - tail, tail), slope
+        near = a.clamp(max=6.0)
+        tail = torch.erfc(near).mul_(0.5)
+        both = (1.0 - tail).mul_(tail)
+        slope = (near * near).neg_().exp_().div_(both).mul_(self._peak)
+        slope.mul_(a.div_(near.clamp_(min=_TINY)).clamp_(min=1.0))
+        return torch.copysign(0.5 - tail, z).add_(0.5), slope
+
+    @property
+    def _peak(self) -> float:
+        """The density at its mean."""
+        return 1.0 / (self.sigma * math.sqrt(2.0 * math.pi))
 
 
 # --- Eq. 2 and 5: the cost of the labels ---------------------------------------------------------
@@ -194,5 +202,6 @@ def regret(
 
 def confidence_weight(soft: Tensor, progress: float, beta: float, gamma: float) -> Tensor:
     """ξ(û, φ) = β (1 − γe^(−10|2û−1|)) / (1 + γe^(−10|2û−1|)) + (1 − β) φ."""
-    doubt = gamma * torch.exp(-10.0 * (2.0 * soft - 1.0).abs())
-    return beta * (1.0 - doubt) / (1.0 + doubt) + (1.0 - beta) * progress
+    # with d = γe^(−10|2û−1|) the fraction is 2/(1 + d) − 1
+    denominator = (soft - 0.5).abs_().mul_(-20.0).exp_().mul_(gamma).add_(1.0)
+    return denominator.reciprocal_().mul_(2.0 * beta).add_((1.0 - beta) * progress - beta)

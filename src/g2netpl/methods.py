@@ -88,7 +88,7 @@ METHODS: dict[str, Method] = {
     "g2netpl": Method(
         SoftPlayer,
         SoftOptions,
-        "the game: soft pseudo labels against the network, with our defaults",
+        "the game: soft pseudo labels against the network, our defaults",
         _PAPER,
     ),
     "g2netpl-paper": Method(

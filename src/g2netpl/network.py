@@ -5,8 +5,8 @@ timm's EfficientNet-Lite0 with ImageNet weights from the package index, so that 
 access to a model hub has a pretrained backbone too; `features` takes vectors as they are.
 """
 
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,12 +56,21 @@ def build_network(
 
     `weights` is a safetensors file of the backbone; `width` is needed for `features` alone.
     """
+    if isinstance(backbone, str):
+        backbone = build_backbone(
+            backbone, pretrained=pretrained, weights=weights, width=width, seed=seed
+        )
+    with _random_start(seed):
+        return Network(backbone.module, build_classifier(backbone.width, classes, hidden))
+
+
+@contextmanager
+def _random_start(seed: int) -> Iterator[None]:
+    """Random numbers from the seed inside, and those of everybody else as before outside."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
-        if isinstance(backbone, str):
-            backbone = build_backbone(backbone, pretrained=pretrained, weights=weights, width=width)
-        return Network(backbone.module, build_classifier(backbone.width, classes, hidden))
+        yield
 
 
 def build_classifier(width: int, classes: int, hidden: int = 0) -> nn.Module:
@@ -77,16 +86,16 @@ def build_backbone(
     pretrained: bool = True,
     weights: str | Path | None = None,
     width: int | None = None,
+    seed: int = 0,
 ) -> Backbone:
     """The backbone of that name, with the user's own weights where a file is given."""
     if name == "features":
         if width is None:
             raise InputError("backbone features: the width of the vectors must be given")
         return Backbone(nn.Identity(), width)
-    if name in BACKBONES:
-        backbone = BACKBONES[name](pretrained and weights is None)
-    else:
-        backbone = _timm(name, pretrained and weights is None)
+    fetch = pretrained and weights is None
+    with _random_start(seed):
+        backbone = BACKBONES[name](fetch) if name in BACKBONES else _timm(name, fetch)
     if weights is not None:
         load_weights(backbone.module, weights)
     return backbone
@@ -120,17 +129,18 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
 
 def _tiny(pretrained: bool) -> Backbone:
     """Four convolutions with batch norm, 64-px images in mind; always starts at random."""
-    widths = (3, 16, 32, 64, 128)
-    layers: list[nn.Module] = []
-    for before, after in itertools.pairwise(widths):
+    layers: list[nn.Module] = [nn.AvgPool2d(2)]
+    for before, after, shrink in ((3, 16, True), (16, 32, True), (32, 64, False), (64, 128, False)):
         kernel = 5 if before == 3 else 3
         layers += [
-            nn.Conv2d(before, after, kernel, stride=2, padding=kernel // 2, bias=False),
+            nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False),
             nn.BatchNorm2d(after),
             nn.ReLU(),
         ]
+        if shrink:
+            layers.append(nn.MaxPool2d(2))
     layers += [nn.AdaptiveMaxPool2d(1), nn.Flatten()]
-    return Backbone(nn.Sequential(*layers), widths[-1])
+    return Backbone(nn.Sequential(*layers), 128)
 
 
 def _lite0(pretrained: bool) -> Backbone:

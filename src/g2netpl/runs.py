@@ -88,6 +88,19 @@ def read_run(folder: str | Path) -> dict[str, Any]:
     return content
 
 
+def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
+    """Refuse to go on with another configuration or other data than the run began with."""
+    before = read_run(folder)
+    old, new = before["config"], description["config"]
+    changed = [key for key in sorted(new) if old.get(key) != new[key] and key != "workers"]
+    if before["data"]["fingerprint"] != description["data"]["fingerprint"]:
+        changed.append("the labels")
+    if changed:
+        raise Refused(
+            f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
+        )
+
+
 def load_run(folder: str | Path) -> Run:
     """Load a finished run: its network on the CPU, in eval mode, and its figures."""
     folder = Path(folder)

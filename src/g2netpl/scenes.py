@@ -30,7 +30,7 @@ class Scenes:
     test: LabelTable
 
 
-def make_scenes(train: int = 4000, test: int = 1000, seed: int = 0) -> Scenes:
+def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
     """Compose the data set; the same seed gives the same scenes."""
     from sklearn.datasets import load_digits
 
@@ -55,21 +55,21 @@ def make_scenes(train: int = 4000, test: int = 1000, seed: int = 0) -> Scenes:
 
 def _compose(digits: npt.NDArray[np.float32], random: np.random.Generator) -> Pixels:
     """Paint digits on a ground, each over those before it, with little overlap."""
-    ground = random.uniform(0.05, 0.45, size=3).astype(np.float32)
+    ground = random.uniform(0.0, 0.35, size=3).astype(np.float32)
     canvas = np.clip(ground + _texture(random), 0.0, 1.0)
     taken = np.zeros((SIZE, SIZE), dtype=np.float32)
     for digit in digits:
-        side = int(random.integers(20, 31))
+        side = int(random.integers(22, 29))
         mask = _enlarge(digit, side)
         # the least crowded of a few random places
-        places = random.integers(0, SIZE - side + 1, size=(8, 2))
+        places = random.integers(0, SIZE - side + 1, size=(16, 2))
         crowding = [taken[y : y + side, x : x + side].sum() for y, x in places]
         y, x = places[int(np.argmin(crowding))]
-        colour = random.uniform(0.6, 1.0, size=3)
+        colour = random.uniform(0.65, 1.0, size=3)
         patch = canvas[y : y + side, x : x + side]
         canvas[y : y + side, x : x + side] = patch + mask[..., None] * (colour - patch)
         taken[y : y + side, x : x + side] += 1.0
-    noisy = canvas + random.normal(0.0, 0.03, size=canvas.shape)
+    noisy = canvas + random.normal(0.0, 0.02, size=canvas.shape)
     return np.asarray(np.clip(noisy, 0.0, 1.0) * 255, dtype=np.uint8)
 
 

@@ -26,18 +26,17 @@ from g2netpl.checkpoints import (
     write_json,
 )
 from g2netpl.config import Mode, RunConfig
-from g2netpl.data import ArraySource, ImageSource, Part, Source
-from g2netpl.errors import InputError, Refused, did_you_mean
+from g2netpl.equilibrium import collapsed
+from g2netpl.errors import InputError, did_you_mean
 from g2netpl.evaluation import Scores, mean_average_precision, predict_all
-from g2netpl.features import cache_key, cached, compute_features
-from g2netpl.fitting import Schedule, Snapshot, State, Validation, fit, load_network
+from g2netpl.fitting import Record, Schedule, Snapshot, State, fit, load_network
 from g2netpl.game import LabelPlayer, Setup
-from g2netpl.images import locate
-from g2netpl.labels import POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels import POSITIVE, UNOBSERVED
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, make_player, method_options
-from g2netpl.network import Backbone, Network, build_backbone, build_network
-from g2netpl.runs import RUN_FORMAT, Run, claim_folder, load_run, read_run
+from g2netpl.network import Network, build_backbone, build_network
+from g2netpl.runs import RUN_FORMAT, Run, check_unchanged, claim_folder, load_run
+from g2netpl.sources import Sources
 from g2netpl.tracking import epoch_bar, write_history
 
 _ESTIMATE_IMAGES = 4000
@@ -58,12 +57,14 @@ def train(
     description = _describe(config, material)
     folder = Path(config.output)
     if resume:
-        _check_unchanged(folder, description)
+        check_unchanged(folder, description)
         if (folder / "result.json").is_file():
             console.print(f"{folder}: this run is finished already")
             return load_run(folder)
-    backbone = build_backbone(config.backbone, pretrained=config.pretrained, weights=config.weights)
-    sources = _Sources(config, material, backbone, console)
+    backbone = build_backbone(
+        config.backbone, pretrained=config.pretrained, weights=config.weights, seed=config.seed
+    )
+    sources = Sources(config, material, backbone, console)
     if not resume:
         claim_folder(folder, overwrite=overwrite)
     k, how = _expected_positives(config, material, sources)
@@ -97,7 +98,7 @@ def _phases(config: RunConfig) -> list[_Phase]:
 
 
 def _play(
-    config: RunConfig, material: Material, sources: "_Sources", k: float, console: Console
+    config: RunConfig, material: Material, sources: Sources, k: float, console: Console
 ) -> tuple[Network, LabelPlayer, Snapshot]:
     """Play all phases, from the last checkpoint if there is one."""
     folder = Path(config.output)
@@ -132,6 +133,7 @@ def _play(
 
             def after_epoch(now: Snapshot, number: int = number, bar: Any = bar) -> None:
                 bar.epoch(now.history[-1])
+                _warn_of_collapse(console, now.history, k)
                 write_history(folder / "history.jsonl", now.history)
                 save_checkpoint(folder, now, number)
 
@@ -158,10 +160,22 @@ def _play(
     return network, player, snapshot
 
 
+def _warn_of_collapse(console: Console, history: list[Record], k: float) -> None:
+    """Say once when the predictions of the game have run away from k, after the first epochs."""
+    away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
+    if len(history) >= 3 and away[-1] and not any(away[2:-1]):
+        seen = history[-1]["predicted_positives"]
+        console.print(
+            f"warning: the network now predicts {seen:.2f} positives per image, k is {k:.2f}; "
+            "try another learning rate or --expected-positives",
+            highlight=False,
+        )
+
+
 def _finish(
     config: RunConfig,
     material: Material,
-    sources: "_Sources",
+    sources: Sources,
     network: Network,
     player: LabelPlayer,
     snapshot: Snapshot,
@@ -214,92 +228,8 @@ def _complete(material: Material, predicted: Scores, soft: torch.Tensor | None) 
     return np.where(known == UNOBSERVED, completed, known).astype(np.float32)
 
 
-class _Sources:
-    """Where the inputs of each part come from: image files, or features of the frozen backbone."""
-
-    def __init__(
-        self, config: RunConfig, material: Material, backbone: Backbone, console: Console
-    ) -> None:
-        self.config, self.material, self.backbone, self.console = (
-            config,
-            material,
-            backbone,
-            console,
-        )
-        self._paths = locate(material.table.images, config.images)
-        self._test_paths = self._located(material.test, config.test_images)
-        own_validation = material.validation is not None and not len(material.held_out)
-        self._validation_paths = self._located(
-            material.validation if own_validation else None, config.images
-        )
-        self._features: dict[int, Source] = {}
-
-    def all(self, linear: bool) -> Source:
-        """Every image of the label file, in its order."""
-        return self._source(self._paths, linear)
-
-    def training(self, linear: bool) -> Source:
-        """The training part."""
-        return Part(self.all(linear), self.material.training)
-
-    def validation(self, linear: bool) -> Validation | None:
-        """The validation part with what is known about it."""
-        if self.material.validation is None:
-            return None
-        source = (
-            Part(self.all(linear), self.material.held_out)
-            if self._validation_paths is None
-            else self._source(self._validation_paths, linear)
-        )
-        return Validation(source, self.material.validation.values)
-
-    def test(self, linear: bool) -> Source | None:
-        """The test images."""
-        return None if self._test_paths is None else self._source(self._test_paths, linear)
-
-    def some_features(self, rows: Any) -> Any:
-        """Features of some images of the file, for the estimate of k."""
-        if id(self._paths) in self._features:
-            source = self._features[id(self._paths)]
-            assert isinstance(source, ArraySource)
-            return source.inputs[torch.from_numpy(rows)].numpy()
-        return compute_features(
-            self.backbone.module, self._images([self._paths[row] for row in rows])
-        )
-
-    def _located(self, table: LabelTable | None, folder: str | None) -> list[str] | None:
-        return None if table is None else locate(table.images, folder or self.config.images)
-
-    def _images(self, paths: list[str]) -> ImageSource:
-        config, backbone = self.config, self.backbone
-        return ImageSource(
-            paths,
-            config.image_size,
-            backbone.mean,
-            backbone.std,
-            seed=config.seed,
-            flip=config.flip,
-            workers=config.workers,
-        )
-
-    def _source(self, paths: list[str], linear: bool) -> Source:
-        if not linear:
-            return self._images(paths)
-        if id(paths) not in self._features:
-            module = self.backbone.module
-            folder = Path(self.config.cache) if self.config.cache else None
-            key = cache_key(module, paths, f"squash {self.config.image_size} {self.backbone.mean}")
-
-            def compute() -> Any:
-                with epoch_bar(self.console, 1, len(paths)) as bar:
-                    return compute_features(module, self._images(paths), on_batch=bar.advance)
-
-            self._features[id(paths)] = ArraySource(torch.from_numpy(cached(folder, key, compute)))
-        return self._features[id(paths)]
-
-
 def _expected_positives(
-    config: RunConfig, material: Material, sources: _Sources
+    config: RunConfig, material: Material, sources: Sources
 ) -> tuple[float, str]:
     """k and where it comes from."""
     if isinstance(config.expected_positives, float):
@@ -345,8 +275,10 @@ def _optimizer(config: RunConfig, module: nn.Module, rate: float) -> torch.optim
 
 def _accelerator(config: RunConfig) -> Any:
     from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
 
     precision = {"float32": "no"}.get(config.precision, config.precision)
+    AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
     return Accelerator(mixed_precision=precision, cpu=config.device == "cpu")
 
 
@@ -367,19 +299,6 @@ def _describe(config: RunConfig, material: Material) -> dict[str, Any]:
         },
         "classes": list(material.table.classes),
     }
-
-
-def _check_unchanged(folder: Path, description: dict[str, Any]) -> None:
-    """Refuse to go on with another configuration or other data than the run began with."""
-    before = read_run(folder)
-    old, new = before["config"], description["config"]
-    changed = [key for key in sorted(new) if old.get(key) != new[key] and key != "workers"]
-    if before["data"]["fingerprint"] != description["data"]["fingerprint"]:
-        changed.append("the labels")
-    if changed:
-        raise Refused(
-            f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
-        )
 
 
 def _announce(console: Console, config: RunConfig, material: Material, k: str) -> None:

@@ -48,7 +48,7 @@ class SoftOptions(Options):
     sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
     cost: LabelCost = Field(default="additive", description="the labels' cost, Eq. 2 or Eq. 5")
     penalty: float | tuple[float, ...] = Field(
-        default=0.3, description="λ, one number or one per class: the pull to 0 or 1"
+        default=1.0, description="λ, one number or one per class: the pull to 0 or 1"
     )
     penalty_shape: Literal["constant", "gaussian"] = Field(
         default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
@@ -56,12 +56,14 @@ class SoftOptions(Options):
     penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
     beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
     gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: how little doubt counts")
-    averaging: Literal["own", "entries"] = Field(
-        default="own",
-        description="own: each part averaged over its own entries; entries: all over B·L",
+    averaging: Literal["entries", "own"] = Field(
+        default="entries",
+        description="entries: all parts over B·L; own: L_unobs and R × the observed fraction",
     )
-    unobserved_weight: float = Field(default=5.0, ge=0, description="weight of L_unobs")
-    regulariser: float = Field(default=5.0, ge=0, description="weight of R")
+    unobserved_weight: float = Field(default=0.1, ge=0, description="weight of L_unobs")
+    regulariser: float | None = Field(
+        default=None, ge=0, description="weight of R; none: 10 / L^1.5, L the number of classes"
+    )
     order: Literal["pseudo_target", "literal"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
     )
@@ -97,7 +99,7 @@ class SoftPlayer(LabelPlayer):
         # so that the parts keep their weights in a batch that has nothing observed
         scale = known if options.averaging == "own" else 1.0
         self.unobserved_weight = options.unobserved_weight * scale
-        self.regulariser = options.regulariser * scale
+        self.regulariser = self._regulariser(setup.observed.shape[1]) * scale
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
             SigmoidMap() if options.map == "sigmoid" else GaussianMap(options.sigma)
@@ -109,6 +111,11 @@ class SoftPlayer(LabelPlayer):
             torch.full(setup.observed.shape, start, device=setup.observed.device)
         )
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
+
+    def _regulariser(self, classes: int) -> float:
+        """The given weight of R, or the rule that carried over from 10 to 80 classes."""
+        given = self.options.regulariser
+        return 10.0 / classes**1.5 if given is None else given
 
     def _penalty_per_class(self, setup: Setup) -> float | Tensor:
         penalty = self.options.penalty

