@@ -115,10 +115,3 @@ def test_nothing_is_pickled():
 def test_no_file_has_grown_too_long():
     for path in ROOT.rglob("*.py"):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 320, path
-
-
-def test_the_table_of_methods_in_readme_is_the_catalogue():
-    from g2netpl.methods import markdown_table
-
-    readme = ROOT.parents[1] / "README.md"
-    assert markdown_table() in readme.read_text(encoding="utf-8")

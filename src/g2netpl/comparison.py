@@ -172,6 +172,13 @@ class Outcome:
     predicted: Scores | None  # its predictions at the best epoch
     movement: list[dict[str, list[float]]]  # per epoch: quartiles of û of hidden entries, by truth
 
+    def __str__(self) -> str:
+        row = self.row
+        return (
+            f"{row['method']} {row['setting']} seed {row['seed']} lr {row['learning_rate']:g} "
+            f"batch {row['batch_size']}: validation mAP {row['validation_map']:.1%}"
+        )
+
 
 def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
     """Train one cell and measure it on the test part, at the best epoch and at the last."""

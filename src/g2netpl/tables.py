@@ -35,25 +35,28 @@ def summarise(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def results_table(rows: Sequence[Row]) -> Table:
-    """Methods down, settings across; each cell `best epoch / last epoch`."""
+    """Methods down, settings across; a cell has the best epoch, the last one, undecided labels."""
     summary = summarise(rows)
     settings = list(dict.fromkeys(setting for _, setting in summary))
-    methods = list(dict.fromkeys(method for method, _ in summary))
     seeds = len({row["seed"] for row in rows})
     table = Table(
-        title=f"test mAP × 100, best validation epoch / last epoch, {seeds} seed(s)",
+        title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
         title_justify="left",
+        show_lines=True,
     )
-    table.add_column("method", no_wrap=True)
+    table.add_column("method", overflow="fold")
     for setting in settings:
-        table.add_column(setting, justify="right")
-    for method in methods:
-        cells = []
-        for setting in settings:
-            cell = summary.get((method, setting))
-            text = "" if cell is None else f"{cell['best']} / {cell['last']}"
-            cells.append(
-                text + (f"\n{cell['undecided']} undecided" if cell and cell["undecided"] else "")
-            )
-        table.add_row(method, *cells)
+        table.add_column(setting, justify="right", no_wrap=True)
+    for method in dict.fromkeys(method for method, _ in summary):
+        cells = [summary.get((method, setting)) for setting in settings]
+        table.add_row(method, *(_cell_text(cell) for cell in cells))
     return table
+
+
+def _cell_text(cell: dict[str, str] | None) -> str:
+    if cell is None:
+        return ""
+    lines = [cell["best"], f"last {cell['last']}"]
+    if cell["undecided"]:
+        lines.append(f"{cell['undecided']} undecided")
+    return "\n".join(lines)

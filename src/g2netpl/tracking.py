@@ -1,13 +1,22 @@
 """What happened, epoch by epoch: JSON lines on disk, and a bar for the person who waits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+Item = TypeVar("Item")
 
 
 def write_history(path: Path, history: list[dict[str, Any]]) -> None:
@@ -27,6 +36,28 @@ def describe(record: dict[str, Any]) -> str:
         if record.get(key) is not None:
             parts.append(f"{name} {form.format(record[key])}".strip())
     return " · ".join(parts)
+
+
+def follow(
+    console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
+) -> Iterator[Item]:
+    """Pass outcomes through under a bar; a line for each where there is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("training", total=total, note="")
+        for number, outcome in enumerate(outcomes, start=1):
+            note = name(outcome)
+            progress.update(task, advance=1, note=note)
+            if not console.is_terminal:
+                console.print(f"{number}/{total} {note}", highlight=False, soft_wrap=True)
+            yield outcome
 
 
 class EpochBar:

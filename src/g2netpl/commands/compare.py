@@ -53,7 +53,6 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     from rich.console import Console
-    from rich.progress import track
 
     from g2netpl.checkpoints import write_json
     from g2netpl.commands.parsing import split_changes, split_list
@@ -61,6 +60,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.errors import InputError
     from g2netpl.runs import RUN_FORMAT, claim_folder
     from g2netpl.tables import results_table
+    from g2netpl.tracking import follow
 
     changes = split_changes(flags.set)
     methods = split_list("--methods", flags.methods, str)
@@ -96,7 +96,7 @@ def run(flags: argparse.Namespace) -> None:
     cells, rows = [], []
     outcomes = run_cells(comparison, flags.jobs)
     total = len(comparison.cells())
-    for outcome in track(outcomes, "training", total, console=console):
+    for outcome in follow(console, outcomes, total, str):
         rows.append(outcome.row)
         cells.append({**outcome.row, "history": outcome.history})
     write_json(folder / "cells.json", cells)

@@ -1,4 +1,4 @@
-"""Show the game on built-in data: digits on photos-like grounds, most labels hidden.
+"""Show the game on built-in data: scenes of handwritten digits, most labels hidden.
 
 examples:
   g2netpl demo --output runs/demo
@@ -16,7 +16,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     parser.add_argument("--output", default="runs/demo", help="folder to write (runs/demo)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
-    parser.add_argument("--epochs", type=int, default=15, help="epochs per training (15)")
+    parser.add_argument("--epochs", type=int, default=12, help="epochs per training (12)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time")
 
 
@@ -25,13 +25,13 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     from rich.console import Console
-    from rich.progress import track
 
     from g2netpl.checkpoints import write_json
     from g2netpl.comparison import SCENES, Comparison, choose, run_cells
     from g2netpl.report import write_report
     from g2netpl.runs import RUN_FORMAT, claim_folder
     from g2netpl.tables import results_table
+    from g2netpl.tracking import follow
 
     folder, console = Path(flags.output), Console()
     common = {
@@ -52,13 +52,11 @@ def run(flags: argparse.Namespace) -> None:
     )
     cells = [*full.cells(), *partial.cells()]
     console.print(
-        f"4,000 training scenes (a fifth held out to choose the epoch) and 1,000 test scenes of "
+        f"3,000 training scenes (a fifth held out to choose the epoch) and 1,000 test scenes of "
         f"10 classes; {len(cells)} trainings",
         highlight=False,
     )
-    outcomes = list(
-        track(run_cells(partial, flags.jobs, cells), "training", len(cells), console=console)
-    )
+    outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
     results = choose([outcome.row for outcome in outcomes])
     write_json(folder / "result.json", results)
     write_report(folder / "report.html", outcomes)

@@ -1,0 +1,54 @@
+"""What README shows must run as it stands."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from g2netpl.cli import build_parser, main
+from g2netpl.methods import markdown_table
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture
+def user_folder(photos, tmp_path, monkeypatch):
+    """labels.csv and photos/, as README assumes them."""
+    (tmp_path / "photos").symlink_to(photos)
+    (tmp_path / "labels.csv").write_text((photos / "train.csv").read_text())
+    (photos / "new.jpg").write_bytes((photos / "test-00000.png").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def test_the_python_lines_run(user_folder, capsys):
+    (code,) = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})
+    assert "labels are known" in capsys.readouterr().out
+    assert (user_folder / "runs" / "first" / "result.json").is_file()
+
+
+def test_the_shell_lines_run(user_folder):
+    lines = [
+        line.partition("#")[0].strip()
+        for block in blocks("sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("g2netpl")
+    ]
+    assert len(lines) >= 4
+    for line in lines:
+        arguments = shlex.split(line)[1:]
+        build_parser().parse_args(arguments)
+        if arguments[0] in ("train", "methods"):  # quick ones, shortened
+            short = ["--epochs", "1", "--image-size", "64"] if "--labels" in arguments else []
+            assert main([*arguments, *short]) == 0
+
+
+def test_the_table_of_methods_is_the_catalogue():
+    assert markdown_table() in README
