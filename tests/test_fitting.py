@@ -3,8 +3,10 @@ import pytest
 import torch
 
 from g2netpl.data import ArraySource
+from g2netpl.equations import regret
 from g2netpl.equilibrium import Equilibrium, collapsed
-from g2netpl.fitting import NumericalStop, Schedule, Snapshot, Validation, fit
+from g2netpl.errors import InputError
+from g2netpl.fitting import NumericalStop, Schedule, Snapshot, Validation, fit, make_optimizer
 from g2netpl.game import Setup
 from g2netpl.methods import make_player
 from g2netpl.network import build_network
@@ -113,6 +115,22 @@ def test_diagnostics_by_their_definition():
     assert last["gradient_norm"] > 0
 
 
+def test_the_probe_measures_regret_and_predictions_by_their_definition():
+    _, player = play(epochs=3, options={"penalty": 0.6})
+    network = build_network("features", 4, width=6, seed=3)
+    observed = torch.from_numpy(VISIBLE[:60])
+    equilibrium = Equilibrium(ArraySource(INPUTS[:60]), observed, 1.4, 0)
+    reading = equilibrium.read(network, player, 0.5)
+    rows = torch.from_numpy(equilibrium.rows)
+    assert len(rows) == 32
+    with torch.no_grad():
+        predicted = network(INPUTS[rows]).sigmoid()
+    soft = player.soft_labels()[rows]
+    gains = regret(soft, predicted, 0.6)[observed[rows] == -1]
+    assert reading["regret"] == pytest.approx(float(gains.mean()), rel=1e-4)
+    assert reading["predicted_positives"] == pytest.approx(float(predicted.sum()) / 32, rel=1e-5)
+
+
 def test_regret_falls_as_the_labels_come_to_rest():
     snapshot, _ = play(options={"response": "best_response"}, epochs=30, rate=1e-3, patience=0)
     assert snapshot.history[-1]["regret"] < 0.1 * snapshot.history[0]["regret"] + 1e-4
@@ -132,6 +150,34 @@ def test_it_stops_at_equilibrium_and_not_before():
     never, _ = play(options=options, epochs=20, rate=1e-3, patience=0, **calm)
     assert never.finished == 20
     assert not never.converged
+
+
+def test_with_everything_observed_there_is_no_equilibrium_to_stop_at():
+    observed = torch.from_numpy(TRUTH[:60])
+    network = build_network("features", 4, width=6, seed=0)
+    player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02, 0))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    source = ArraySource(INPUTS[:60])
+    snapshot = fit(network, player, source, observed, 1.4, optimizer, Schedule(6, 16, 0))
+    assert snapshot.finished == 6
+    assert snapshot.history[-1]["regret"] is None
+    assert snapshot.history[-1]["undecided"] is None
+
+
+def test_quiet_epochs_of_an_earlier_phase_do_not_count():
+    quiet = {"regret": 0.0, "movement": 0.0}
+    earlier = Snapshot(history=[{"epoch": number, **quiet} for number in (1, 2, 3)])
+    calm = {"regret_tolerance": 9.0, "movement_tolerance": 9.0, "first_epoch": 3}
+    snapshot, _ = play(epochs=6, start=earlier, patience=3, **calm)
+    assert snapshot.finished == 3
+
+
+def test_optimizers_that_cannot_train_here_are_refused():
+    parameters = [torch.nn.Parameter(torch.zeros(2))]
+    assert isinstance(make_optimizer("AdamW", parameters, 0.1), torch.optim.AdamW)
+    for name in ("LBFGS", "Optimizer", "SparseAdam", "Muon", "lr_scheduler"):
+        with pytest.raises(InputError, match="optimizer"):
+            make_optimizer(name, parameters, 0.1)
 
 
 def test_a_probe_moves_nothing():

@@ -54,6 +54,7 @@ def test_tags_are_positives_and_the_rest_is_unobserved(tmp_path):
         ("image,x\na,1\nb,0\na,1\n", ":4: image 'a' is listed already on line 2"),
         ("image,x\n,1\n", ":2: the image name is empty"),
         ('image,x\n"a,1\n', "unexpected end of data"),
+        ("image,x\na,.0\n", ":2: class 'x': expected 1, 0"),
         ("image,labels\na,b,c\n", ":2: expected 2 cells"),
         ("image,labels\na,\n", "no image has a tag"),
     ],

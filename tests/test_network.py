@@ -39,13 +39,30 @@ def test_any_timm_name_is_a_backbone():
         assert backbone.module.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 512)
 
 
+@pytest.mark.parametrize(
+    ("name", "size", "width"),
+    [("mobilenetv3_small_100", 64, 1024), ("vit_tiny_patch16_224", 96, 192)],
+)
+def test_the_width_is_what_the_backbone_gives_at_this_image_size(name, size, width):
+    backbone = build_backbone(name, pretrained=False, image_size=size)
+    assert backbone.width == width
+    network = build_network(backbone, 3).eval()
+    with torch.no_grad():
+        assert network(torch.zeros(2, 3, size, size)).shape == (2, 3)
+
+
+def test_images_that_do_not_fit_a_backbone_are_named():
+    with pytest.raises(InputError, match="does not take images of 256 × 256"):
+        build_backbone("efficientformer_l1", pretrained=False, image_size=256)
+
+
 def test_an_unknown_backbone_is_named():
     with pytest.raises(InputError, match=r"unknown backbone 'resnet5O'.*did you mean 'resnet50'"):
         build_backbone("resnet5O")
 
 
 def test_own_weights_are_loaded_strictly(tmp_path):
-    saved = build_backbone("tiny").module.state_dict()
+    saved = build_backbone("tiny", seed=1).module.state_dict()
     save_file(saved, tmp_path / "tiny.safetensors")
     loaded = build_backbone("tiny", weights=tmp_path / "tiny.safetensors").module.state_dict()
     assert all(torch.equal(loaded[name], saved[name]) for name in saved)

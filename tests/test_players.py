@@ -159,6 +159,38 @@ def test_several_steps_come_nearer_to_the_best_response():
     assert gaps[2] < 1e-3
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"cost": "exponential", "penalty": 2.0},
+        {"penalty_shape": "gaussian", "penalty": 4.0, "penalty_width": 0.3},
+        {"penalty": 4.0, "map": "sigmoid"},
+        {"penalty": [0.5, 2.0, 4.0], "sigma": 0.7},
+    ],
+)
+def test_two_steps_equal_gradient_descent_by_autograd(options):
+    player = one_visit({**options, "steps": 2, "step_size": 0.8, "step_growth": 1.0}, PREDICTED)
+    latent = torch.full((1, 3), 0.0 if options.get("map") == "sigmoid" else 0.5)
+    penalty = torch.tensor(options["penalty"])
+    if options.get("penalty_shape") == "gaussian":
+        penalty = penalty * torch.exp(-((PREDICTED - 0.5) ** 2) / (2 * 0.3**2))
+
+    def to_soft(y):
+        if options.get("map") == "sigmoid":
+            return y.sigmoid()
+        return torch.special.ndtr((y - 0.5) / options.get("sigma", 1.0))
+
+    for _ in range(2):
+        latent = latent.detach().requires_grad_()
+        soft = to_soft(latent)
+        entropy = -PREDICTED * soft.log() - (1 - PREDICTED) * (1 - soft).log()
+        spread = penalty * soft * (1 - soft)
+        cost = spread.exp() * entropy if "cost" in options else entropy + spread
+        (gradient,) = torch.autograd.grad(cost.sum(), latent)
+        latent = latent.detach() - 0.8 * 0.5 * gradient  # φ = 0.5, growth 1
+    torch.testing.assert_close(player.soft_labels(), to_soft(latent), atol=1e-6, rtol=1e-5)
+
+
 def test_best_response_is_stored_and_step_makes_it_hard():
     player = one_visit({"response": "best_response", "penalty": 0.3}, PREDICTED)
     torch.testing.assert_close(player.soft_labels(), best_response(PREDICTED, 0.3))
@@ -202,6 +234,8 @@ def test_own_averages_scale_with_the_observed_fraction():
         ({"memory": "stateless"}, "best_response"),
         ({"gama": 0.5}, "did you mean 'gamma'"),
         ({"steps": 0}, "steps"),
+        ({"penalty": float("nan")}, "penalty: .*finite"),
+        ({"sigma": float("inf")}, "sigma: .*finite"),
         ({"map": "cubic"}, "'sigmoid', 'cdf' or 'step'"),
     ],
 )
@@ -239,3 +273,38 @@ def test_fresh_predictions_are_asked_after_the_step_without_moving_batch_norm():
     play_epoch(network, player, [batch], optimizer, 0.5, 1.0)
     assert seen == [True, False]
     assert int(network.norm.num_batches_tracked) == 1
+    with torch.no_grad():  # the labels answer what the moved network says in eval mode
+        answered = network.eval()(batch.inputs).sigmoid()
+    slope = 4 / np.sqrt(2 * np.pi)
+    expected = torch.special.ndtr((answered - 0.5) * slope)  # one step of size 4·0.5² = 1
+    hidden = observed == -1
+    torch.testing.assert_close(player.soft_labels()[hidden], expected[hidden], atol=1e-5, rtol=0)
+
+
+def test_unlabelled_images_can_be_left_out():
+    observed = torch.tensor([[1, -1, 0], [-1, -1, -1]], dtype=torch.int8)
+    batch = Batch(torch.arange(2), torch.zeros(2, 5), observed)
+    for method, weight in (("an", 1.0), ("wan", 0.5)):
+        setup = Setup(observed, 1.0, 1e-3)
+        plain = make_player(method, {}, setup).propose(batch, 0.0, torch.sigmoid)
+        assert plain.weights.tolist() == [[1, weight, 1], [weight] * 3]
+        some = make_player(method, {"unlabelled_images": "ignore"}, setup)
+        assert some.propose(batch, 0.0, torch.sigmoid).weights.tolist() == [[1, weight, 1], [0] * 3]
+
+
+def test_role_keeps_its_ratio_to_the_networks_learning_rate():
+    player = make_player("role", {}, Setup(torch.zeros(1, 1, dtype=torch.int8), 1.0, 1e-3))
+    player.begin_phase(1e-4)
+    assert player.learning_rate == pytest.approx(1e-3)
+
+
+def test_options_come_from_text_too():
+    assert method_options("g2netpl", {"penalty": "0.1,0.2"}).penalty == (0.1, 0.2)
+    assert method_options("g2netpl", {"penalty": "[1, 2]"}).penalty == (1.0, 2.0)
+    assert method_options("g2netpl", {"regulariser": "none"}).regulariser is None
+    assert method_options("wan", {"unobserved_weight": "none"}).unobserved_weight is None
+
+
+def test_the_reading_of_the_paper_does_not_move_with_our_defaults():
+    ours = METHODS["g2netpl-paper"].defaults
+    assert set(ours) == set(METHODS["g2netpl-paper"].options.model_fields)

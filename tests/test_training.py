@@ -72,12 +72,17 @@ def test_a_run_folder_holds_everything(config, photos, method):
         "model.safetensors",
         "soft_labels.npy",
         "result.json",
+        "evaluation.json",
     }
+    metrics = json.loads((folder / "evaluation.json").read_text())
+    assert len(metrics["classes"]) == len(metrics["test"]["average_precision"]) == 10
+    assert metrics["test"]["mean_average_precision"] == run.result["test_map"]
+    assert 0 <= metrics["validation"]["f1"] <= 1
     result = json.loads((folder / "result.json").read_text())
     assert set(result) == RESULT_KEYS
     assert 0 < result["test_map"] <= 1
     described = json.loads((folder / "run.json").read_text())
-    assert described["data"]["fingerprint"] == table.fingerprint()
+    assert described["data"]["fingerprints"]["training"] == table.fingerprint()
     assert described["config"]["method"] == method
     assert torch.__version__.startswith(described["versions"]["torch"])
     assert len(history(folder)) == 2
@@ -154,6 +159,30 @@ def test_linear_init_counts_epochs_through_and_then_trains_everything(config):
     run = train(config(mode="linear-init", linear_epochs=3, epochs=2))
     assert [record["epoch"] for record in history(run.folder)] == [1, 2, 3, 4, 5]
     assert run.result["best_epoch"] in (4, 5)
+
+
+def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, monkeypatch):
+    from g2netpl import training
+
+    fit = training.fit
+    seen = []
+
+    def watch(network, player, *arguments, **keywords):
+        state = {name: value.clone() for name, value in network.state_dict().items()}
+        labels = player.soft_labels().clone()
+        result = fit(network, player, *arguments, **keywords)
+        moved = {name: value.clone() for name, value in network.state_dict().items()}
+        seen.append((state, labels, result, player.soft_labels().clone(), moved))
+        return result
+
+    monkeypatch.setattr(training, "fit", watch)
+    train(config(mode="linear-init", linear_epochs=3, epochs=2, learning_rate=0.01))
+    (_, _, linear, labels_after, _), (start, labels_before, _, _, moved) = seen
+    for name, value in linear.best_network.items():
+        assert torch.equal(start[f"classifier.{name}"], value)
+    assert torch.equal(labels_before, labels_after)
+    assert (labels_before != 0.5).any()
+    assert not torch.equal(start["backbone.1.weight"], moved["backbone.1.weight"])
 
 
 class Stop(Exception):
@@ -261,6 +290,77 @@ def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_sam
         train(config(test_labels=str(photos / "fewer.csv")), overwrite=True)
 
 
+def test_tags_as_test_labels_give_no_map(config, photos, capsys):
+    from rich.console import Console
+
+    test = read_labels(photos / "test.csv")
+    tags = type(test)(test.images, test.classes, np.where(test.values == 1, 1, -1))
+    csv_table.write(tags, photos / "test_tags.csv")
+    run = train(config(test_labels=str(photos / "test_tags.csv")), console=Console(width=200))
+    assert run.result["test_map"] is None
+    assert run.evaluation["test"]["mean_average_precision"] is None
+    assert "no mAP can be had" in capsys.readouterr().out
+
+
+def test_a_collapse_of_the_predictions_is_said_once(capsys):
+    from rich.console import Console
+
+    from g2netpl.training import _warn_of_collapse
+
+    history = []
+    for seen in (9.0, 9.0, 9.0, 9.0):
+        history.append({"predicted_positives": seen, "soft_positives": 1.0})
+        _warn_of_collapse(Console(width=200), history, 2.0)
+    assert capsys.readouterr().out.count("predicts 9.00 positives per image, k is 2.00") == 1
+
+
+def test_linear_training_with_own_validation_resumes_with_an_estimated_k(
+    config, tmp_path, monkeypatch, photos
+):
+    from g2netpl import training
+
+    settings = {
+        "mode": "linear",
+        "validation_labels": str(photos / "test.csv"),
+        "test_labels": None,
+        "expected_positives": "estimate",
+        "epochs": 3,
+    }
+    whole = train(config(output=str(tmp_path / "whole"), **settings))
+    save = training.save_checkpoint
+
+    def save_and_stop(*arguments):
+        save(*arguments)
+        raise Stop
+
+    monkeypatch.setattr(training, "save_checkpoint", save_and_stop)
+    with pytest.raises(Stop):
+        train(config(**settings))
+    monkeypatch.setattr(training, "save_checkpoint", save)
+    # another way to write the folder, other workers: still the same run
+    resumed = train(config(**settings, workers=1, output=str(tmp_path) + "/./run/"), resume=True)
+    assert timeless(history(resumed.folder)) == timeless(history(whole.folder))
+    assert (resumed.soft_labels() == whole.soft_labels()).all()
+
+
+def test_a_broken_image_is_one_line_for_any_number_of_workers(config, photos, tmp_path):
+    (tmp_path / "a.png").write_bytes((photos / "train-00000.png").read_bytes())
+    (tmp_path / "b.png").write_text("no image")
+    (tmp_path / "labels.csv").write_text("image,x,y\na.png,1,0\nb.png,0,1\n")
+    for workers in (0, 2):
+        broken = config(
+            labels=str(tmp_path / "labels.csv"),
+            images=str(tmp_path),
+            test_labels=None,
+            setting="own",
+            workers=workers,
+            output=str(tmp_path / f"run{workers}"),
+        )
+        with pytest.raises(InputError, match=r"b\.png: not a readable image") as caught:
+            train(broken)
+        assert "\n" not in str(caught.value)
+
+
 def test_k_is_given_estimated_or_true(config, photos):
     truth = read_labels(photos / "train.csv")
     described = {}
@@ -276,6 +376,11 @@ def test_k_is_given_estimated_or_true(config, photos):
 def test_bf16_trains(config):
     run = train(config(precision="bf16", method="g2netpl"))
     assert np.isfinite(run.soft_labels()).all()
+    costs = [record["cost"] for record in history(run.folder)]
+    exact = train(config(method="g2netpl"), overwrite=True)
+    others = [record["cost"] for record in history(exact.folder)]
+    assert costs != others
+    assert costs == pytest.approx(others, rel=0.05)
 
 
 def test_other_optimizers_by_name(config):

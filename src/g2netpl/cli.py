@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed = build_parser().parse_args(arguments)
         parsed.run(parsed)
     except UserError as problem:
-        print(f"g2netpl: {problem}", file=sys.stderr)
+        print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:
         print("g2netpl: interrupted", file=sys.stderr)

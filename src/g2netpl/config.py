@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from g2netpl.errors import InputError
-from g2netpl.options import Options
+from g2netpl.options import Options, none_from_text
 from g2netpl.settings import Setting
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
@@ -61,13 +61,17 @@ class RunConfig(Options):
     regret_tolerance: float = Field(default=1e-3, gt=0, description="the labels' regret there")
     movement_tolerance: float = Field(default=1e-3, gt=0, description="the labels' movement there")
 
-    seed: int = Field(default=0, ge=0, description="decides split, mask, start, order, views")
+    seed: int = Field(
+        default=0, ge=0, lt=2**31, description="decides split, mask, start, order, views"
+    )
     workers: int = Field(default=2, ge=0, description="image loader processes")
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="auto: a GPU if there is one"
     )
     precision: Literal["float32", "bf16", "fp16"] = "float32"
     cache: str | None = Field(default=None, description="folder for computed features")
+
+    _no_rate = field_validator("learning_rate", mode="before")(none_from_text)
 
     @field_validator("setting")
     @classmethod
@@ -101,6 +105,8 @@ def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
             raise InputError(f"{path}: not valid TOML ({problem})") from None
         for key in _PATHS & set(values):
             values[key] = str(path.parent / str(values[key]))
+        if not isinstance(values.get("options", {}), dict):
+            raise InputError(f"{path}: options: expected a table [options] of key = value lines")
     options = {**values.get("options", {}), **flags.get("options", {})}
     merged = {**values, **flags}
     if options:

@@ -29,5 +29,5 @@ def reversed_bce(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 
 def expected_positives(logits: Tensor, expected: float) -> Tensor:
     """R = ((mean over the batch of Σ_j ŷ_j) − k)² / L², over all images of the batch."""
-    per_image = logits.sigmoid().sum(dim=1).mean()
-    return ((per_image - expected) / logits.shape[1]) ** 2
+    excess = logits.sigmoid().sum() / logits.numel() - expected / logits.shape[1]
+    return excess * excess

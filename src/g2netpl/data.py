@@ -13,6 +13,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from g2netpl.errors import UserError
+
 Rows = npt.NDArray[np.int64]
 
 
@@ -121,12 +123,26 @@ class ImageSource:
             batch_sampler=keys,
             num_workers=self.workers,
             pin_memory=torch.cuda.is_available(),
+            collate_fn=_stack,
         )
-        return iter(loader)
+        for inputs in loader:
+            if isinstance(inputs, UserError):  # raised here, a worker would wrap it
+                raise inputs
+            yield inputs
+
+
+def _stack(items: list[Tensor | UserError]) -> Tensor | UserError:
+    """A batch of images, or the first problem among them."""
+    images = []
+    for item in items:
+        if isinstance(item, UserError):
+            return item
+        images.append(item)
+    return torch.stack(images)
 
 
 @dataclass(frozen=True)
-class _ImageDataset(torch.utils.data.Dataset[Tensor]):
+class _ImageDataset(torch.utils.data.Dataset[Tensor | UserError]):
     """One file → one normalised tensor; `(row, epoch)` is the key, epoch None the plain view."""
 
     paths: tuple[str, ...]
@@ -136,11 +152,14 @@ class _ImageDataset(torch.utils.data.Dataset[Tensor]):
     seed: int
     flip: bool
 
-    def __getitem__(self, key: tuple[int, int | None]) -> Tensor:
+    def __getitem__(self, key: tuple[int, int | None]) -> Tensor | UserError:
         from g2netpl.images import open_image, squash
 
         row, epoch = key
-        pixels = squash(open_image(self.paths[row]), self.size)  # (H, W, 3) uint8
+        try:
+            pixels = squash(open_image(self.paths[row]), self.size)  # (H, W, 3) uint8
+        except UserError as problem:
+            return problem
         if epoch is not None and self.flip:
             random = np.random.default_rng([self.seed, epoch, row, 0x666C])
             if random.random() < 0.5:

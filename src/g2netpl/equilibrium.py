@@ -20,6 +20,7 @@ from g2netpl.game import LabelPlayer, Predict, network_cost
 from g2netpl.labels import UNOBSERVED
 
 Reading = dict[str, float | None]
+_OF_LABELS = ("movement", "flips", "undecided", "soft_positives")
 
 
 class Equilibrium:
@@ -47,9 +48,11 @@ class Equilibrium:
         soft, before = player.soft_labels(), self._soft
         self._soft = soft
         if soft is None:
-            return dict.fromkeys(("movement", "flips", "undecided", "soft_positives"))
+            return dict.fromkeys(_OF_LABELS)
         unknown = self.observed == UNOBSERVED
-        entries = max(int(unknown.sum()), 1)
+        entries = int(unknown.sum())
+        if entries == 0:
+            return dict.fromkeys(_OF_LABELS)
         reading: Reading = {
             "undecided": float((((soft - 0.5).abs() < 0.25) & unknown).sum()) / entries,
             "soft_positives": float(soft.sum()) / max(len(soft), 1),

@@ -93,6 +93,11 @@ def can_rank(truth: Truth) -> bool:
     return bool(both.any())
 
 
+def ranked_map(scores: npt.ArrayLike, truth: Truth) -> float | None:
+    """mAP, or None where there are no negatives to rank against."""
+    return mean_average_precision(scores, truth) if can_rank(truth) else None
+
+
 def predict_all(network: nn.Module, source: Source, batch_size: int = 256) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view."""
     device = next(network.parameters()).device

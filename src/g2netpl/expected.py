@@ -1,16 +1,17 @@
 """k, the expected number of positives per image, for people who cannot know it.
 
-Images whose labels are all known tell it directly. Where many negatives were observed, more than
-three per positive, labels are taken to be missing at random, and the share of positives among the
-observed labels of each class tells.
+Images whose labels are all known tell it directly. Where labels of both signs are missing at
+random, the share of positives among the observed labels of each class tells.
 
-With positives alone, or about as many negatives: rank all (image, class) pairs of the labelled
-images by a classifier that takes "observed" as its target and has not seen the image. The most
-positive-looking pairs, as many as there are observed positives, are taken as true. The share of
-them that was observed is the chance that a positive gets observed, and k is the number of observed
-positives per labelled image divided by it. A ranking that is not perfect makes k too large,
-observers that prefer easy images make it too small; LOG.md has the errors measured.
+Otherwise rank all (image, class) pairs of the labelled images by a classifier that takes
+"observed" as its target and has not seen the image. The most positive-looking pairs, as many as
+there are observed positives, are taken as true. The share of them that was observed is the chance
+that a positive gets observed, and k is the number of observed positives per labelled image divided
+by it. Images without any label are taken to be like those with one. A ranking that is not perfect
+makes k too large, observers that prefer easy images make it too small; LOG.md has the errors.
 """
+
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -22,21 +23,55 @@ from g2netpl.game import Setup, play_epoch
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.network import build_network
 from g2netpl.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.settings import IndexArray
 
-_ENOUGH_COMPLETE = 20
+_ENOUGH_COMPLETE = 10
+_RANKED_IMAGES = 4000
 
 
-def from_both_signs(observed: LabelMatrix) -> float | None:
-    """k from observed positives and negatives; None where they do not tell."""
-    complete = (observed != UNOBSERVED).all(axis=1)
-    if complete.sum() >= _ENOUGH_COMPLETE:
-        return float((observed[complete] == POSITIVE).sum(axis=1).mean())
-    positives = (observed == POSITIVE).sum(axis=0)
-    negatives = (observed == NEGATIVE).sum(axis=0)
-    if negatives.sum() <= 3 * positives.sum():
+def estimate(
+    visible: LabelMatrix,
+    validation: LabelMatrix | None,
+    features_of: Callable[[IndexArray], Features],
+    seed: int,
+) -> tuple[float, str]:
+    """k and how it was found; `features_of` gives the vectors of some rows of `visible`."""
+    for labels, where in ((validation, "validation"), (visible, "training")):
+        k = None if labels is None else from_complete(labels)
+        if k is not None:
+            return k, f"from completely labelled {where} images"
+    k = from_both_signs(visible)
+    if k is not None:
+        return k, "estimated from observed positives and negatives"
+    labelled = np.flatnonzero((visible == POSITIVE).any(axis=1))
+    order = np.random.default_rng([seed, 0x6B6B]).permutation(labelled)
+    chosen = np.sort(order[:_RANKED_IMAGES])
+    return from_positives(features_of(chosen), visible[chosen], seed), "estimated from positives"
+
+
+def from_complete(labels: LabelMatrix) -> float | None:
+    """k from images whose labels are all known; None if there are hardly any."""
+    complete = labels[(labels != UNOBSERVED).all(axis=1)]
+    if len(complete) < _ENOUGH_COMPLETE or not (complete == NEGATIVE).any():
         return None
-    known = np.maximum(positives + negatives, 1)
-    return float((positives / known).sum())
+    return float((complete == POSITIVE).sum(axis=1).mean())
+
+
+def from_both_signs(labels: LabelMatrix) -> float | None:
+    """k where labels of both signs are missing at random; None where they are not.
+
+    At random means that the number of observed negatives varies from image to image as it does
+    when every label is drawn by itself; observers who name a fixed number per image give it away.
+    """
+    positives, negatives = labels == POSITIVE, labels == NEGATIVE
+    per_image = negatives.sum(axis=1)
+    share = per_image.mean() / labels.shape[1]
+    if not positives.any() or per_image.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
+        return None
+    if share == 0.0:
+        return None
+    known = np.maximum((positives | negatives).sum(axis=0), 1)
+    return float((positives.sum(axis=0) / known).sum())
 
 
 def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> float:
@@ -48,22 +83,23 @@ def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> 
     top = np.argsort(-scores, axis=None)[:count]
     chance = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
     per_image = count / len(labelled)
-    return float(np.clip(per_image / chance, per_image, observed.shape[1] / 2))
+    return float(np.clip(per_image / chance, per_image, observed.shape[1]))
 
 
 def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Features:
-    """Scores of each half by a classifier trained on the other half."""
+    """Scores of each half by a linear classifier trained on the other half, 400 steps of Adam."""
     order = np.random.default_rng([seed, 0x6B65]).permutation(len(features))
     halves = np.array_split(order, 2)
     scores = np.zeros(observed.shape, dtype=np.float32)
+    rate = min(0.05, 1.28 / features.shape[1])
     for train, apply in (halves, halves[::-1]):
         known = torch.from_numpy(observed[train])
         source = ArraySource(torch.from_numpy(features[train]))
         network = build_network("features", observed.shape[1], width=features.shape[1], seed=seed)
-        optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-        player = FixedPlayer(Setup(known, 1.0, 1e-3), FixedOptions(unobserved_weight=1.0))
-        for epoch in range(6):
+        optimizer = torch.optim.Adam(network.parameters(), lr=rate)
+        player = FixedPlayer(Setup(known, 1.0, rate), FixedOptions(unobserved_weight=1.0))
+        for epoch in range(-(-400 * 64 // max(len(train), 1))):
             batches = training_batches(source, known, 64, seed, epoch)
-            play_epoch(network, player, batches, optimizer, epoch / 6, 1.0)
+            play_epoch(network, player, batches, optimizer, 0.0, 1.0)
         scores[apply] = predict_all(network, ArraySource(torch.from_numpy(features[apply])))
     return scores

@@ -5,7 +5,7 @@ has no observed negatives, mAP cannot be had, and the last epoch is taken.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from g2netpl.data import Source, training_batches
 from g2netpl.equilibrium import Equilibrium
-from g2netpl.errors import UserError
+from g2netpl.errors import InputError, UserError, did_you_mean
 from g2netpl.evaluation import Truth, can_rank, mean_average_precision, predict_all
 from g2netpl.game import LabelPlayer, play_epoch
 
@@ -57,7 +57,10 @@ class Validation:
 
 @dataclass
 class Snapshot:
-    """Everything after a finished epoch: what a checkpoint holds and a resume starts from."""
+    """Everything after a finished epoch: what a checkpoint holds and a resume starts from.
+
+    Optimizer and player state are the live tensors, which the next epoch moves: save, or copy.
+    """
 
     finished: int = 0
     network: State = field(default_factory=dict)
@@ -142,6 +145,25 @@ def fit(
     return now
 
 
+def make_optimizer(
+    name: str, parameters: Iterable[nn.Parameter], rate: float
+) -> torch.optim.Optimizer:
+    """An optimizer of torch.optim by name; one that cannot train here is refused."""
+    kind = getattr(torch.optim, name, None)
+    if not isinstance(kind, type) or not issubclass(kind, torch.optim.Optimizer):
+        known = [each for each in dir(torch.optim) if each[0].isupper() and each != "Optimizer"]
+        raise InputError(f"unknown optimizer {name!r} ({did_you_mean(name, known)})")
+    trial = nn.Parameter(torch.zeros(1))
+    trial.grad = torch.zeros(1)
+    try:
+        kind([trial], lr=rate).step()  # type: ignore[call-arg]
+        optimizer: torch.optim.Optimizer = kind(list(parameters), lr=rate)  # type: ignore[call-arg]
+    except (TypeError, ValueError, RuntimeError, NotImplementedError) as problem:
+        first = str(problem).splitlines()[0]
+        raise InputError(f"optimizer {name}: cannot be used here ({first})") from None
+    return optimizer
+
+
 def copy_state(network: nn.Module) -> State:
     """A copy of the network's tensors in main memory."""
     module = getattr(network, "module", network)
@@ -166,7 +188,7 @@ def _is_quiet(record: Record, schedule: Schedule) -> bool:
 def _quiet_epochs(history: list[Record], schedule: Schedule) -> int:
     count = 0
     for record in reversed(history):
-        if not _is_quiet(record, schedule):
+        if record["epoch"] <= schedule.first_epoch or not _is_quiet(record, schedule):
             break
         count += 1
     return count

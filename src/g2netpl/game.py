@@ -44,6 +44,9 @@ class LabelPlayer:
     fresh = False
     """Answer the prediction after the network's step, at the price of a second forward."""
 
+    def begin_phase(self, learning_rate: float) -> None:
+        """The network's learning rate from here on; called before each phase of a training."""
+
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Targets and weights for this batch; `progress` is φ, the share of epochs finished."""
         raise NotImplementedError

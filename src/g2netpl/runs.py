@@ -6,10 +6,10 @@ model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
                   soft labels of training images, predictions elsewhere
 result.json       the figures, with the keys of a row of `g2netpl compare`
+evaluation.json   per-class average precision, precision, recall and F1 of validation and test
 """
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,31 +18,46 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.checkpoints import remove_checkpoint
 from g2netpl.config import RunConfig
 from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import Scores, predict_all
-from g2netpl.network import Network, build_network, load_weights
+from g2netpl.network import Network, build_backbone, build_network, load_weights
 
 RUN_FORMAT = 1
 
 
-def claim_folder(folder: Path, *, overwrite: bool = False, marker: str = "run.json") -> None:
-    """Make an empty folder for results; a folder with content is refused, or cleared if ours."""
+def claim_folder(folder: Path, *, overwrite: bool = False) -> None:
+    """Make a folder for results. One with content is refused, or cleared of what we wrote there.
+
+    Only files that g2netpl writes are ever removed, and only beside a run.json of ours.
+    """
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
     if folder.is_dir() and any(folder.iterdir()):
         if not overwrite:
             raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
-        if not (folder / marker).is_file():
+        try:
+            read_run(folder)
+        except InputError:
             raise Refused(
-                f"{folder}: holds no {marker} of ours, so --overwrite does not touch it; "
+                f"{folder}: holds no run.json of ours, so --overwrite does not touch it; "
                 "choose another --output"
-            )
-        shutil.rmtree(folder)
+            ) from None
+        for name in _OUR_FILES:
+            (folder / name).unlink(missing_ok=True)
+        remove_checkpoint(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
+
+
+_OUR_FILES = (
+    *("run.json", "history.jsonl", "model.safetensors", "soft_labels.npy", "result.json"),
+    *("evaluation.json", "results.json", "cells.json", "report.html"),
+    *("train.npz", "test.npz", "meta.npz"),
+)
 
 
 @dataclass(frozen=True)
@@ -54,6 +69,7 @@ class Run:
     classes: tuple[str, ...]
     network: Network
     result: dict[str, Any]
+    evaluation: dict[str, Any]
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
@@ -83,18 +99,34 @@ def read_run(folder: str | Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
         raise InputError(f"{path}: not valid JSON ({problem})") from None
-    if content.get("format") != RUN_FORMAT:
-        raise InputError(f"{path}: expected format {RUN_FORMAT}, got {content.get('format')!r}")
+    if not isinstance(content, dict) or content.get("format") != RUN_FORMAT:
+        raise InputError(f"{path}: expected a run.json of g2netpl, format {RUN_FORMAT}")
     return content
+
+
+def read_training(folder: str | Path) -> dict[str, Any]:
+    """The content of run.json of a training, as opposed to a comparison or a demo."""
+    content = read_run(folder)
+    if content.get("command") != "train":
+        raise InputError(
+            f"{folder}: was written by 'g2netpl {content.get('command')}', not by train"
+        )
+    return content
+
+
+_FREE_TO_CHANGE = {"output", "workers", "cache", "device"}
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
     """Refuse to go on with another configuration or other data than the run began with."""
-    before = read_run(folder)
-    old, new = before["config"], description["config"]
-    changed = [key for key in sorted(new) if old.get(key) != new[key] and key != "workers"]
-    if before["data"]["fingerprint"] != description["data"]["fingerprint"]:
-        changed.append("the labels")
+    before = read_training(folder)
+    now = json.loads(json.dumps(description))  # tuples become lists, as in the file
+    compared = sorted(set(now["config"]) - _FREE_TO_CHANGE)
+    changed = [key for key in compared if before["config"].get(key) != now["config"][key]]
+    prints = before["data"]["fingerprints"]
+    for part, fingerprint in now["data"]["fingerprints"].items():
+        if prints.get(part) != fingerprint:
+            changed.append(f"the {part} labels")
     if changed:
         raise Refused(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
@@ -104,13 +136,12 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
 def load_run(folder: str | Path) -> Run:
     """Load a finished run: its network on the CPU, in eval mode, and its figures."""
     folder = Path(folder)
-    content = read_run(folder)
+    content = read_training(folder)
     config = RunConfig.read(content["config"], str(folder / "run.json"))
     if not (folder / "result.json").is_file():
         raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
-    network = build_network(
-        config.backbone, len(content["classes"]), hidden=config.hidden, pretrained=False
-    )
+    backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
+    network = build_network(backbone, len(content["classes"]), hidden=config.hidden)
     load_weights(network, folder / "model.safetensors")
     network.eval()
     return Run(
@@ -119,6 +150,7 @@ def load_run(folder: str | Path) -> Run:
         tuple(content["classes"]),
         network,
         json.loads((folder / "result.json").read_text(encoding="utf-8")),
+        json.loads((folder / "evaluation.json").read_text(encoding="utf-8")),
         tuple(content["mean"]),
         tuple(content["std"]),
     )

@@ -234,7 +234,7 @@ def _subset(
 ) -> IndexArray:
     """Keep the label of a fraction of the labelled images, every chosen class at least once."""
     order = random.permutation(np.flatnonzero(chosen >= 0))
-    size = round(fraction * len(order))
+    size = max(round(fraction * len(order)), min(1, len(order)))
     first_of_class: dict[int, int] = {}
     for image in order:
         first_of_class.setdefault(int(chosen[image]), int(image))

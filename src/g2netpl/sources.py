@@ -35,11 +35,11 @@ class Sources:
         self._validation_paths = self._located(
             material.validation if own_validation else None, config.images
         )
-        self._features: dict[int, Source] = {}
+        self._features: dict[str, ArraySource] = {}
 
     def all(self, linear: bool) -> Source:
         """Every image of the label file, in its order."""
-        return self._source(self._paths, linear)
+        return self._source("file", self._paths, linear)
 
     def training(self, linear: bool) -> Source:
         """The training part."""
@@ -52,23 +52,23 @@ class Sources:
         source = (
             Part(self.all(linear), self.material.held_out)
             if self._validation_paths is None
-            else self._source(self._validation_paths, linear)
+            else self._source("validation", self._validation_paths, linear)
         )
         return Validation(source, self.material.validation.values)
 
     def test(self, linear: bool) -> Source | None:
         """The test images."""
-        return None if self._test_paths is None else self._source(self._test_paths, linear)
+        return None if self._test_paths is None else self._source("test", self._test_paths, linear)
 
-    def some_features(self, rows: IndexArray) -> Features:
-        """Features of some images of the file, for the estimate of k."""
-        if id(self._paths) in self._features:
-            source = self._features[id(self._paths)]
-            assert isinstance(source, ArraySource)
-            features: Features = source.inputs[torch.from_numpy(rows)].numpy()
+    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+        """Features of some training images, for the estimate of k."""
+        chosen = self.material.training[rows]
+        if linear:  # they are computed for the training anyway
+            self.all(linear)
+            features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()
             return features
         return compute_features(
-            self.backbone.module, self._images([self._paths[row] for row in rows])
+            self.backbone.module, self._images([self._paths[row] for row in chosen])
         )
 
     def _located(self, table: LabelTable | None, folder: str | None) -> list[str] | None:
@@ -86,10 +86,10 @@ class Sources:
             workers=config.workers,
         )
 
-    def _source(self, paths: list[str], linear: bool) -> Source:
+    def _source(self, name: str, paths: list[str], linear: bool) -> Source:
         if not linear:
             return self._images(paths)
-        if id(paths) not in self._features:
+        if name not in self._features:
             module = self.backbone.module
             folder = Path(self.config.cache) if self.config.cache else None
             key = cache_key(module, paths, f"squash {self.config.image_size} {self.backbone.mean}")
@@ -98,5 +98,5 @@ class Sources:
                 with epoch_bar(self.console, 1, len(paths)) as bar:
                     return compute_features(module, self._images(paths), on_batch=bar.advance)
 
-            self._features[id(paths)] = ArraySource(torch.from_numpy(cached(folder, key, compute)))
-        return self._features[id(paths)]
+            self._features[name] = ArraySource(torch.from_numpy(cached(folder, key, compute)))
+        return self._features[name]

@@ -9,8 +9,10 @@ from rich.table import Table
 Row = dict[str, Any]
 
 
-def spread(values: Sequence[float]) -> str:
+def spread(values: Sequence[float | None]) -> str:
     """`57.3 ± 0.2`, in percent; without the deviation if there is only one value."""
+    if any(value is None for value in values):
+        return "–"
     percent = 100.0 * np.asarray(values, dtype=np.float64)
     if len(percent) == 1:
         return f"{percent[0]:.1f}"

@@ -56,7 +56,8 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.checkpoints import write_json
     from g2netpl.commands.parsing import split_changes, split_list
-    from g2netpl.comparison import Comparison, choose, load_contest, run_cells
+    from g2netpl.comparison import choose, run_cells
+    from g2netpl.contest import Comparison, load_contest
     from g2netpl.errors import InputError
     from g2netpl.runs import RUN_FORMAT, claim_folder
     from g2netpl.tables import results_table
@@ -69,16 +70,9 @@ def run(flags: argparse.Namespace) -> None:
             raise InputError(
                 f"--set {method}.{key}: expected one of the compared methods, then .key"
             )
-    variants = tuple(
-        name
-        + "".join(
-            f":{key}={value}" for method, key, value in changes if method == name.split(":")[0]
-        )
-        for name in methods
-    )
     comparison = Comparison(
-        data=flags.features,
-        methods=variants,
+        features=flags.features,
+        methods=methods,
         settings=split_list("--settings", flags.settings, str),
         seeds=split_list("--seeds", flags.seeds, int),
         learning_rates=split_list("--learning-rates", flags.learning_rates, float),
@@ -86,21 +80,22 @@ def run(flags: argparse.Namespace) -> None:
         epochs=flags.epochs,
         hidden=flags.hidden,
         expected_positives=_expected(flags.expected_positives),
+        changes=tuple((method or "", key, value) for method, key, value in changes),
     )
-    load_contest(flags.features)  # mistakes in the files show before anything is written
+    comparison.check(load_contest(flags.features))  # mistakes show before anything is written
     folder = Path(flags.output)
     claim_folder(folder, overwrite=flags.overwrite)
     description = {key: value for key, value in vars(flags).items() if key != "run"}
     write_json(folder / "run.json", {"format": RUN_FORMAT, "command": "compare", **description})
-    console = Console()
-    cells, rows = [], []
+    console = Console(markup=False)
+    cells = []
     outcomes = run_cells(comparison, flags.jobs)
-    total = len(comparison.cells())
-    for outcome in follow(console, outcomes, total, str):
-        rows.append(outcome.row)
-        cells.append({**outcome.row, "history": outcome.history})
-    write_json(folder / "cells.json", cells)
-    results = choose(rows)
+    try:
+        for outcome in follow(console, outcomes, len(comparison.cells()), str):
+            cells.append({**outcome.row, "history": outcome.history})
+    finally:  # what is trained is kept, even if the rest is broken off
+        write_json(folder / "cells.json", cells)
+    results = choose(cells)
     write_json(folder / "results.json", results)
     console.print(results_table(results))
     console.print(f"written to {folder}", highlight=False)

@@ -27,15 +27,16 @@ def run(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
     from g2netpl.checkpoints import write_json
-    from g2netpl.comparison import SCENES, Comparison, choose, run_cells
+    from g2netpl.comparison import choose, run_cells
+    from g2netpl.contest import Comparison, load_contest
     from g2netpl.report import write_report
     from g2netpl.runs import RUN_FORMAT, claim_folder
     from g2netpl.tables import results_table
     from g2netpl.tracking import follow
 
-    folder, console = Path(flags.output), Console()
+    folder, console = Path(flags.output), Console(markup=False)
     common = {
-        "data": SCENES,
+        "features": None,
         "seeds": (0,),
         "learning_rates": (3e-3,),
         "batch_sizes": (32,),
@@ -50,10 +51,12 @@ def run(flags: argparse.Namespace) -> None:
     write_json(
         folder / "run.json", {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
     )
+    contest = load_contest(None)
     cells = [*full.cells(), *partial.cells()]
     console.print(
-        f"3,000 training scenes (a fifth held out to choose the epoch) and 1,000 test scenes of "
-        f"10 classes; {len(cells)} trainings",
+        f"{len(contest.train):,} training scenes (a fifth held out to choose the epoch), "
+        f"{len(contest.test):,} test scenes, {len(contest.train.classes)} classes; "
+        f"{len(cells)} trainings",
         highlight=False,
     )
     outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))

@@ -29,37 +29,40 @@ def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
     from pathlib import Path
 
+    import torch
     from rich.console import Console
 
     from g2netpl.checkpoints import write_json
     from g2netpl.data import ImageSource
     from g2netpl.errors import InputError
-    from g2netpl.features import FeatureFolder, compute_features, write_features
+    from g2netpl.features import FeatureFolder, Features, compute_features, write_features
     from g2netpl.formats import read_labels
     from g2netpl.images import locate
-    from g2netpl.labels import LabelTable
+    from g2netpl.material import read_matching
     from g2netpl.network import build_backbone
     from g2netpl.runs import RUN_FORMAT, claim_folder
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 
-    console = Console()
+    console = Console(markup=False)
+    for name, least in (("size", 16), ("workers", 0), ("seed", 0)):
+        if getattr(flags, name) < least:
+            raise InputError(f"--{name}: must be {least} or more, got {getattr(flags, name)}")
     table = read_labels(flags.labels)
-    if flags.test_labels is not None:
-        train, test = table, read_labels(flags.test_labels)
-        if test.classes != train.classes:
-            raise InputError(
-                f"{flags.test_labels}: its classes differ from those of {flags.labels}"
-            )
-    else:
+    test = read_matching(flags.test_labels, table)
+    if test is None:
         first, second = split_indices(len(table), 0.2, flags.seed)
-        train, test = table.take(first), table.take(second)
+        table, test = table.take(first), table.take(second)
+    train_paths, test_paths = (locate(part.images, flags.images) for part in (table, test))
     backbone = build_backbone(
-        flags.backbone, pretrained=not flags.no_pretrained, weights=flags.weights
+        flags.backbone,
+        pretrained=not flags.no_pretrained,
+        weights=flags.weights,
+        image_size=flags.size,
     )
+    backbone.module.to("cuda" if torch.cuda.is_available() else "cpu")
 
-    def compute(part: LabelTable) -> object:
-        paths = locate(part.images, flags.images)
+    def compute(paths: list[str]) -> Features:
         source = ImageSource(paths, flags.size, backbone.mean, backbone.std, workers=flags.workers)
         with epoch_bar(console, 1, len(paths)) as bar:
             return compute_features(backbone.module, source, on_batch=bar.advance)
@@ -75,10 +78,10 @@ def run(flags: argparse.Namespace) -> None:
             "size": flags.size,
         },
     )
-    features = FeatureFolder(compute(train), train, compute(test), test)  # type: ignore[arg-type]
+    features = FeatureFolder(compute(train_paths), table, compute(test_paths), test)
     write_features(folder, features)
     width = features.train_features.shape[1]
     console.print(
-        f"{len(train):,} + {len(test):,} images × {width} features written to {folder}",
+        f"{len(table):,} + {len(test):,} images × {width} features written to {folder}",
         highlight=False,
     )

@@ -22,7 +22,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.methods import METHODS, markdown_table, method_options
 
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     if flags.method is not None:
         options = method_options(flags.method, {})
         table = Table("option", "default", "meaning", box=None, pad_edge=False)

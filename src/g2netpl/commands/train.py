@@ -50,22 +50,27 @@ def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
     from rich.console import Console
 
+    from g2netpl.commands.parsing import split_changes
     from g2netpl.config import RunConfig, read_config
     from g2netpl.errors import InputError
-    from g2netpl.runs import read_run
+    from g2netpl.runs import read_training
     from g2netpl.training import train
 
     given: dict[str, Any] = {
         name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
     }
-    if flags.set:
-        given["options"] = _options(flags.set, given.get("method"))
+    changes = split_changes(flags.set)
+    if changes:
+        given["options"] = {key: value for _, key, value in changes}
     if flags.resume and flags.config is None:
         if "output" not in given:
             raise InputError("--resume: --output must name the run folder")
-        given = {**read_run(given["output"])["config"], **given}
-    console = Console()
+        given = {**read_training(given["output"])["config"], **given}
+    console = Console(markup=False)
     config = read_config(flags.config, given)
+    for method, key, _ in changes:
+        if method is not None and method != config.method:
+            raise InputError(f"--set {method}.{key}: the method of this run is {config.method}")
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     for key in ("best_epoch", "validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
@@ -75,15 +80,3 @@ def run(flags: argparse.Namespace) -> None:
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"written to {result.folder}", highlight=False)
-
-
-def _options(changes: list[str], method: str | None) -> dict[str, str]:
-    from g2netpl.commands.parsing import split_changes
-    from g2netpl.errors import InputError
-
-    options = {}
-    for named, key, value in split_changes(changes):
-        if named is not None and method is not None and named != method:
-            raise InputError(f"--set {named}.{key}: the method of this run is {method}")
-        options[key] = value
-    return options

@@ -88,7 +88,9 @@ def _read_wide(path: Path, classes: list[str], rows: Iterator[tuple[int, list[st
 
 
 def _cell(path: Path, line: int, name: str, cell: str) -> int:
-    text = cell.strip().removesuffix(".0")
+    text = cell.strip()
+    if text in ("1.0", "0.0", "-1.0"):  # as spreadsheets and pandas write them
+        text = text.removesuffix(".0")
     if text not in _CELLS:
         raise InputError(
             f"{path}:{line}: class {name!r}: expected 1, 0 or an empty cell (unobserved), "

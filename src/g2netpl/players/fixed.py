@@ -4,13 +4,15 @@ They differ in the weight of an unobserved entry (always taken as negative), in 
 and in the weight of the expected-positives regulariser.
 """
 
-from pydantic import Field
+from typing import Literal
+
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import POSITIVE, UNOBSERVED
-from g2netpl.options import Options
+from g2netpl.options import Options, none_from_text
 
 
 class FixedOptions(Options):
@@ -22,9 +24,14 @@ class FixedOptions(Options):
     smoothing: float = Field(
         default=0.0, ge=0, lt=0.5, description="targets are 1 − s and s instead of 1 and 0"
     )
+    unlabelled_images: Literal["negative", "ignore"] = Field(
+        default="negative", description="images without any observed label: negatives, or left out"
+    )
     regulariser: float = Field(
         default=0.0, ge=0, description="weight of the expected-positives regulariser R"
     )
+
+    _no_weight = field_validator("unobserved_weight", mode="before")(none_from_text)
 
 
 class FixedPlayer(LabelPlayer):
@@ -35,6 +42,7 @@ class FixedPlayer(LabelPlayer):
         weight = options.unobserved_weight
         self.unobserved_weight = 1.0 / max(1, classes - 1) if weight is None else weight
         self.smoothing = options.smoothing
+        self.ignore_unlabelled = options.unlabelled_images == "ignore"
         self.regulariser = options.regulariser
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
@@ -51,4 +59,6 @@ class FixedPlayer(LabelPlayer):
         weights = batch.observed.new_ones(batch.observed.shape).float()
         if self.unobserved_weight != 1.0:
             weights = weights.masked_fill(batch.observed == UNOBSERVED, self.unobserved_weight)
+        if self.ignore_unlabelled:
+            weights = weights * (batch.observed != UNOBSERVED).any(dim=1, keepdim=True)
         return weights

@@ -36,13 +36,18 @@ class RolePlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: RoleOptions) -> None:
         self.observed = setup.observed
         self.expected = setup.expected_positives
-        self.learning_rate = options.estimate_learning_rate * setup.learning_rate
+        self.rate_factor = options.estimate_learning_rate
+        self.begin_phase(setup.learning_rate)
         self.regulariser = options.regulariser
         logits = _start_logits(setup)
         zeros = torch.zeros_like(logits)
         self.logits = LabelStore(logits)
         self.first, self.second = LabelStore(zeros), LabelStore(zeros)
         self.moves = LabelStore(zeros[:, :1])
+
+    def begin_phase(self, learning_rate: float) -> None:
+        """The estimates keep their ratio to the network's learning rate."""
+        self.learning_rate = self.rate_factor * learning_rate
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """½CE(g, f) on every entry, and ½·(−log f) more on observed positives, as one target."""

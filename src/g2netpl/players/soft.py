@@ -8,7 +8,7 @@ the choice is an option; `docs/decisions.md` says why the defaults are what they
 from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from g2netpl.data import Batch
@@ -25,8 +25,8 @@ from g2netpl.equations import (
 )
 from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.labels import UNOBSERVED
-from g2netpl.options import Options
+from g2netpl.labels import NEGATIVE, UNOBSERVED
+from g2netpl.options import Options, none_from_text
 from g2netpl.store import LabelStore
 
 
@@ -75,6 +75,13 @@ class SoftOptions(Options):
         description="keep û over epochs, or answer each batch's own prediction (best_response)",
     )
 
+    _no_regulariser = field_validator("regulariser", mode="before")(none_from_text)
+
+    @field_validator("penalty", mode="before")
+    @classmethod
+    def _list_from_text(cls, value: object) -> object:
+        return value.strip("[]").split(",") if isinstance(value, str) and "," in value else value
+
     @model_validator(mode="after")
     def _choices_fit(self) -> "SoftOptions":
         if self.map == "step" and self.response == "gradient":
@@ -93,6 +100,7 @@ class SoftPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: SoftOptions) -> None:
         self.options = options
         self.observed = setup.observed
+        self.only_positives = not bool((setup.observed == NEGATIVE).any())
         self.fresh = options.prediction == "fresh"
         known = float((setup.observed != UNOBSERVED).float().mean()) if len(setup.observed) else 1.0
         # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
@@ -137,16 +145,14 @@ class SoftPlayer(LabelPlayer):
             latent = self.store.read(batch.rows)
             soft, slope = self._soft_and_slope(latent)
             self._in_play = (latent, soft, slope)
-        unknown = batch.observed == UNOBSERVED
-        targets = torch.where(unknown, soft, batch.observed)
-        weights = self.unobserved_weight * confidence_weight(
-            soft, progress, self.options.beta, self.options.gamma
-        )
+        known = batch.observed != UNOBSERVED
+        targets = self._with_observed(soft, batch.observed, known)
+        weights = confidence_weight(soft, progress, self.options.beta, self.options.gamma)
+        weights.mul_(self.unobserved_weight)
         if self.options.order == "literal":
-            return Proposal(
-                targets, (~unknown).float(), self.regulariser, weights.masked_fill(~unknown, 0.0)
-            )
-        return Proposal(targets, weights.masked_fill(~unknown, 1.0), self.regulariser)
+            reversed_weights = weights.masked_fill_(known, 0.0)
+            return Proposal(targets, known.float(), self.regulariser, reversed_weights)
+        return Proposal(targets, weights.masked_fill_(known, 1.0), self.regulariser)
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""
@@ -175,16 +181,19 @@ class SoftPlayer(LabelPlayer):
         if self.options.memory == "stateless":
             return None
         soft, _ = self._soft_and_slope(self.store.previous)
-        return torch.where(self.observed == UNOBSERVED, soft, self.observed)
+        return self._with_observed(soft, self.observed, self.observed != UNOBSERVED)
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
-        if self.options.memory == "stateless":
-            return 0.0
         unknown = self.observed.index_select(0, rows) == UNOBSERVED
+        if self.options.memory == "stateless" or not bool(unknown.any()):
+            return None
         soft, _ = self._soft_and_slope(self.store.read(rows))
-        gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
-        return float(gain[unknown].mean()) if bool(unknown.any()) else 0.0
+        if self.options.map == "step":  # hard labels cannot do better than the right side
+            gain = (soft - self._respond_exactly(predicted, soft)).abs()
+        else:
+            gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
+        return float(gain[unknown].mean())
 
     def state(self) -> dict[str, Tensor]:
         """The latents of all images."""
@@ -193,6 +202,12 @@ class SoftPlayer(LabelPlayer):
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
         self.store.load_state(state)
+
+    def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
+        """û where nothing was observed, the observed value elsewhere."""
+        if self.only_positives:  # by far the most frequent case, and cheaper
+            return soft.masked_fill(known, 1.0)
+        return torch.where(known, observed, soft)
 
     def _soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
         return self.map.soft_and_slope(latent) if self.holds_latents else (latent, 1.0)

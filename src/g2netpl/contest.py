@@ -1,0 +1,145 @@
+"""What is compared: the data in memory, and the grid of trainings over methods, settings and seeds.
+
+The data are a features folder, or the built-in scenes, whose network is the tiny CNN.
+"""
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from g2netpl.errors import InputError
+from g2netpl.features import read_features
+from g2netpl.game import Setup
+from g2netpl.labels import LabelMatrix, LabelTable
+from g2netpl.methods import find_method, make_player, method_options, split_variant
+from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
+
+VALIDATION_FRACTION = 0.2
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training of a comparison."""
+
+    method: str  # a name of METHODS, with changed options as in `epr:regulariser=0.3`
+    setting: str
+    seed: int
+    learning_rate: float
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class Contest:
+    """The data of a comparison, in memory, and the backbone that fits them."""
+
+    train_inputs: Tensor
+    train: LabelTable
+    test_inputs: Tensor
+    test: LabelTable
+    backbone: str = "features"
+
+
+def load_contest(features: str | None) -> Contest:
+    """Read a features folder, or without one make the built-in scenes."""
+    if features is not None:
+        folder = read_features(features)
+        return Contest(
+            torch.from_numpy(folder.train_features),
+            folder.train,
+            torch.from_numpy(folder.test_features),
+            folder.test,
+        )
+    from g2netpl.scenes import make_scenes
+
+    scenes = make_scenes()
+    train, test = (
+        (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255.0 - 0.5) / 0.25
+        for images in (scenes.train_images, scenes.test_images)
+    )
+    return Contest(train, scenes.train, test, scenes.test, "tiny")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What is compared, on which data, for how long."""
+
+    features: str | None  # a features folder; None: the built-in scenes
+    methods: tuple[str, ...]
+    settings: tuple[str, ...]
+    seeds: tuple[int, ...]
+    learning_rates: tuple[float, ...] = (1e-3, 3e-4)
+    batch_sizes: tuple[int, ...] = (64,)
+    epochs: int = 10
+    hidden: int = 0
+    expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
+    changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
+    keep_labels: bool = False  # give back soft labels and predictions too
+
+    def __post_init__(self) -> None:
+        kinds = [Setting.parse(setting).kind for setting in self.settings]
+        for method, (kind, setting) in itertools.product(
+            self.methods, zip(kinds, self.settings, strict=True)
+        ):
+            name, changes = self.options_of(method)
+            method_options(name, changes)
+            if find_method(name).full_labels_only and kind != "full":
+                raise InputError(
+                    f"method {name} needs full labels: use it with the setting 'full', "
+                    f"got {setting!r}"
+                )
+        for what, values in (
+            ("learning rate", self.learning_rates),
+            ("batch size", self.batch_sizes),
+        ):
+            for value in values:
+                if not value > 0:
+                    raise InputError(f"{what}: must be greater than 0, got {value}")
+        for what, number, least in (
+            ("epochs", self.epochs, 1),
+            ("hidden", self.hidden, 0),
+            ("seeds", min(self.seeds), 0),
+        ):
+            if number < least:
+                raise InputError(f"{what}: must be {least} or more, got {number}")
+
+    def options_of(self, method: str) -> tuple[str, dict[str, str]]:
+        """The plain name of a method, and the options changed for it."""
+        name, own = split_variant(method)
+        return name, {key: value for of, key, value in self.changes if of == name} | own
+
+    def check(self, contest: Contest) -> None:
+        """Find what does not fit the data, before anything is trained or written."""
+        if self.expected_positives == "truth" and not contest.train.is_complete:
+            raise InputError(
+                "expected positives: 'truth' needs full labels, some are unknown here; "
+                "use estimate or a number"
+            )
+        for setting in self.settings:
+            _, _, visible = split_and_observe(contest.train, Setting.parse(setting), self.seeds[0])
+            for method in self.methods:
+                name, changes = self.options_of(method)
+                make_player(name, changes, Setup(torch.from_numpy(visible[:1].copy()), 1.0, 1.0))
+
+    def cells(self) -> list[Cell]:
+        """All trainings, those of one (setting, seed) next to each other."""
+        return [
+            Cell(method, setting, seed, learning_rate, batch_size)
+            for setting in self.settings
+            for seed in self.seeds
+            for method in self.methods
+            for learning_rate in self.learning_rates
+            for batch_size in self.batch_sizes
+        ]
+
+
+def split_and_observe(
+    truth: LabelTable, setting: Setting, seed: int
+) -> tuple[IndexArray, IndexArray, LabelMatrix]:
+    """Rows of the training and the validation part, and the visible labels of the first."""
+    if setting.spml_compatible:  # as the benchmark does it: mask first, then split
+        training, held_out = split_indices(len(truth), VALIDATION_FRACTION, SPML_SEED, True)
+        return training, held_out, observe(truth, setting, SPML_SEED).values[training]
+    training, held_out = split_indices(len(truth), VALIDATION_FRACTION, seed)
+    return training, held_out, observe(truth.take(training), setting, seed).values

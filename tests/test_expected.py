@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from g2netpl.expected import estimate, from_both_signs, from_complete, from_positives
+from g2netpl.labels import LabelTable
+from g2netpl.settings import Setting, observe
+
+RANDOM = np.random.default_rng(0)
+COUNT, CLASSES = 1500, 12
+TRUTH = (RANDOM.random((COUNT, CLASSES)) < 0.2).astype(np.int8)
+# vectors from which every class can be read off, with some noise
+FEATURES = (3 * TRUTH @ np.eye(CLASSES) + RANDOM.normal(0, 0.5, (COUNT, CLASSES))).astype(
+    np.float32
+)
+K = float(TRUTH.sum(axis=1).mean())
+
+
+def visible(setting):
+    table = LabelTable(tuple(map(str, range(COUNT))), tuple("abcdefghijkl"), TRUTH)
+    return observe(table, Setting.parse(setting), 0).values
+
+
+def no_features(rows):
+    raise AssertionError("not needed here")
+
+
+def test_completely_labelled_images_tell_directly():
+    labels = visible("fspl").copy()
+    assert from_complete(labels) is None
+    labels[:30] = TRUTH[:30]
+    assert from_complete(labels) == pytest.approx(TRUTH[:30].sum(axis=1).mean())
+    k, how = estimate(visible("fspl"), TRUTH[:40], no_features, 0)
+    assert k == pytest.approx(TRUTH[:40].sum(axis=1).mean())
+    assert "validation" in how
+
+
+def test_images_with_every_tag_are_not_complete_without_negatives():
+    tags = np.full((50, 2), -1, dtype=np.int8)
+    tags[:40] = 1
+    assert from_complete(tags) is None
+
+
+def test_labels_missing_at_random_tell_by_their_shares():
+    assert from_both_signs(visible("known:0.2")) == pytest.approx(K, rel=0.05)
+
+
+@pytest.mark.parametrize("setting", ["fspl", "positives:1+1", "positives:1+3", "positives:2+8"])
+def test_a_fixed_number_per_image_is_not_missing_at_random(setting):
+    assert from_both_signs(visible(setting)) is None
+
+
+@pytest.mark.parametrize("setting", ["fspl", "sspl:0.5", "positives:1+1"])
+def test_the_ranking_finds_k_where_classes_can_be_told_apart(setting):
+    # a positive is seen more often in images with few, and those rank first: k comes out low
+    k, how = estimate(visible(setting), None, lambda rows: FEATURES[rows], 0)
+    # labelled images have at least one positive: their own mean is what can be found
+    target = float(TRUTH[TRUTH.any(axis=1)].sum(axis=1).mean())
+    assert 0.65 * target < k < 1.1 * target
+    assert how == "estimated from positives"
+
+
+def test_a_ranking_that_knows_nothing_gives_a_large_k_but_at_most_all_classes():
+    noise = np.random.default_rng(1).normal(size=FEATURES.shape).astype(np.float32)
+    k = from_positives(noise, visible("fspl"))
+    assert 1.5 * K < k <= CLASSES
+
+
+def test_k_is_at_least_what_was_seen():
+    everything = np.where(TRUTH == 1, 1, -1).astype(np.int8)
+    seen = float(TRUTH[TRUTH.any(axis=1)].sum(axis=1).mean())
+    assert from_positives(FEATURES, everything) == pytest.approx(seen, rel=0.05)
