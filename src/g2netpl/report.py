@@ -93,7 +93,7 @@ def _draw_curves(figure: Any, outcomes: Sequence[Outcome]) -> None:
             width = 2.6 if method == "g2netpl" else 1.4
             panel.plot(epochs, values, style, color=COLOURS.get(method), label=label, lw=width)
         panel.set(title=setting, xlabel="epoch")
-        panel.grid(alpha=0.25)
+        _whole_epochs(panel)
     panels[0].set_ylabel("validation mAP × 100")
     panels[0].legend(frameon=False, fontsize=8)
 
@@ -109,7 +109,7 @@ def _draw_movement(figure: Any, outcomes: Sequence[Outcome]) -> None:
             panel.fill_between(epochs, bands[:, 0], bands[:, 2], color=colour, alpha=0.2, lw=0)
             panel.plot(epochs, bands[:, 1], color=colour, lw=2, label=f"hidden {name}s")
         panel.set(title=outcome.row["setting"], xlabel="epoch", ylim=(0, 1))
-        panel.grid(alpha=0.25)
+        _whole_epochs(panel)
     panels[0].set_ylabel("soft label û: median and quartiles")
     panels[0].legend(frameon=False, fontsize=8)
     for outcome, style in zip(played, ("-", "--"), strict=False):
@@ -122,9 +122,16 @@ def _draw_movement(figure: Any, outcomes: Sequence[Outcome]) -> None:
             values = [record[key] for record in outcome.history]
             name = f"{key}, {outcome.row['setting']}"
             panels[-1].plot(numbers, values, style, color=colour, label=name, lw=1.4)
-    panels[-1].set(title="towards equilibrium", xlabel="epoch", ylim=(0, None))
-    panels[-1].legend(frameon=False, fontsize=7)
-    panels[-1].grid(alpha=0.25)
+    panels[-1].set(title="towards equilibrium", xlabel="epoch", ylim=(0, 1.55), yticks=(0, 0.5, 1))
+    panels[-1].legend(frameon=False, fontsize=7, ncols=2, loc="upper center")
+    _whole_epochs(panels[-1])
+
+
+def _whole_epochs(panel: Any) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.grid(alpha=0.25)
 
 
 def _galleries(outcomes: Sequence[Outcome], scenes: Scenes) -> list[dict[str, Any]]:

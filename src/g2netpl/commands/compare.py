@@ -1,4 +1,4 @@
-"""Compare methods on a folder of frozen features, over settings and seeds.
+"""Compare methods on frozen features or on the built-in scenes, over settings and seeds.
 
 examples:
   g2netpl compare --features coco_features --methods an,wan,epr,role,g2netpl \\
@@ -8,7 +8,10 @@ examples:
       --settings fspl --seeds 0 --output runs/controls
   g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
       --set g2netpl.penalty=1 --output runs/strong
+  g2netpl compare --methods an,g2netpl --settings sspl:0.2 --seeds 0,1 --epochs 12 \\
+      --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
+Without --features the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation.
 results.json has the chosen rows, cells.json every training with its history.
 """
@@ -20,7 +23,7 @@ import os
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
-    add("--features", required=True, metavar="DIR", help="folder with train, test and meta.npz")
+    add("--features", metavar="DIR", help="folder with train, test and meta.npz; without: scenes")
     add(
         "--methods",
         required=True,
