@@ -383,6 +383,13 @@ def test_bf16_trains(config):
     assert costs == pytest.approx(others, rel=0.05)
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU can do it")
+def test_fp16_without_a_gpu_is_refused_in_one_line(config, tmp_path):
+    with pytest.raises(InputError, match="precision fp16: not on this machine"):
+        train(config(precision="fp16"))
+    assert not (tmp_path / "run").exists()
+
+
 def test_other_optimizers_by_name(config):
     train(config(optimizer="SGD", learning_rate=0.1, method="an"))
     with pytest.raises(InputError, match=r"unknown optimizer 'Adamm' .*did you mean 'Adam'"):

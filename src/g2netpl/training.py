@@ -230,7 +230,10 @@ def _accelerator(config: RunConfig) -> Any:
 
     precision = {"float32": "no"}.get(config.precision, config.precision)
     AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
-    return Accelerator(mixed_precision=precision, cpu=config.device == "cpu")
+    try:
+        return Accelerator(mixed_precision=precision, cpu=config.device == "cpu")
+    except (ValueError, ImportError) as problem:
+        raise InputError(f"precision {config.precision}: not on this machine ({problem})") from None
 
 
 def _describe(config: RunConfig, material: Material) -> dict[str, Any]:
