@@ -230,10 +230,10 @@ def _accelerator(config: RunConfig) -> Any:
 
     precision = {"float32": "no"}.get(config.precision, config.precision)
     AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
-    try:
-        return Accelerator(mixed_precision=precision, cpu=config.device == "cpu")
-    except (ValueError, ImportError) as problem:
-        raise InputError(f"precision {config.precision}: not on this machine ({problem})") from None
+    accelerator = Accelerator(mixed_precision=precision, cpu=config.device == "cpu")
+    if precision == "fp16" and accelerator.device.type == "cpu":
+        raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
+    return accelerator
 
 
 def _describe(config: RunConfig, material: Material) -> dict[str, Any]:
