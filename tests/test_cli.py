@@ -149,7 +149,7 @@ def test_k_can_be_estimated_in_a_comparison(features, tmp_path):
     assert 1 <= cells[0]["expected_positives"] <= 1.8
 
 
-def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys):
+def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatch):
     config = tmp_path / "run.toml"
     config.write_text(
         f'labels = "{photos / "train.csv"}"\nimages = "{photos}"\nbackbone = "tiny"\n'
@@ -163,7 +163,8 @@ def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys):
     stored = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert stored["epochs"] == 1
     assert stored["options"] == {"penalty": 0.7, "gamma": 0.5}
-    assert main(["train", "--resume", "--output", run]) == 0
+    monkeypatch.chdir(tmp_path)  # a run can be resumed from anywhere
+    assert main(["train", "--resume", "--output", "run"]) == 0
     assert "finished already" in capsys.readouterr().out
     assert main(arguments) == 3
     assert "not empty" in capsys.readouterr().err
@@ -177,7 +178,7 @@ def test_overwrite_touches_only_what_is_ours(photos, tmp_path, capsys):
     arguments = ["train", "--labels", str(photos / "train.csv"), "--images", str(photos)]
     arguments += ["--backbone", "tiny", "--expected-positives", "2", "--output", str(mine)]
     assert main([*arguments, "--overwrite"]) == 3
-    assert "no run.json of ours" in capsys.readouterr().err
+    assert "holds no run.json of 'g2netpl train'" in capsys.readouterr().err
     assert (mine / "thesis.txt").read_text() == "years of work"
 
 
@@ -197,6 +198,10 @@ def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features,
     assert (output / "notes.txt").read_text() == "mine"
     (output / "run.json").write_text('{"other": 1}')
     assert compare(features, output, *arguments, "--overwrite") == 3
+    before = sorted(path.name for path in features.iterdir())
+    (features / "run.json").write_text('{"format": 1, "command": "features"}')
+    assert compare(features, features, *arguments, "--overwrite") == 3
+    assert {*before, "run.json"} == {path.name for path in features.iterdir()}
     assert main(["train", "--resume", "--output", str(output)]) == 2
     capsys.readouterr()
 
@@ -212,7 +217,14 @@ def test_a_failed_overwrite_keeps_the_old_run(photos, tmp_path, capsys):
     arguments += ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
     arguments += ["--output", str(tmp_path / "run")]
     assert main([*arguments, "--expected-positives", "2"]) == 0
-    for more in (["--expected-positives", "truth"], ["--set", "penalty=0.1,0.2"]):
+    (photos / "broken.png").write_text("no image")
+    broken = (tmp_path / "tags.csv").read_text() + "broken.png" + ",1" + "," * 9 + "\n"
+    (tmp_path / "broken.csv").write_text(broken)
+    for more in (
+        ["--expected-positives", "truth"],
+        ["--set", "penalty=0.1,0.2"],
+        ["--expected-positives", "2", "--labels", str(tmp_path / "broken.csv")],
+    ):
         assert main([*arguments, *more, "--overwrite"]) == 2
         assert (tmp_path / "run" / "result.json").is_file()
     capsys.readouterr()
@@ -339,6 +351,31 @@ def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
     assert main([*arguments, *more, "--output", str(tmp_path / "made")]) == 2
     assert more[0] in capsys.readouterr().err
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("epoch = 3\n", "unknown key 'epoch' .*did you mean 'epochs'"),
+        ('labels = 3\nimages = "a"\noutput = "b"\n', "labels: .*string, got 3"),
+        ('images = "a"\noutput = "b"\n', "labels: required"),
+        ("labels = [\n", "not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_config_file_are_named(tmp_path, capsys, content, message):
+    (tmp_path / "run.toml").write_text(content)
+    assert main(["train", "--config", str(tmp_path / "run.toml")]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_the_configuration_takes_paths_and_tells_mistakes_in_one_line(tmp_path):
+    from g2netpl import RunConfig
+    from g2netpl.errors import InputError
+
+    config = RunConfig(labels=tmp_path / "a.csv", images=tmp_path, output=tmp_path / "run")
+    assert config.labels == str(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"learning_rate: .*greater than 0, got -1"):
+        RunConfig(labels="a", images="b", output="c", learning_rate=-1)
 
 
 def test_options_in_a_file_must_be_a_table(tmp_path, capsys):

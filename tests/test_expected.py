@@ -65,6 +65,12 @@ def test_a_ranking_that_knows_nothing_gives_a_large_k_but_at_most_all_classes():
     assert 1.5 * K < k <= CLASSES
 
 
+def test_too_few_labelled_images_give_what_was_seen():
+    few = np.full((5, CLASSES), -1, dtype=np.int8)
+    few[0, :2] = 1
+    assert from_positives(FEATURES[:5], few) == 2.0
+
+
 def test_k_is_at_least_what_was_seen():
     everything = np.where(TRUTH == 1, 1, -1).astype(np.int8)
     seen = float(TRUTH[TRUTH.any(axis=1)].sum(axis=1).mean())

@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -114,3 +116,12 @@ def test_the_cache_key_changes_with_weights_files_and_view(photos):
     }
     assert len(keys) == 4
     assert cache_key(module, paths, "64") in keys
+    status = os.stat(paths[0])
+    os.utime(paths[0], ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
+    assert cache_key(module, paths, "64") not in keys
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="name another folder with --cache"):
+        cached(tmp_path / "file" / "cache", "key", lambda: np.ones((2, 2), np.float32))

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -150,6 +152,20 @@ def test_it_stops_at_equilibrium_and_not_before():
     never, _ = play(options=options, epochs=20, rate=1e-3, patience=0, **calm)
     assert never.finished == 20
     assert not never.converged
+
+
+def test_a_resume_among_quiet_epochs_stops_where_the_unbroken_run_stops():
+    kept = []
+    options = {"response": "best_response"}
+    calm = {"regret_tolerance": 0.05, "movement_tolerance": 0.05, "patience": 3, "rate": 1e-3}
+
+    def keep(now):
+        kept.append(copy.deepcopy(now))
+
+    whole, _ = play(options=options, epochs=60, on_epoch=keep, **calm)
+    resumed, _ = play(options=options, epochs=60, start=kept[-2], **calm)
+    assert whole.converged
+    assert resumed.finished == whole.finished
 
 
 def test_with_everything_observed_there_is_no_equilibrium_to_stop_at():

@@ -90,6 +90,9 @@ def remove_checkpoint(folder: Path) -> None:
 def save_state(path: Path, state: State) -> None:
     """Write tensors as safetensors."""
     save_file({key: value.contiguous() for key, value in state.items()}, path)
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)  # safetensors writes for the owner alone
 
 
 def write_json(path: Path, content: Any) -> None:

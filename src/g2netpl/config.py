@@ -1,5 +1,6 @@
 """RunConfig: everything one training depends on, from a TOML file and flags, checked at once."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,17 @@ from pydantic import Field, field_validator
 from g2netpl.errors import InputError
 from g2netpl.options import Options, none_from_text
 from g2netpl.settings import Setting
+
+PATHS = {
+    "labels",
+    "images",
+    "output",
+    "test_labels",
+    "test_images",
+    "validation_labels",
+    "weights",
+    "cache",
+}
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
 
@@ -41,7 +53,7 @@ class RunConfig(Options):
 
     epochs: int = Field(default=10, ge=1, description="epochs (of everything, with linear-init)")
     linear_epochs: int = Field(default=25, ge=1, description="first epochs of linear-init")
-    batch_size: int = Field(default=16, ge=1)
+    batch_size: int = Field(default=16, ge=1, description="images per step")
     learning_rate: float | None = Field(
         default=None, gt=0, description="none: 1e-3 for the linear layer, 1e-4 end to end"
     )
@@ -68,8 +80,17 @@ class RunConfig(Options):
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="auto: a GPU if there is one"
     )
-    precision: Literal["float32", "bf16", "fp16"] = "float32"
-    cache: str | None = Field(default=None, description="folder for computed features")
+    precision: Literal["float32", "bf16", "fp16"] = Field(
+        default="float32", description="float32, bf16, or on a GPU fp16"
+    )
+    cache: str | None = Field(
+        default=None, description="folder for computed features; none: ~/.cache/g2netpl"
+    )
+
+    @field_validator(*sorted(PATHS), mode="before")
+    @classmethod
+    def _text_of_path(cls, value: object) -> object:
+        return os.fspath(value) if isinstance(value, os.PathLike) else value
 
     _no_rate = field_validator("learning_rate", mode="before")(none_from_text)
 
@@ -103,8 +124,9 @@ def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
             raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
             raise InputError(f"{path}: not valid TOML ({problem})") from None
-        for key in _PATHS & set(values):
-            values[key] = str(path.parent / str(values[key]))
+        for key in PATHS & set(values):
+            if isinstance(values[key], str) and values[key]:
+                values[key] = str(path.parent / values[key])
         if not isinstance(values.get("options", {}), dict):
             raise InputError(f"{path}: options: expected a table [options] of key = value lines")
     options = {**values.get("options", {}), **flags.get("options", {})}
@@ -112,15 +134,3 @@ def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
     if options:
         merged["options"] = options
     return RunConfig.read(merged, str(path) if path is not None else "config")
-
-
-_PATHS = {
-    "labels",
-    "images",
-    "output",
-    "test_labels",
-    "test_images",
-    "validation_labels",
-    "weights",
-    "cache",
-}

@@ -4,6 +4,7 @@ The order of an epoch depends on (seed, epoch) alone and the random view of an i
 (seed, epoch, image), so the batches are the same for any number of loader workers.
 """
 
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 from g2netpl.errors import UserError
 
@@ -108,27 +110,45 @@ class ImageSource:
         workers: int = 0,
     ) -> None:
         self.dataset = _ImageDataset(tuple(paths), size, tuple(mean), tuple(std), seed, flip)
-        self.workers = workers
+        self._keys = _Keys()
+        self._loader: Any = DataLoader(
+            self.dataset,
+            batch_sampler=self._keys,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            worker_init_fn=_ignore_interrupts,
+            pin_memory=torch.cuda.is_available(),
+            collate_fn=_stack,
+        )
 
     def __len__(self) -> int:
         return len(self.dataset.paths)
 
     def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
         """Decoded, resized and normalised images, (B, 3, size, size)."""
-        from torch.utils.data import DataLoader
-
-        keys = [[(int(row), epoch) for row in rows] for rows in groups]
-        loader: Any = DataLoader(
-            self.dataset,
-            batch_sampler=keys,
-            num_workers=self.workers,
-            pin_memory=torch.cuda.is_available(),
-            collate_fn=_stack,
-        )
-        for inputs in loader:
+        self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
+        for inputs in self._loader:
             if isinstance(inputs, UserError):  # raised here, a worker would wrap it
                 raise inputs
             yield inputs
+
+
+class _Keys:
+    """The batches of the next pass, as (row, epoch) pairs; workers stay alive between passes."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[tuple[int, int | None]]] = []
+
+    def __iter__(self) -> Iterator[list[tuple[int, int | None]]]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def _ignore_interrupts(worker: int) -> None:
+    """Ctrl-C is for the main process, which ends its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _stack(items: list[Tensor | UserError]) -> Tensor | UserError:
@@ -142,7 +162,7 @@ def _stack(items: list[Tensor | UserError]) -> Tensor | UserError:
 
 
 @dataclass(frozen=True)
-class _ImageDataset(torch.utils.data.Dataset[Tensor | UserError]):
+class _ImageDataset(Dataset[Tensor | UserError]):
     """One file → one normalised tensor; `(row, epoch)` is the key, epoch None the plain view."""
 
     paths: tuple[str, ...]

@@ -27,6 +27,7 @@ from g2netpl.settings import IndexArray
 
 _ENOUGH_COMPLETE = 10
 _RANKED_IMAGES = 4000
+_ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
 
 
 def estimate(
@@ -78,6 +79,8 @@ def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> 
     """k from observed positives alone, by ranking pairs with cross-fitted linear classifiers."""
     labelled = np.flatnonzero((observed == POSITIVE).any(axis=1))
     seen = observed[labelled]
+    if len(labelled) < _ENOUGH_TO_RANK:
+        return float((seen == POSITIVE).sum(axis=1).mean())
     scores = _cross_fitted(features[labelled], seen, seed)
     count = int((seen == POSITIVE).sum())
     top = np.argsort(-scores, axis=None)[:count]
@@ -98,7 +101,8 @@ def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Featu
         network = build_network("features", observed.shape[1], width=features.shape[1], seed=seed)
         optimizer = torch.optim.Adam(network.parameters(), lr=rate)
         player = FixedPlayer(Setup(known, 1.0, rate), FixedOptions(unobserved_weight=1.0))
-        for epoch in range(-(-400 * 64 // max(len(train), 1))):
+        batches_per_epoch = -(-len(train) // 64)
+        for epoch in range(-(-400 // batches_per_epoch)):
             batches = training_batches(source, known, 64, seed, epoch)
             play_epoch(network, player, batches, optimizer, 0.0, 1.0)
         scores[apply] = predict_all(network, ArraySource(torch.from_numpy(features[apply])))

@@ -114,10 +114,16 @@ def cached(folder: Path | None, key: str, compute: Callable[[], Features]) -> Fe
         except (OSError, ValueError, EOFError):
             path.unlink()  # a damaged file is made anew
     features = compute()
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.stem}.{os.getpid()}.npy")
-    np.save(temporary, features)
-    temporary.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(temporary, features)
+        temporary.replace(path)
+    except OSError as problem:
+        raise InputError(
+            f"{path.parent}: features cannot be kept there ({problem.strerror}); "
+            "name another folder with --cache"
+        ) from None
     return features
 
 

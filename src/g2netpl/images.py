@@ -42,6 +42,17 @@ def open_image(path: str | Path) -> Image.Image:
         raise InputError(f"{path}: not a readable image ({problem})") from None
 
 
+def check_headers(paths: Sequence[str]) -> None:
+    """Refuse the first file that is no image, without decoding any."""
+    for path in paths:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+                Image.open(path).close()
+        except _UNREADABLE as problem:
+            raise InputError(f"{path}: not a readable image ({problem})") from None
+
+
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode == "RGB":
         return image.copy()

@@ -5,6 +5,7 @@ timm's EfficientNet-Lite0 with ImageNet weights from the package index, so that 
 access to a model hub has a pretrained backbone too; `features` takes vectors as they are.
 """
 
+import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -167,7 +168,9 @@ def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
 
     if not timm.is_model(name.split(".")[0]):
         known = [*BACKBONES, *timm.list_models()]
-        raise InputError(f"unknown backbone {name!r} ({did_you_mean(name, known)})")
+        close = did_you_mean(name, known) if difflib.get_close_matches(name, known) else ""
+        hint = close or "known: tiny, lite0, resnet50 and every other name of timm.list_models()"
+        raise InputError(f"unknown backbone {name!r} ({hint})")
     try:
         module = timm.create_model(name, pretrained=pretrained, num_classes=0)
         width = _width(module, image_size)

@@ -15,13 +15,19 @@ class Options(BaseModel):
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
 
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as problem:
+            raise InputError(_first_line(type(self), problem)) from None
+
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
         """Build from plain values; a mistake becomes one line that starts with `where`."""
         try:
-            return cls.model_validate(dict(values))
-        except ValidationError as problem:
-            raise InputError(f"{where}: {_first_line(cls, problem)}") from None
+            return cls(**values)
+        except InputError as problem:
+            raise InputError(f"{where}: {problem}") from None
 
 
 def none_from_text(value: object) -> object:
@@ -30,7 +36,9 @@ def none_from_text(value: object) -> object:
 
 
 def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
-    error = problem.errors()[0]
+    order = ("extra_forbidden", "missing")  # a misspelt key explains a missing one
+    errors = sorted(problem.errors(), key=lambda each: each["type"] not in order[:1])
+    error = errors[0]
     key = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
         return f"unknown key {key!r} ({did_you_mean(key, model.model_fields)})"
@@ -42,5 +50,4 @@ def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
         return message
     if error["type"] == "missing":
         return f"{key}: required, but not given"
-    given = problem.errors()[0]["input"]
-    return f"{key}: {message}, got {given!r}"
+    return f"{key}: {message}, got {error['input']!r}"

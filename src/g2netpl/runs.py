@@ -27,10 +27,10 @@ from g2netpl.network import Network, build_backbone, build_network, load_weights
 RUN_FORMAT = 1
 
 
-def claim_folder(folder: Path, *, overwrite: bool = False) -> None:
+def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
     """Make a folder for results. One with content is refused, or cleared of what we wrote there.
 
-    Only files that g2netpl writes are ever removed, and only beside a run.json of ours.
+    Only files that this command writes are ever removed, and only beside a run.json of its own.
     """
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
@@ -38,13 +38,15 @@ def claim_folder(folder: Path, *, overwrite: bool = False) -> None:
         if not overwrite:
             raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
         try:
-            read_run(folder)
+            ours = read_run(folder).get("command") == command
         except InputError:
+            ours = False
+        if not ours:
             raise Refused(
-                f"{folder}: holds no run.json of ours, so --overwrite does not touch it; "
-                "choose another --output"
-            ) from None
-        for name in _OUR_FILES:
+                f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
+                "touch it; choose another --output"
+            )
+        for name in ("run.json", *_FILES[command]):
             (folder / name).unlink(missing_ok=True)
         remove_checkpoint(folder)
     try:
@@ -53,11 +55,18 @@ def claim_folder(folder: Path, *, overwrite: bool = False) -> None:
         raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
 
 
-_OUR_FILES = (
-    *("run.json", "history.jsonl", "model.safetensors", "soft_labels.npy", "result.json"),
-    *("evaluation.json", "results.json", "cells.json", "report.html"),
-    *("train.npz", "test.npz", "meta.npz"),
-)
+_FILES = {
+    "train": (
+        "history.jsonl",
+        "model.safetensors",
+        "soft_labels.npy",
+        "result.json",
+        "evaluation.json",
+    ),
+    "compare": ("results.json", "cells.json"),
+    "demo": ("result.json", "report.html"),
+    "features": ("train.npz", "test.npz", "meta.npz"),
+}
 
 
 @dataclass(frozen=True)
@@ -73,11 +82,13 @@ class Run:
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
-    def predict(self, paths: Sequence[str | Path], workers: int = 0) -> Scores:
-        """Scores (N, L) in [0, 1] for image files."""
+    def predict(self, paths: str | Path | Sequence[str | Path], workers: int = 0) -> Scores:
+        """Scores (N, L) in [0, 1] for image files, or for one."""
         from g2netpl.data import ImageSource
 
-        names = [str(path) for path in paths]
+        names = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+        if not names:
+            return np.zeros((0, len(self.classes)), dtype=np.float32)
         size = self.config.image_size
         source = ImageSource(names, size, self.mean, self.std, workers=workers)
         return predict_all(self.network, source, 64)

@@ -9,7 +9,7 @@ from g2netpl.config import RunConfig
 from g2netpl.data import ArraySource, ImageSource, Part, Source
 from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation
-from g2netpl.images import locate
+from g2netpl.images import check_headers, locate
 from g2netpl.labels import LabelTable
 from g2netpl.material import Material
 from g2netpl.network import Backbone
@@ -36,6 +36,16 @@ class Sources:
             material.validation if own_validation else None, config.images
         )
         self._features: dict[str, ArraySource] = {}
+        self._image_sources: dict[str, ImageSource] = {}
+
+    def prepare(self) -> None:
+        """Do before the first epoch what can fail: compute the features, or look at the files."""
+        if self.config.mode != "end-to-end":
+            self.all(True)
+            self.validation(True)
+            self.test(True)
+        for paths in (self._paths, self._validation_paths, self._test_paths):
+            check_headers(paths or [])
 
     def all(self, linear: bool) -> Source:
         """Every image of the label file, in its order."""
@@ -88,7 +98,9 @@ class Sources:
 
     def _source(self, name: str, paths: list[str], linear: bool) -> Source:
         if not linear:
-            return self._images(paths)
+            if name not in self._image_sources:
+                self._image_sources[name] = self._images(paths)
+            return self._image_sources[name]
         if name not in self._features:
             module = self.backbone.module
             folder = Path(self.config.cache) if self.config.cache else None

@@ -5,6 +5,7 @@ linear        the backbone is frozen; its features are computed once, the last l
 linear-init   linear first, then everything; the best linear weights, û and φ carry over
 """
 
+import os
 import platform
 import time
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from g2netpl.checkpoints import (
     save_checkpoint,
     write_json,
 )
-from g2netpl.config import Mode, RunConfig
+from g2netpl.config import PATHS, Mode, RunConfig
 from g2netpl.equilibrium import collapsed
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
@@ -70,8 +71,9 @@ def train(
     sources = Sources(config, material, backbone, console)
     k, how = _expected_positives(config, material, sources)
     contest = _Contest.prepare(config, material, sources, accelerator, k)
+    sources.prepare()
     if not resume:  # after everything that a mistake of the user could stop
-        claim_folder(folder, overwrite=overwrite)
+        claim_folder(folder, "train", overwrite=overwrite)
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     write_json(folder / "run.json", description)
     _announce(console, config, material, f"{k:.2f} ({how})")
@@ -220,8 +222,11 @@ def _checked(config: RunConfig) -> RunConfig:
         raise InputError(f"method {config.method} needs full labels: use it with --setting full")
     options = method_options(config.method, config.options)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
-    read = {name: getattr(options, name) for name in config.options}
-    return config.model_copy(update={"options": read})
+    changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
+    for name in PATHS:  # a run can be resumed from any folder
+        if getattr(config, name) is not None:
+            changes[name] = os.path.abspath(getattr(config, name))
+    return config.model_copy(update=changes)
 
 
 def _accelerator(config: RunConfig) -> Any:

@@ -47,7 +47,7 @@ def run(flags: argparse.Namespace) -> None:
     partial = Comparison(
         methods=("an", "wan", "epr", "role", "g2netpl"), settings=("fspl", "sspl:0.2"), **common
     )
-    claim_folder(folder, overwrite=flags.overwrite)
+    claim_folder(folder, "demo", overwrite=flags.overwrite)
     write_json(
         folder / "run.json", {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
     )

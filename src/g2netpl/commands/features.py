@@ -15,7 +15,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--labels", required=True, help="label file (full labels, to compare by)")
     parser.add_argument("--images", required=True, help="folder that the names are relative to")
     parser.add_argument("--test-labels", help="label file of the test images")
-    parser.add_argument("--backbone", default="lite0", help="lite0 or any timm name")
+    parser.add_argument("--backbone", default="lite0", help="lite0, tiny or any timm name (lite0)")
     parser.add_argument("--weights", help="own safetensors file of the backbone")
     parser.add_argument("--no-pretrained", action="store_true", help="start at random")
     parser.add_argument("--size", type=int, default=256, help="squash to this square (256)")
@@ -68,7 +68,7 @@ def run(flags: argparse.Namespace) -> None:
             return compute_features(backbone.module, source, on_batch=bar.advance)
 
     folder = Path(flags.output)
-    claim_folder(folder, overwrite=flags.overwrite)
+    claim_folder(folder, "features", overwrite=flags.overwrite)
     write_json(
         folder / "run.json",
         {
