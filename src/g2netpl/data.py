@@ -109,7 +109,9 @@ class ImageSource:
         flip: bool = True,
         workers: int = 0,
     ) -> None:
-        self.dataset = _ImageDataset(tuple(paths), size, tuple(mean), tuple(std), seed, flip)
+        self.dataset = _ImageDataset(tuple(paths), size, seed, flip)
+        self._mean = 255.0 * torch.tensor(mean)[:, None, None]
+        self._std = 255.0 * torch.tensor(std)[:, None, None]
         self._keys = _Keys()
         self._loader: Any = DataLoader(
             self.dataset,
@@ -130,7 +132,7 @@ class ImageSource:
         for inputs in self._loader:
             if isinstance(inputs, UserError):  # raised here, a worker would wrap it
                 raise inputs
-            yield inputs
+            yield inputs.float().sub_(self._mean).div_(self._std)  # bytes travel four times faster
 
 
 class _Keys:
@@ -163,12 +165,10 @@ def _stack(items: list[Tensor | UserError]) -> Tensor | UserError:
 
 @dataclass(frozen=True)
 class _ImageDataset(Dataset[Tensor | UserError]):
-    """One file → one normalised tensor; `(row, epoch)` is the key, epoch None the plain view."""
+    """One file → (3, size, size) bytes; `(row, epoch)` is the key, epoch None the plain view."""
 
     paths: tuple[str, ...]
     size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
     seed: int
     flip: bool
 
@@ -184,6 +184,4 @@ class _ImageDataset(Dataset[Tensor | UserError]):
             random = np.random.default_rng([self.seed, epoch, row, 0x666C])
             if random.random() < 0.5:
                 pixels = pixels[:, ::-1]
-        tensor = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).float() / 255.0
-        mean, std = torch.tensor(self.mean), torch.tensor(self.std)
-        return (tensor - mean[:, None, None]) / std[:, None, None]
+        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
