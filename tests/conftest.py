@@ -29,3 +29,22 @@ def photos(tmp_path_factory, scenes):
         )
         csv_table.write(named, folder / name)
     return folder
+
+
+@pytest.fixture(scope="session")
+def result_keys():
+    """What a row of results holds, as promised to readers of the files."""
+    return {
+        "method",
+        "setting",
+        "seed",
+        "learning_rate",
+        "batch_size",
+        "best_epoch",
+        "validation_map",
+        "test_map",
+        "last_test_map",
+        "pseudo_label_map",
+        "undecided",
+        "seconds",
+    }

@@ -88,6 +88,13 @@ def test_the_best_epoch_is_the_first_with_the_best_validation():
     assert snapshot.best_map == max(scores)
 
 
+def test_of_equal_epochs_the_first_is_the_best(monkeypatch):
+    monkeypatch.setattr("g2netpl.fitting.mean_average_precision", lambda scores, truth: 0.5)
+    snapshot, _ = play(epochs=3)
+    assert snapshot.best_epoch == 1
+    assert any(not torch.equal(v, snapshot.network[k]) for k, v in snapshot.best_network.items())
+
+
 def test_without_observed_negatives_the_last_epoch_is_taken():
     only_positives = np.where(TRUTH[60:] == 1, 1, -1).astype(np.int8)
     snapshot, _ = play(truth=only_positives, epochs=4)

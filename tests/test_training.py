@@ -12,21 +12,6 @@ from g2netpl.errors import InputError, Refused
 from g2netpl.formats import table as csv_table
 from g2netpl.settings import Setting
 
-RESULT_KEYS = {
-    "method",
-    "setting",
-    "seed",
-    "learning_rate",
-    "batch_size",
-    "best_epoch",
-    "validation_map",
-    "test_map",
-    "last_test_map",
-    "pseudo_label_map",
-    "undecided",
-    "seconds",
-}
-
 
 @pytest.fixture
 def config(photos, tmp_path):
@@ -62,7 +47,7 @@ def timeless(records):
 
 
 @pytest.mark.parametrize("method", ["an", "role", "g2netpl"])
-def test_a_run_folder_holds_everything(config, photos, method):
+def test_a_run_folder_holds_everything(config, photos, method, result_keys):
     run = train(config(method=method))
     folder = run.folder
     table = read_labels(photos / "train.csv")
@@ -79,7 +64,7 @@ def test_a_run_folder_holds_everything(config, photos, method):
     assert metrics["test"]["mean_average_precision"] == run.result["test_map"]
     assert 0 <= metrics["validation"]["f1"] <= 1
     result = json.loads((folder / "result.json").read_text())
-    assert set(result) == RESULT_KEYS
+    assert set(result) == result_keys
     assert 0 < result["test_map"] <= 1
     described = json.loads((folder / "run.json").read_text())
     assert described["data"]["fingerprints"]["training"] == table.fingerprint()
@@ -191,31 +176,39 @@ class Stop(Exception):
     pass
 
 
+@pytest.fixture
+def break_off(monkeypatch):
+    """Train until some checkpoints are written, then stop as a crash would."""
+    from g2netpl import training
+
+    def run(config, after=1):
+        save = training.save_checkpoint
+        left = iter(range(after - 1, -1, -1))
+
+        def save_and_stop(*arguments):
+            save(*arguments)
+            if next(left) == 0:
+                raise Stop
+
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "save_checkpoint", save_and_stop)
+            with pytest.raises(Stop):
+                train(config)
+
+    return run
+
+
 @pytest.mark.parametrize("method", ["g2netpl", "role"])
 @pytest.mark.parametrize(
     ("mode", "stop_after"), [("end-to-end", 2), ("linear-init", 1), ("linear-init", 3)]
 )
 def test_a_resumed_run_equals_one_that_was_never_stopped(
-    config, tmp_path, monkeypatch, method, mode, stop_after
+    config, tmp_path, break_off, method, mode, stop_after
 ):
     settings = {"method": method, "mode": mode, "linear_epochs": 2, "epochs": 4}
     whole = train(config(output=str(tmp_path / "whole"), **settings))
-    from g2netpl import training
-
-    save = training.save_checkpoint
-    saved = []
-
-    def save_and_stop(*arguments):
-        save(*arguments)
-        saved.append(1)
-        if len(saved) == stop_after:
-            raise Stop
-
     broken = config(output=str(tmp_path / "broken"), **settings)
-    monkeypatch.setattr(training, "save_checkpoint", save_and_stop)
-    with pytest.raises(Stop):
-        train(broken)
-    monkeypatch.setattr(training, "save_checkpoint", save)
+    break_off(broken, after=stop_after)
     resumed = train(broken, resume=True)
     assert timeless(history(resumed.folder)) == timeless(history(whole.folder))
     one, two = (load_file(run.folder / "model.safetensors") for run in (whole, resumed))
@@ -224,21 +217,10 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(
     assert not list(resumed.folder.glob("checkpoint*"))
 
 
-def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(
-    config, tmp_path, monkeypatch
-):
-    from g2netpl import training
+def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, tmp_path, break_off):
     from g2netpl.checkpoints import NoCheckpoint
 
-    save = training.save_checkpoint
-
-    def save_and_stop(*arguments):
-        save(*arguments)
-        raise Stop
-
-    monkeypatch.setattr(training, "save_checkpoint", save_and_stop)
-    with pytest.raises(Stop):
-        train(config())
+    break_off(config())
     with pytest.raises(InputError, match="not finished"):
         load_run(tmp_path / "run")
     with pytest.raises(Refused, match="batch_size, seed"):
@@ -317,10 +299,8 @@ def test_a_collapse_of_the_predictions_is_said_once(capsys):
 
 
 def test_linear_training_with_own_validation_resumes_with_an_estimated_k(
-    config, tmp_path, monkeypatch, photos
+    config, tmp_path, break_off, photos
 ):
-    from g2netpl import training
-
     settings = {
         "mode": "linear",
         "validation_labels": str(photos / "test.csv"),
@@ -329,16 +309,7 @@ def test_linear_training_with_own_validation_resumes_with_an_estimated_k(
         "epochs": 3,
     }
     whole = train(config(output=str(tmp_path / "whole"), **settings))
-    save = training.save_checkpoint
-
-    def save_and_stop(*arguments):
-        save(*arguments)
-        raise Stop
-
-    monkeypatch.setattr(training, "save_checkpoint", save_and_stop)
-    with pytest.raises(Stop):
-        train(config(**settings))
-    monkeypatch.setattr(training, "save_checkpoint", save)
+    break_off(config(**settings))
     # another way to write the folder, other workers: still the same run
     resumed = train(config(**settings, workers=1, output=str(tmp_path) + "/./run/"), resume=True)
     assert timeless(history(resumed.folder)) == timeless(history(whole.folder))
