@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -204,13 +205,15 @@ def test_a_failed_overwrite_keeps_the_old_run(photos, tmp_path, capsys):
     arguments += ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
     arguments += ["--output", str(tmp_path / "run")]
     assert main([*arguments, "--expected-positives", "2"]) == 0
-    (photos / "broken.png").write_text("no image")
+    shutil.copytree(photos, tmp_path / "photos")
+    (tmp_path / "photos" / "broken.png").write_text("no image")
+    arguments[arguments.index("--images") + 1] = str(tmp_path / "photos")
     broken = (tmp_path / "tags.csv").read_text() + "broken.png" + ",1" + "," * 9 + "\n"
     (tmp_path / "broken.csv").write_text(broken)
     for more in (
         ["--expected-positives", "truth"],
         ["--set", "penalty=0.1,0.2"],
-        ["--expected-positives", "2", "--labels", str(tmp_path / "broken.csv")],
+        ["--expected-positives", "2", "--labels", str(tmp_path / "broken.csv"), "--max-bad", "0"],
     ):
         assert main([*arguments, *more, "--overwrite"]) == 2
         assert (tmp_path / "run" / "result.json").is_file()

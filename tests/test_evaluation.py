@@ -78,4 +78,19 @@ def test_mistakes_are_named():
     with pytest.raises(InputError, match="one shape"):
         mean_average_precision(np.zeros((2, 3)), np.zeros((3, 2)))
     with pytest.raises(InputError, match="NaN"):
-        mean_average_precision(np.full((2, 1), np.nan), np.zeros((2, 1)))
+        mean_average_precision(np.array([[np.nan, 0.5]]), np.zeros((1, 2)))
+
+
+def test_images_that_could_not_be_read_count_nowhere():
+    scores = np.array([[0.9, 0.1], [np.nan, np.nan], [0.2, 0.8], [0.6, 0.7]])
+    truth = np.array([[1, 0], [0, 1], [0, 1], [1, 0]])
+    rest = [0, 2, 3]
+    assert evaluate(scores, truth) == evaluate(scores[rest], truth[rest])
+
+
+def test_a_threshold_per_class():
+    scores = np.array([[0.4, 0.4], [0.2, 0.9]])
+    truth = np.array([[1, 0], [0, 1]])
+    found = evaluate(scores, truth, np.array([0.3, np.inf]))
+    # proposed: (0, 0) alone, which is right; one of two positives is found
+    assert (found.precision, found.recall) == (1.0, 0.5)

@@ -1,119 +1,696 @@
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-from g2netpl import read_labels
 from g2netpl.errors import InputError
-from g2netpl.formats import FORMATS, spml
-from g2netpl.formats import table as csv_table
-from g2netpl.labels import LabelTable
-
-TABLE = LabelTable(
-    ("a b.jpg", "sub/ü,1.jpg", "c.jpg"), ("cat", "dog, wild"), np.array([[1, 0], [-1, 1], [-1, -1]])
+from g2netpl.formats import (
+    FORMATS,
+    LabelFileError,
+    Reading,
+    find_format,
+    image_folder,
+    read_classes,
+    read_labels,
+    write_labels,
 )
+from g2netpl.formats import table as csv_table
+from g2netpl.labels import UNOBSERVED, LabelTable, name_problem
+
+PATHS = {
+    "openimages": "labels.csv",
+    "tags": "labels.csv",
+    "csv": "labels.csv",
+    "parquet": "labels.parquet",
+    "coco": "labels.json",
+    "label-studio": "labels.json",
+    "voc": "VOC2012/ImageSets/Main/train.txt",
+    "nuswide": "NUS-WIDE/ImageList/TrainImagelist.txt",
+    "spml": "formatted_train_labels_obs.npy",
+    "imagefolder": "photos",
+}
+FULL_ONLY = ("voc", "nuswide")
+LISTS_LABELS_ONLY = ("openimages", "tags", "label-studio", "imagefolder")
+
+
+def test_every_format_has_a_path_to_be_written_to():
+    assert set(PATHS) == set(FORMATS)
 
 
 def same(one, other):
     return (
         one.images == other.images
         and one.classes == other.classes
-        and (one.values.tolist() == other.values.tolist())
+        and one.values.tolist() == other.values.tolist()
     )
 
 
-def test_wide_csv_round_trip(tmp_path):
-    path = tmp_path / "labels.csv"
-    csv_table.write(TABLE, path)
-    assert same(read_labels(path), TABLE)
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
 
-@pytest.mark.parametrize("start", ["", "\ufeff"])
-def test_wide_csv_cells(tmp_path, start):
-    path = tmp_path / "labels.csv"
-    path.write_text(start + "image,x,y,z\r\n1.jpg,1,,0\n\n2.jpg, 1 ,-1,0.0\n", encoding="utf-8")
-    assert read_labels(path).values.tolist() == [[1, -1, 0], [1, -1, 0]]
+# Round trips
+
+ODD_IMAGES = {
+    "voc": ("ü,1.jpg", '"q".jpg', "a;b|c.jpg", "x.png.jpg", "%20+.jpg"),
+    "nuswide": ("sub/ü,1.jpg", '"q" r', "a;b|c.jpg", "x\u2028y\x0b.jpg", "%20+#?.png"),
+    "openimages": ("sub/ü,1.jpg", '"q"\r\n.jpg', "a;b|c.JPEG", "x.png.jpg", "%20+#?=.png"),
+}
+ANY_IMAGES = ("sub/ü, 1", '"q"\r.jpg', " a;b|c.jpg\n", "x\u2028y\x85.jpg", "%20+#?=&.png")
+ODD_CLASSES = {
+    "tags": ("zebra, wild", 'a "dog"', "naïve\r\ncat", "猫", "=1+1"),
+    "voc": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
+    "nuswide": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
+}
+ANY_CLASSES = ("zebra; wild", 'a "dog"', "naïve|\r\ncat", "猫", "labels")
+PARTIAL = np.array(
+    [[1, 0, -1, 1, -1], [0, -1, 1, -1, -1], [-1, -1, 0, 1, 0], [-1, -1, -1, -1, 0], [1, 1, 1, 1, 1]]
+)
+FULL = np.array(
+    [[1, 0, 0, 1, 0], [0, 0, 1, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]
+)
 
 
-def test_tags_are_positives_and_the_rest_is_unobserved(tmp_path):
-    path = tmp_path / "tags.csv"
-    path.write_text("image,labels\na.jpg,dog; cat\nb.jpg,\nc.jpg,cat|bird\n")
-    read = read_labels(path)
-    assert read.classes == ("bird", "cat", "dog")
-    assert read.values.tolist() == [[-1, 1, 1], [-1, -1, -1], [1, 1, -1]]
+@pytest.mark.parametrize("name", FORMATS)
+def test_odd_names_make_the_round_trip(tmp_path, name):
+    images, classes = ODD_IMAGES.get(name, ANY_IMAGES), ODD_CLASSES.get(name, ANY_CLASSES)
+    table = LabelTable(images, classes, FULL if name in FULL_ONLY else PARTIAL)
+    path = tmp_path / PATHS[name]
+    write_labels(table, path, name)
+    assert find_format(path) is FORMATS[name]
+    assert same(read_labels(path, reading=Reading(classes=classes)), table)
+    inferred = read_labels(path)
+    assert set(inferred.classes) == set(classes)
+    order = [inferred.classes.index(each) for each in classes]
+    assert inferred.values[:, order].tolist() == table.values.tolist()
+    assert inferred.images == images
+
+
+PIECES = [*",\";| \n\r\t/\\'.:~#%+=&?*[]_-aB1é猫😀", "\u2028", "\x85", "\x0b", "..", "//", "\ufeff"]
+texts = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
+image_names = st.tuples(texts, st.sampled_from(["", ".jpg", ".png", ".JPG"])).map("".join)
+
+
+@st.composite
+def tables(draw, full=False):
+    images = draw(st.lists(image_names, min_size=1, max_size=4, unique=True))
+    classes = draw(st.lists(texts, min_size=1, max_size=4, unique=True))
+    known = st.sampled_from([0, 1] if full else [-1, 0, 1])
+    values = draw(arrays(np.int8, (len(images), len(classes)), elements=known))
+    return LabelTable(tuple(images), tuple(classes), values)
+
+
+def files_below(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_what_is_written_reads_back_the_same_or_nothing_is_written(name, data):
+    table = data.draw(tables(full=name in FULL_ONLY))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, PATHS[name])
+        try:
+            write_labels(table, path, name)
+        except InputError:
+            assert files_below(Path(folder)) == []
+            return
+        again = read_labels(path, name, Reading(classes=table.classes))
+    if name == "openimages":
+        table = table.take(np.flatnonzero((table.values != UNOBSERVED).any(axis=1)))
+    assert same(again, table)
+
+
+plain = st.text("abcdé猫 ,'", min_size=1, max_size=5).map(str.strip).filter(bool)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_plain_names_are_never_refused(name, data):
+    images = data.draw(st.lists(plain, min_size=1, max_size=5, unique=True))
+    classes = data.draw(st.lists(plain, min_size=1, max_size=5, unique=True))
+    known = st.sampled_from([0, 1] if name in FULL_ONLY else [-1, 0, 1])
+    values = data.draw(arrays(np.int8, (len(images), len(classes)), elements=known))
+    names = tuple(f"{image.replace(' ', '_')}.jpg" for image in images)
+    if len(set(names)) < len(names):
+        return
+    table = LabelTable(names, tuple(classes), values)
+    with tempfile.TemporaryDirectory() as folder:
+        notes = write_labels(table, Path(folder, PATHS[name]), name)
+        again = read_labels(Path(folder, PATHS[name]), name, Reading(classes=table.classes))
+    silent = (values == UNOBSERVED).all(axis=0).sum()
+    told = f"{silent} classes without any label are not in the file"
+    assert (told in notes) == bool(silent and name in LISTS_LABELS_ONLY)
+    if name == "openimages":
+        lost = (values == UNOBSERVED).all(axis=1)
+        assert sum("images without any label" in note for note in notes) == lost.any()
+        table = table.take(np.flatnonzero(~lost))
+    assert same(again, table)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("images", "classes", "message"),
+    [
+        (("a.jpg",), (" ",), "the class name is empty"),
+        (("a.jpg",), ("a\0b",), "the name is not text"),
+        (("a.jpg",), ("\ud800",), "the name is not text"),
+        (("../a.jpg",), ("cat",), "leads out of the image folder"),
+        (("\udcff.jpg",), ("cat",), "the name is not text"),
+    ],
+)
+def test_names_that_no_file_can_hold_are_not_written(tmp_path, name, images, classes, message):
+    with pytest.raises(InputError, match=message):
+        write_labels(LabelTable(images, classes, np.ones((1, 1))), tmp_path / PATHS[name], name)
+    assert files_below(tmp_path) == []
+
+
+UNKNOWN = LabelTable(("a.jpg", "b.jpg"), ("cat", "dog"), np.array([[1, -1], [0, 1]]))
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("path", "message"),
     [
-        ("", ":1: expected a header"),
-        ("picture,x\n", ":1: expected a header 'image"),
-        ("image\n", ":1: expected a header"),
-        ("image,x,x\n", ":1: class 'x' is listed twice"),
-        ("image,x,\n", ":1: column 3 has no class name"),
-        ("image,x\na,1,0\n", ":2: expected 2 cells"),
-        ("image,x\na,1\nb,2\n", ":3: class 'x': expected 1, 0 or an empty cell"),
-        ("image,x\na,1\nb,0\na,1\n", ":4: image 'a' is listed already on line 2"),
-        ("image,x\n,1\n", ":2: the image name is empty"),
-        ('image,x\n"a,1\n', "unexpected end of data"),
-        ("image,x\na,.0\n", ":2: class 'x': expected 1, 0"),
-        ("image,labels\na,b,c\n", ":2: expected 2 cells"),
-        ("image,labels\na,\n", "no image has a tag"),
+        ("VOC2012/ImageSets/Main/train.txt", "VOC cannot say 'unknown', and 1 labels are"),
+        ("NUS-WIDE/ImageList/Imagelist.txt", "NUS-WIDE cannot say 'unknown', and 1 labels are"),
+        ("formatted_val_labels.npy", "full labels only; write to a name ending in _labels_obs.npy"),
     ],
 )
-def test_malformed_csv_is_named_by_line(tmp_path, content, message):
-    path = tmp_path / "labels.csv"
-    path.write_text(content)
+def test_formats_that_cannot_say_unknown_refuse_it(tmp_path, path, message):
     with pytest.raises(InputError, match=message):
+        write_labels(UNKNOWN, tmp_path / path)
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "message"),
+    [
+        ("voc", "train.txt", "expected a path like VOC2012/ImageSets/Main/train.txt"),
+        ("nuswide", "ImageList/mine.txt", "expected a path like NUS-WIDE/ImageList/TrainImagel"),
+        ("spml", "labels.npy", "expected a name ending in _labels.npy or _labels_obs.npy"),
+        ("imagefolder", "labels.txt", "expected a folder, or its metadata.jsonl"),
+        (None, "labels.txt", "what format is this to be"),
+        (None, "none/labels.csv", "cannot be written"),
+    ],
+)
+def test_a_path_that_does_not_fit_the_format_is_refused(tmp_path, name, path, message):
+    full = LabelTable(("a.jpg",), ("cat",), np.array([[1]]))
+    with pytest.raises(InputError, match=message):
+        write_labels(full, tmp_path / path, name)
+    assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "images", "classes", "message"),
+    [
+        ("csv", ("a",), ("labels",), "would be read as a column of tags"),
+        ("csv", ("a",), ("tags", "absent"), "would be read as a column of tags"),
+        ("csv", ("a",), (" cat",), "begins or ends with a space"),
+        ("parquet", ("a",), ("label",), "would be read as a column of tags"),
+        ("parquet", ("a",), ("image",), "cannot be called 'image'"),
+        ("tags", ("a",), ("a;b",), "cannot be a tag"),
+        ("tags", ("a",), ("a|b",), "cannot be a tag"),
+        ("openimages", ("a",), ("cat",), "expected an ending such as .jpg"),
+        ("openimages", (" a.jpg",), ("cat",), "expected an ending such as .jpg"),
+        ("voc", ("a.png",), ("cat",), "plain names ending in .jpg"),
+        ("voc", ("a/b.jpg",), ("cat",), "plain names ending in .jpg"),
+        ("voc", ("a.jpg",), ("a/b",), "cannot be a part of a file name"),
+        ("nuswide", ("a\\b.jpg",), ("cat",), "a line break, a space at its ends"),
+        ("nuswide", ("a.jpg",), ("a/b",), "cannot be a part of a file name"),
+    ],
+)
+def test_names_a_format_would_change_are_refused(tmp_path, name, images, classes, message):
+    table = LabelTable(images, classes, np.ones((len(images), len(classes))))
+    with pytest.raises(InputError, match=message):
+        write_labels(table, tmp_path / PATHS[name], name)
+    assert files_below(tmp_path) == []
+
+
+def test_a_voc_list_is_not_written_beside_lists_of_other_classes(tmp_path):
+    path = put(tmp_path / "VOC2012/ImageSets/Main/dog_train.txt", "a 1\n").with_name("train.txt")
+    with pytest.raises(InputError, match="a list of another class, 'dog'"):
+        write_labels(LabelTable(("a.jpg",), ("cat",), np.array([[1]])), path)
+
+
+def test_the_ending_says_what_is_written(tmp_path):
+    table = LabelTable(("a.jpg",), ("cat",), np.array([[1]]))
+    for name in ("csv", "parquet", "coco", "voc", "nuswide", "spml"):
+        write_labels(table, tmp_path / PATHS[name])
+        assert find_format(tmp_path / PATHS[name]) is FORMATS[name]
+    write_labels(table, tmp_path / "metadata.jsonl")
+    assert find_format(tmp_path / "metadata.jsonl") is FORMATS["imagefolder"]
+
+
+def test_spml_says_unknown_by_zero(tmp_path):
+    write_labels(UNKNOWN, tmp_path / "formatted_train_labels_obs.npy")
+    assert np.load(tmp_path / "formatted_train_labels_obs.npy").tolist() == [[1, 0], [-1, 1]]
+    full = UNKNOWN.with_values(np.array([[1, 0], [0, 1]]))
+    write_labels(full, tmp_path / "formatted_val_labels.npy")
+    assert np.load(tmp_path / "formatted_val_labels.npy").tolist() == [[1, 0], [0, 1]]
+    assert same(read_labels(tmp_path / "formatted_val_labels.npy"), full)
+
+
+# How a file is understood
+
+
+def voc_lists(folder):
+    put(folder / "ImageSets/Main/train.txt", "a\nb\n")
+    put(folder / "ImageSets/Main/cat_train.txt", "a  1\nb -1\n")
+    put(folder / "ImageSets/Main/dog_train.txt", "a -1\nb  0\n")
+    return folder / "ImageSets/Main/train.txt"
+
+
+def voc_xml(folder):
+    put(folder / "ImageSets/Main/train.txt", "a\nb\n")
+    put(folder / "Annotations/a.xml", "<annotation><object><name>cat</name></object></annotation>")
+    put(
+        folder / "Annotations/b.xml",
+        "<annotation><object><name>dog</name><difficult>1</difficult></object></annotation>",
+    )
+    return folder / "ImageSets/Main/train.txt"
+
+
+def coco(folder):
+    content = {
+        "images": [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}],
+        "annotations": [{"image_id": 1, "category_id": 1}, {"image_id": 2, "category_id": 2}],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+    }
+    return put(folder / "instances.json", json.dumps(content))
+
+
+def lvis(folder):
+    content = {
+        "images": [
+            {"id": 1, "file_name": "a.jpg", "neg_category_ids": []},
+            {"id": 2, "file_name": "b.jpg", "neg_category_ids": [1]},
+        ],
+        "annotations": [{"image_id": 1, "category_id": 1}],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+    }
+    return put(folder / "instances.json", json.dumps(content))
+
+
+def nuswide(folder):
+    put(folder / "ImageList/TrainImagelist.txt", "a.jpg\nb.jpg\n")
+    put(folder / "TrainTestLabels/Labels_cat_Train.txt", "1\n0\n")
+    put(folder / "TrainTestLabels/Labels_dog_Train.txt", "0\n0\n")
+    return folder / "ImageList/TrainImagelist.txt"
+
+
+def spml_full(folder):
+    np.save(folder / "formatted_train_labels.npy", np.array([[1.0, 0.0], [0.0, 0.0]]))
+    np.save(folder / "formatted_train_images.npy", np.array(["a.jpg", "b.jpg"]))
+    return folder / "formatted_train_labels.npy"
+
+
+def spml_observed(folder):
+    np.save(folder / "formatted_train_labels_obs.npy", np.array([[1.0, -1.0], [0.0, 0.0]]))
+    np.save(folder / "formatted_train_images.npy", np.array(["a.jpg", "b.jpg"]))
+    return folder / "formatted_train_labels_obs.npy"
+
+
+def tasks(folder):
+    choices = {"type": "choices", "from_name": "label", "value": {"choices": ["cat", "dog"]}}
+    absent = {"type": "choices", "from_name": "absent", "value": {"choices": ["owl"]}}
+    content = [
+        {"data": {"image": "a.jpg"}, "annotations": [{"result": [choices]}]},
+        {"data": {"image": "b.jpg"}, "annotations": [{"result": [absent]}]},
+        {"data": {"image": "c.jpg"}, "annotations": []},
+    ]
+    return put(folder / "tasks.json", json.dumps(content))
+
+
+def tag_file(folder):
+    return put(folder / "tags.csv", "image,labels,absent\na.jpg,cat,\nb.jpg,,dog\n")
+
+
+def openimages(folder):
+    text = "ImageID,Source,LabelName,Confidence\na,x,cat,1\nb,x,dog,0\n"
+    return put(folder / "labels.csv", text)
+
+
+def metadata(folder):
+    lines = '{"file_name": "a.jpg", "labels": ["cat"]}\n{"file_name": "b.jpg", "absent": ["dog"]}\n'
+    return put(folder / "metadata.jsonl", lines)
+
+
+def class_folders(folder):
+    put(folder / "cat/a.jpg", "")
+    put(folder / "dog/b.jpg", "")
+    return folder
+
+
+def wide(folder):
+    return put(folder / "labels.csv", "image,cat,dog\na.jpg,1,\nb.jpg,-1,0\n")
+
+
+U = UNOBSERVED
+ABSENT = [  # file, values as usual, where what is not named is unobserved, where it is negative
+    (tag_file, [[1, U], [U, 0]], [[1, U], [U, 0]], [[1, 0], [0, 0]]),
+    (openimages, [[1, U], [U, 0]], [[1, U], [U, 0]], [[1, 0], [0, 0]]),
+    (metadata, [[1, U], [U, 0]], [[1, U], [U, 0]], [[1, 0], [0, 0]]),
+    (class_folders, [[1, U], [U, 1]], [[1, U], [U, 1]], [[1, 0], [0, 1]]),
+    (coco, [[1, 0], [0, 1]], [[1, U], [U, 1]], [[1, 0], [0, 1]]),
+    (lvis, [[1, U], [0, U]], [[1, U], [0, U]], [[1, 0]]),
+    (voc_lists, [[1, 0], [0, 0]], [[1, U], [U, U]], [[1, 0], [0, 0]]),
+    (voc_xml, [[1, 0], [0, 0]], [[1, U], [U, U]], [[1, 0], [0, 0]]),
+    (nuswide, [[1, 0], [0, 0]], [[1, U], [U, U]], [[1, 0], [0, 0]]),
+    (spml_full, [[1, 0], [0, 0]], [[1, U], [U, U]], [[1, 0], [0, 0]]),
+    (spml_observed, [[1, 0], [U, U]], [[1, 0], [U, U]], [[1, 0], [U, U]]),
+    (wide, [[1, U], [U, 0]], [[1, U], [U, 0]], [[1, U], [U, 0]]),  # it names every label
+    (
+        tasks,
+        [[1, 1, U], [U, U, 0], [U, U, U]],
+        [[1, 1, U], [U, U, 0], [U, U, U]],
+        [[1, 1, 0], [0, 0, 0], [U, U, U]],  # nobody looked at the last one
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("make", "usual", "unobserved", "negative"), ABSENT, ids=[row[0].__name__ for row in ABSENT]
+)
+def test_what_a_file_does_not_name_is_as_the_flag_says(tmp_path, make, usual, unobserved, negative):
+    path = make(tmp_path)
+    assert read_labels(path).values.tolist() == usual
+    assert read_labels(path, reading=Reading(absent="unobserved")).values.tolist() == unobserved
+    assert read_labels(path, reading=Reading(absent="negative")).values.tolist() == negative
+
+
+@pytest.mark.parametrize("make", [row[0] for row in ABSENT if row[0] not in (spml_full, tasks)])
+def test_told_classes_give_the_order_and_others_are_mistakes(tmp_path, make):
+    path = make(tmp_path)
+    names = ("dog", "owl", "cat")
+    if make is spml_observed:
+        np.save(tmp_path / "formatted_train_classes.npy", np.array(["cat", "dog"]))
+    usual, told = read_labels(path), read_labels(path, reading=Reading(classes=names))
+    assert told.classes == names
+    assert told.values[:, [2, 0]].tolist() == usual.values.tolist()
+    assert (told.values[:, 1] == UNOBSERVED).all()
+    with pytest.raises(LabelFileError, match=r"unknown class 'dog' \(did you mean 'dogs'\?\)"):
+        read_labels(path, reading=Reading(classes=("dogs", "cat")))
+
+
+def test_every_unknown_class_gets_its_own_hint(tmp_path):
+    path = put(tmp_path / "labels.csv", "image,cta,dgo\na,1,1\n")
+    with pytest.raises(LabelFileError) as caught:
+        read_labels(path, reading=Reading(classes=("cat", "dog")))
+    assert [problem.what for problem in caught.value.problems] == [
+        "unknown class 'cta' (did you mean 'cat'?)",
+        "unknown class 'dgo' (did you mean 'dog'?)",
+    ]
+
+
+def test_sizes_follow_the_told_order_of_classes(tmp_path):
+    path = lvis(tmp_path)
+    content = json.loads(path.read_text())
+    content["images"][0] |= {"width": 10, "height": 20}
+    content["annotations"][0]["area"] = 50
+    put(path, json.dumps(content))
+    assert read_labels(path).sizes.tolist() == [[0.25, 0], [0, 0]]
+    told = read_labels(path, reading=Reading(classes=("dog", "owl", "cat")))
+    assert told.sizes.tolist() == [[0, 0, 0.25], [0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("separator", "cell", "expected"),
+    [
+        (None, "a; b|c ;", {"a", "b", "c"}),
+        (";", "a;b|c", {"a", "b|c"}),
+        ("|", "a;b| c", {"a;b", "c"}),
+        (" ", "a b  c", {"a", "b", "c"}),
+        (",", '"a,b;c"', {"a", "b;c"}),
+        ("::", "a::b:c", {"a", "b:c"}),
+    ],
+)
+def test_the_separator_parts_tags(tmp_path, separator, cell, expected):
+    path = put(tmp_path / "tags.csv", f"image,labels\nx.jpg,{cell}\n")
+    read = read_labels(path, reading=Reading(separator=separator))
+    assert set(read.classes) == expected
+    assert (read.values == 1).all()
+
+
+def test_a_list_of_classes_is_one_name_per_line(tmp_path):
+    path = put(tmp_path / "classes.txt", "\ufeffdog\r\n\n cat \u2028x\n")
+    assert read_classes(path) == ("dog", "cat \u2028x")
+    for content, message in (("", "the file is empty"), ("a\n\na\n", ":3: class 'a' is listed")):
+        with pytest.raises(InputError, match=message):
+            read_classes(put(path, content))
+
+
+# Notes
+
+
+def parquet(path, columns):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    write_table(pyarrow.table(columns), path)
+    return path
+
+
+ROWS = [("a", "cat"), ("b", "dog"), ("a", "cat"), ("a", "cat")]
+TWINS = {
+    "wide csv": lambda folder: put(folder / "x.csv", "image,cat,dog\na,1,\nb,,1\na,1,-1\na,1.0,\n"),
+    "tags": lambda folder: put(folder / "x.csv", "image,tags\na,cat\nb,dog\na,cat;\na,cat|cat\n"),
+    "wide parquet": lambda folder: parquet(
+        folder / "x.parquet",
+        {"image": [*"abaa"], "cat": [1, None, 1, 1], "dog": [None, 1, None, -1]},
+    ),
+    "tags in parquet": lambda folder: parquet(
+        folder / "x.parquet", {"image": [*"abaa"], "labels": [["cat"], ["dog"], ["cat"], ["cat"]]}
+    ),
+    "lines": lambda folder: put(
+        folder / "metadata.jsonl",
+        "".join(json.dumps({"file_name": a, "labels": b}) + "\n" for a, b in ROWS),
+    ),
+    "spml": lambda folder: [
+        np.save(folder / "t_labels_obs.npy", np.array([[1, 0], [0, 1], [1, 0], [1, 0]])),
+        np.save(folder / "t_images.npy", np.array([*"abaa"])),
+        np.save(folder / "t_classes.npy", np.array(["cat", "dog"])),
+        folder / "t_labels_obs.npy",
+    ][-1],
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_exact_duplicates_are_dropped_and_counted(tmp_path, name):
+    table = read_labels(TWINS[name](tmp_path))
+    assert table.images == ("a", "b")
+    assert table.classes == ("cat", "dog")
+    assert table.values.tolist() == [[1, -1], [-1, 1]]
+    assert table.notes == ("2 rows were listed twice, and dropped",)
+
+
+def test_one_duplicate_is_one_row(tmp_path):
+    for text in ("image,x\na,1\na,1\n", "image,labels\na,x\na,x\n"):
+        table = read_labels(put(tmp_path / "x.csv", text))
+        assert table.notes == ("1 row was listed twice, and dropped",)
+
+
+# Wide CSV: at once and row by row
+
+
+@st.composite
+def wide_files(draw):
+    """A wide file in words, and the table it must give."""
+    classes = draw(st.lists(plain, min_size=1, max_size=4, unique=True))
+    if csv_table.is_tag_header(["image", *classes]):
+        classes.append("another")
+    odd = st.text("ab.é猫 ,\"'", min_size=1, max_size=6).filter(lambda name: not name_problem(name))
+    images = draw(st.lists(odd, max_size=8, unique=True))
+    cells = st.sampled_from(["1", "0", "", "-1", "1.0", "0.0", "-1.0", " 1", "0 "])
+    usual = st.sampled_from(["1", "0", "", "-1"])
+    rows = []
+    for image in images:
+        kind = draw(st.sampled_from([usual, usual, cells]))
+        rows.append([image, *(draw(kind) for _ in classes)])
+    meaning = {"1": 1, "0": 0, "-1": -1, "": -1}
+    values = [[meaning[cell.strip().removesuffix(".0")] for cell in row[1:]] for row in rows]
+    matrix = np.array(values, dtype=np.int8).reshape(len(rows), len(classes))
+    return [["image", *classes], *rows], LabelTable(tuple(images), tuple(classes), matrix)
+
+
+def cell_text(cell, quoted):
+    return '"' + cell.replace('"', '""') + '"' if quoted or set(cell) & set(',"\r\n') else cell
+
+
+@st.composite
+def written(draw, rows):
+    """The text of the rows in one of the ways people write CSV, and the line of each row."""
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    text, line, lines = draw(st.sampled_from(["", "\ufeff"])), 1, []
+    quotes = draw(st.sampled_from([st.just(False), st.just(True), st.booleans()]))
+    for row in rows:
+        lines.append(line)
+        text += ",".join(cell_text(cell, draw(quotes)) for cell in row) + end
+        line += 1 + sum(cell.count("\n") for cell in row)
+        blank = draw(st.sampled_from([0, 0, 0, 1, 2]))
+        text += end * blank
+        line += blank
+    return text[: -len(end)] if draw(st.booleans()) else text, lines
+
+
+def read_in_blocks(text, size):
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_table, "_BLOCK", size)
+        return csv_table.read(put(Path(folder, "x.csv"), text), Reading())
+
+
+sizes = st.sampled_from([1, 5, 16, 64, 1 << 22])
+
+
+@given(wide_files(), st.data())
+def test_however_a_wide_file_is_written_it_says_the_same(content, data):
+    rows, expected = content
+    text, _ = data.draw(written(rows))
+    assert same(read_in_blocks(text, data.draw(sizes)), expected)
+
+
+def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_table, "_BLOCK", 16)
+    monkeypatch.setattr(csv_table._Rows, "_slowly", lambda *_: pytest.fail("read row by row"))
+    rows = "".join(f"sub/é{number}.jpg,1,,-1\r\n" for number in range(40))
+    table = csv_table.read(put(tmp_path / "x.csv", f"image,a,b,c\r\n{rows}"), Reading())
+    assert table.values.tolist() == [[1, -1, -1]] * 40
+    quoted = put(tmp_path / "x.csv", 'image,"a, b"\nx,1\n')
+    assert csv_table.read(quoted, Reading()).classes == ("a, b",)
+
+
+MISTAKES = {
+    "cell": (lambda row: [row[0], *row[1:-1], "2"], "expected 1, 0 or an empty cell"),
+    "ragged": (lambda row: [*row, "1"], "cells as in the header"),
+    "name": (lambda row: ["../x", *row[1:]], "leads out"),
+    "twin": (lambda row: ["first", *("0" for _ in row[1:])], "is listed already"),
+}
+
+
+@given(wide_files(), st.data())
+def test_mistakes_are_named_by_the_line_they_are_on(content, data):
+    rows, _ = content
+    width = len(rows[0]) - 1
+    rows.insert(1, ["first", *["1"] * width])
+    if data.draw(st.booleans()):
+        rows.insert(1, ["two\nlines", *["1"] * width])
+    at = data.draw(st.integers(rows.index(["first", *["1"] * width]) + 1, len(rows)))
+    kind = data.draw(st.sampled_from(sorted(MISTAKES)))
+    change, message = MISTAKES[kind]
+    rows.insert(at, change(["x", *["0"] * width]))
+    text, lines = data.draw(written(rows))
+    with pytest.raises(LabelFileError) as caught:
+        read_in_blocks(text, data.draw(sizes))
+    (problem,) = caught.value.problems
+    assert problem.where.endswith(f"x.csv:{lines[at]}")
+    assert message in problem.what
+    if kind == "twin":
+        assert f":{lines[rows.index(['first', *['1'] * width])]})" in problem.what
+
+
+@pytest.mark.parametrize("size", [8, 1 << 22])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"\xef\xbb\xbfimage,x\na,1\n\xe9,1\n", ":3: expected UTF-8 text, byte 15 is 0xe9"),
+        (b"image,x\na,1\n\xe9,1\n", ":3: expected UTF-8 text, byte 12 is 0xe9"),
+        (b'image,x\n"a",1\n\xe9,1\n', ":3: expected UTF-8 text, byte 14 is 0xe9"),
+        (b"image,x\na,1\n\nb\0,1\n", ":4: a NUL character"),
+    ],
+)
+def test_bytes_that_are_no_text_are_named_by_line_and_byte(text, message, size):
+    with pytest.raises(InputError, match=message):
+        read_in_blocks(text, size)
+
+
+def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
+    path = put(tmp_path / "tags.csv", b"\xef\xbb\xbfimage,labels\na,\xe9\n")
+    with pytest.raises(InputError, match=":2: expected UTF-8 text, byte 18 is 0xe9"):
         read_labels(path)
 
 
-def test_other_encodings_are_named(tmp_path):
-    path = tmp_path / "labels.csv"
-    path.write_bytes("image,é\n".encode("latin-1"))
-    with pytest.raises(InputError, match="expected UTF-8 text, byte 6"):
-        read_labels(path)
+@pytest.mark.parametrize("size", [4, 1 << 22])
+def test_lines_may_end_as_on_an_old_mac(size):
+    table = read_in_blocks("image,x\ra,1\rb,0\r", size)
+    assert (table.images, table.values.tolist()) == (("a", "b"), [[1], [0]])
 
 
-def test_spml_observed_labels_round_trip_where_zero_means_unknown(tmp_path):
-    path = tmp_path / "formatted_train_labels_obs.npy"
-    table = LabelTable(TABLE.images, ("class_0", "class_1"), TABLE.values)
-    spml.write(table, path)
-    assert np.load(path).tolist() == [[1, -1], [0, 1], [0, 0]]
-    assert same(read_labels(path), table)
+@pytest.mark.parametrize("size", [4, 1 << 22])
+def test_a_lone_carriage_return_ends_a_row(size):
+    with pytest.raises(InputError, match="expected 2 cells as in the header, got 1"):
+        read_in_blocks("image,x\na\rb,1\n", size)
 
 
-def test_spml_full_labels_round_trip(tmp_path):
-    path = tmp_path / "formatted_val_labels.npy"
-    table = LabelTable(("a", "b"), ("class_0", "class_1"), np.array([[1, 0], [0, 0]]))
-    spml.write(table, path)
-    assert (tmp_path / "formatted_val_images.npy").is_file()
-    assert np.load(path).tolist() == [[1, 0], [0, 0]]
-    assert same(read_labels(path), table)
-    with pytest.raises(InputError, match="full labels only"):
-        spml.write(TABLE, path)
-
-
-def test_spml_mistakes_are_named(tmp_path):
-    path = tmp_path / "formatted_train_labels.npy"
-    np.save(path, np.array([[1, -1]]))
-    with pytest.raises(InputError, match="row 0, column 1: expected one of"):
-        read_labels(path)
-    np.save(path, np.array([[1, 0]]))
-    with pytest.raises(InputError, match=r"formatted_train_images\.npy: no such file"):
-        read_labels(path)
-    np.save(tmp_path / "formatted_train_images.npy", np.array(["a", "b"]))
-    with pytest.raises(InputError, match="expected 1 image names"):
-        read_labels(path)
-    path.write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="not a readable"):
-        read_labels(path)
+# Which format
 
 
 def test_unknown_files_and_formats_are_named(tmp_path):
     with pytest.raises(InputError, match="no such label file"):
         read_labels(tmp_path / "none.csv")
-    (tmp_path / "labels.txt").write_text("")
-    with pytest.raises(InputError, match="not a known label file"):
+    put(tmp_path / "labels.txt", "")
+    with pytest.raises(InputError, match="not a known label file; --format is one of openimages,"):
         read_labels(tmp_path / "labels.txt")
     with pytest.raises(InputError, match="did you mean 'csv'"):
         read_labels(tmp_path / "labels.txt", format="csvv")
-    assert set(FORMATS) == {"csv", "spml"}
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.json", "x.parquet", "x_labels.npy", "Main/x.txt"])
+def test_pipes_are_never_opened(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="not a regular file"):
+        read_labels(path)
+    with pytest.raises(InputError, match="not a regular file"):
+        read_labels(path, "csv")
+
+
+def test_a_name_too_long_to_be_a_file_is_told(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        read_labels(tmp_path / ("x" * 300 + ".csv"))
+
+
+def test_a_file_in_the_working_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path / "x.csv", "ImageID,LabelName,Confidence\n")
+    with pytest.raises(InputError, match=r"^x\.csv: no label at all"):
+        read_labels("x.csv")
+    np.save(tmp_path / "x_labels.npy", np.ones((1, 1)))
+    with pytest.raises(InputError, match=r"^x_labels\.npy: x_images\.npy: no such file"):
+        read_labels("x_labels.npy")
+
+
+def test_images_are_looked_for_where_the_format_keeps_them(tmp_path):
+    folders = {
+        "labels.csv": ".",
+        "VOC2012/ImageSets/Main/train.txt": "VOC2012/JPEGImages",
+        "coco/annotations/instances_val2014.json": "coco/images",
+        "NUS/ImageList/TestImagelist.txt": "NUS/images",
+        "photos/metadata.jsonl": "photos",
+    }
+    for name, folder in folders.items():
+        assert image_folder(put(tmp_path / name, "{")) == tmp_path / folder
+    (tmp_path / "coco/val2014").mkdir()
+    (tmp_path / "NUS/Flickr").mkdir()
+    found = image_folder(tmp_path / "coco/annotations/instances_val2014.json")
+    assert found == tmp_path / "coco/val2014"
+    assert image_folder(tmp_path / "NUS/ImageList/TestImagelist.txt") == tmp_path / "NUS/Flickr"
+    assert image_folder(tmp_path / "photos") == tmp_path / "photos"
+
+
+def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "labels.parquet"
+    write_labels(UNKNOWN, path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"labels\.parquet: .*pip install 'g2netpl\[parquet\]'"):
+        read_labels(path)
+    with pytest.raises(InputError, match=r"pip install 'g2netpl\[parquet\]'"):
+        write_labels(UNKNOWN, tmp_path / "other.parquet")

@@ -19,6 +19,7 @@ def config(photos, tmp_path):
         values = {
             "labels": str(photos / "train.csv"),
             "images": str(photos),
+            "only_listed": True,
             "output": str(tmp_path / "run"),
             "test_labels": str(photos / "test.csv"),
             "setting": "fspl",
@@ -56,6 +57,8 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
         "history.jsonl",
         "model.safetensors",
         "soft_labels.npy",
+        "labels.npz",
+        "decisions.json",
         "result.json",
         "evaluation.json",
     }
@@ -104,7 +107,8 @@ def test_a_loaded_run_predicts_as_the_trained_network_did(config, photos):
     completed = run.soft_labels()
     hidden = ~np.isin(completed, (0, 1))
     assert hidden.mean() > 0.5
-    np.testing.assert_allclose(completed[hidden], predicted[hidden], atol=1e-6)
+    calibrated = run.decisions.calibrate(completed)
+    np.testing.assert_allclose(calibrated[hidden], predicted[hidden], atol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["end-to-end", "linear", "linear-init"])
@@ -327,6 +331,7 @@ def test_a_broken_image_is_one_line_for_any_number_of_workers(config, photos, tm
             test_labels=None,
             setting="own",
             workers=workers,
+            max_bad=0,
             output=str(tmp_path / f"run{workers}"),
         )
         with pytest.raises(InputError, match=r"b\.png: not a readable image") as caught:

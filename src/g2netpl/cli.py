@@ -7,10 +7,25 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from g2netpl import __version__
-from g2netpl.commands import compare, demo, features, methods, train
+from g2netpl.commands import (
+    check,
+    compare,
+    complete,
+    convert,
+    demo,
+    features,
+    methods,
+    observe,
+    predict,
+    train,
+)
 from g2netpl.errors import UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
+COMMANDS = (
+    *(demo, check, train, predict, complete),
+    *(observe, convert, compare, features, methods),
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -33,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"g2netpl {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True, parser_class=_Parser)
-    for command in (demo, train, compare, features, methods):
+    for command in COMMANDS:
         name = command.__name__.rpartition(".")[2]
         summary, _, examples = (command.__doc__ or "").strip().partition("\n\n")
         sub = commands.add_parser(
@@ -44,7 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_flags(sub)
-        sub.set_defaults(run=command.run)
+        sub.set_defaults(execute=command.run)
     return parser
 
 
@@ -52,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     try:
         parsed = build_parser().parse_args(arguments)
-        parsed.run(parsed)
+        parsed.execute(parsed)
     except UserError as problem:
         print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)
         return problem.exit_code

@@ -8,9 +8,13 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from g2netpl.errors import InputError
+from g2netpl.decisions import parse_rule
+from g2netpl.errors import InputError, did_you_mean
+from g2netpl.formats import FORMATS, Reading, read_classes
+from g2netpl.formats.reading import Absent
 from g2netpl.options import Options, none_from_text
 from g2netpl.settings import Setting
+from g2netpl.views import ViewName
 
 PATHS = {
     "labels",
@@ -21,6 +25,8 @@ PATHS = {
     "validation_labels",
     "weights",
     "cache",
+    "classes",
+    "unlabelled",
 }
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
@@ -29,9 +35,41 @@ Mode = Literal["end-to-end", "linear", "linear-init"]
 class RunConfig(Options):
     """One training. Immutable; unknown keys and values out of range are refused."""
 
-    labels: str = Field(description="label file of the training images")
-    images: str = Field(description="folder that the image names are relative to")
+    labels: str = Field(description="label file of the training images, or a folder of them")
+    images: str | None = Field(
+        default=None,
+        description="folder that the image names are relative to (default: where the format has "
+        "them, or else that of the label file)",
+    )
     output: str = Field(description="run folder to write")
+    unlabelled: str | None = Field(
+        default=None, description="one more folder, of unlabelled images"
+    )
+    only_listed: bool | None = Field(
+        default=None,
+        description="leave out images of the folder that the label file does not list; without "
+        "it they are unlabelled training images, but for VOC, COCO, NUS-WIDE and SPML",
+    )
+    missing: Literal["refuse", "leave-out"] = Field(
+        default="refuse", description="what to do about listed images that are not there"
+    )
+    max_bad: int | None = Field(
+        default=None,
+        ge=0,
+        description="unreadable images to put up with; none: 0.1 %, and 1 at least",
+    )
+
+    format: str | None = Field(default=None, description="format of the label files, if not clear")
+    absent: Absent | None = Field(
+        default=None,
+        description="what a label is that the file does not name: unobserved or negative "
+        "(default: as usual in its format)",
+    )
+    separator: str | None = Field(default=None, description="between tags; none: ';' or '|'")
+    classes: str | None = Field(
+        default=None, description="file with the classes there may be, one per line"
+    )
+
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
     options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
     setting: str = Field(
@@ -49,7 +87,11 @@ class RunConfig(Options):
     weights: str | None = Field(default=None, description="own safetensors file of the backbone")
     hidden: int = Field(default=0, ge=0, description="width of a hidden layer; 0: none")
     image_size: int = Field(default=224, ge=16, description="images are squashed to this square")
-    flip: bool = Field(default=True, description="mirror training images at random")
+    view: ViewName = Field(
+        default="paper",
+        description="of training images: plain, paper (mirrored), weak (and shifted), strong "
+        "(and distorted)",
+    )
 
     epochs: int = Field(default=10, ge=1, description="epochs (of everything, with linear-init)")
     linear_epochs: int = Field(default=25, ge=1, description="first epochs of linear-init")
@@ -66,6 +108,10 @@ class RunConfig(Options):
     )
     expected_positives: float | Literal["truth", "estimate"] = Field(
         default="estimate", description="k per image: a number, estimate, or truth (full labels)"
+    )
+    thresholds: str = Field(
+        default="f1",
+        description="how labels are decided: f1 or precision:P on validation, or expected (k)",
     )
     patience: int = Field(
         default=3, ge=0, description="epochs at equilibrium before a stop; 0: off"
@@ -92,7 +138,27 @@ class RunConfig(Options):
     def _text_of_path(cls, value: object) -> object:
         return os.fspath(value) if isinstance(value, os.PathLike) else value
 
-    _no_rate = field_validator("learning_rate", mode="before")(none_from_text)
+    _none = field_validator("learning_rate", "max_bad", mode="before")(none_from_text)
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, value: str | None) -> str | None:
+        if value is not None and value not in FORMATS:
+            raise ValueError(f"must be a known format ({did_you_mean(value, FORMATS)})")
+        return value
+
+    @field_validator("separator")
+    @classmethod
+    def _some_separator(cls, value: str | None) -> str | None:
+        if value == "":
+            raise ValueError("must not be empty")
+        return value
+
+    @field_validator("thresholds")
+    @classmethod
+    def _known_rule(cls, value: str) -> str:
+        parse_rule(value)
+        return value
 
     @field_validator("setting")
     @classmethod
@@ -105,6 +171,11 @@ class RunConfig(Options):
         if isinstance(value, float) and not value > 0:
             raise ValueError("must be greater than 0")
         return value
+
+    def reading(self) -> Reading:
+        """How label files are to be understood."""
+        classes = None if self.classes is None else read_classes(self.classes)
+        return Reading(self.absent, self.separator, classes)
 
     def rate(self, mode: Mode) -> float:
         """The learning rate of a phase."""

@@ -2,20 +2,27 @@
 
 The order of an epoch depends on (seed, epoch) alone and the random view of an image on
 (seed, epoch, image), so the batches are the same for any number of loader workers.
+
+An image that cannot be read is NaN from here on: training passes over it, its features and its
+predictions are NaN. Too many of them end the work.
 """
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, default_collate
 
-from g2netpl.errors import UserError
+from g2netpl.errors import InputError, UserError
+from g2netpl.images import open_image, squash
+from g2netpl.memory import keep_large_buffers
+from g2netpl.views import ViewName, view
 
 Rows = npt.NDArray[np.int64]
 
@@ -38,7 +45,10 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
-        """Inputs of each group of rows; with an epoch the augmented view, without the plain one."""
+        """Inputs of each group of rows; with an epoch the augmented view, without the plain one.
+
+        What cannot be read is NaN.
+        """
         ...
 
 
@@ -89,15 +99,28 @@ def training_batches(
     source: Source, observed: Tensor, batch_size: int, seed: int, epoch: int
 ) -> Iterator[Batch]:
     """The batches of one epoch, on the device of `observed`."""
-    device = observed.device
     groups = epoch_groups(len(source), batch_size, seed, epoch)
     for rows, inputs in zip(groups, source.load(groups, epoch), strict=True):
-        index = torch.from_numpy(rows).to(device)
-        yield Batch(index, inputs.to(device, non_blocking=True), observed.index_select(0, index))
+        batch = readable_batch(rows, inputs, observed)
+        if len(batch):
+            yield batch
+
+
+def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor) -> Batch:
+    """A batch on the device of `observed`, without the images that cannot be read."""
+    readable = ~inputs.flatten(1)[:, 0].isnan()
+    if not bool(readable.all()):
+        rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
+    index = torch.from_numpy(rows).to(observed.device)
+    inputs = inputs.to(observed.device, non_blocking=True)
+    return Batch(index, inputs, observed.index_select(0, index))
 
 
 class ImageSource:
-    """Image files, decoded and resized by loader workers."""
+    """Image files, decoded and resized by loader workers.
+
+    Up to `max_bad` files may be unreadable; `bad` tells which were met, and why.
+    """
 
     def __init__(
         self,
@@ -106,10 +129,14 @@ class ImageSource:
         mean: Sequence[float],
         std: Sequence[float],
         seed: int = 0,
-        flip: bool = True,
+        view: ViewName = "paper",
         workers: int = 0,
+        max_bad: int = 0,
     ) -> None:
-        self.dataset = _ImageDataset(tuple(paths), size, seed, flip)
+        keep_large_buffers()
+        self.dataset = _ImageDataset(tuple(paths), size, seed, view)
+        self.max_bad = max_bad
+        self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
         self._std = 255.0 * torch.tensor(std)[:, None, None]
         self._keys = _Keys()
@@ -120,7 +147,7 @@ class ImageSource:
             persistent_workers=workers > 0,
             worker_init_fn=_ignore_interrupts,
             pin_memory=torch.cuda.is_available(),
-            collate_fn=_stack,
+            collate_fn=partial(_stack, size),
         )
 
     def __len__(self) -> int:
@@ -129,10 +156,14 @@ class ImageSource:
     def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
         """Decoded, resized and normalised images, (B, 3, size, size)."""
         self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
-        for inputs in self._loader:
-            if isinstance(inputs, UserError):  # raised here, a worker would wrap it
-                raise inputs
-            yield inputs.float().sub_(self._mean).div_(self._std)  # bytes travel four times faster
+        for rows, loaded in zip(groups, self._loader, strict=True):
+            inputs = torch.sub(loaded.pixels, self._mean)  # bytes travel four times faster
+            inputs.div_(self._std)
+            for position, problem in loaded.problems:
+                inputs[position] = torch.nan
+                self.bad[int(rows[position])] = problem
+            check_bad(self.bad.values(), self.max_bad)
+            yield inputs
 
 
 class _Keys:
@@ -153,35 +184,49 @@ def _ignore_interrupts(worker: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _stack(items: list[Tensor | UserError]) -> Tensor | UserError:
-    """A batch of images, or the first problem among them."""
-    images = []
-    for item in items:
-        if isinstance(item, UserError):
-            return item
-        images.append(item)
-    return torch.stack(images)
+def check_bad(problems: Collection[str], most: int) -> None:
+    """Stop where more images than `most` cannot be read; the first ten are named."""
+    if len(problems) > most:
+        named = "; ".join(list(problems)[:10])
+        if len(problems) == 1:
+            raise InputError(named)
+        raise InputError(
+            f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
+        )
+
+
+class _Loaded(NamedTuple):
+    """What a worker sends: (B, 3, size, size) bytes, and what was wrong with which of them."""
+
+    pixels: Tensor
+    problems: list[tuple[int, str]]
+
+
+def _stack(size: int, items: list[Tensor | str]) -> _Loaded:
+    """A batch of images; an unreadable one leaves a black place."""
+    black = torch.zeros((3, size, size), dtype=torch.uint8)
+    problems = [(place, item) for place, item in enumerate(items) if isinstance(item, str)]
+    images = [black if isinstance(item, str) else item for item in items]
+    return _Loaded(default_collate(images), problems)  # straight into shared memory
 
 
 @dataclass(frozen=True)
-class _ImageDataset(Dataset[Tensor | UserError]):
-    """One file → (3, size, size) bytes; `(row, epoch)` is the key, epoch None the plain view."""
+class _ImageDataset(Dataset[Tensor | str]):
+    """One file → (3, size, size) bytes, or why not; epoch None is the plain view."""
 
     paths: tuple[str, ...]
     size: int
     seed: int
-    flip: bool
+    view: ViewName
 
-    def __getitem__(self, key: tuple[int, int | None]) -> Tensor | UserError:
-        from g2netpl.images import open_image, squash
-
+    def __getitem__(self, key: tuple[int, int | None]) -> Tensor | str:
         row, epoch = key
         try:
-            pixels = squash(open_image(self.paths[row]), self.size)  # (H, W, 3) uint8
+            image = open_image(self.paths[row], self.size)
         except UserError as problem:
-            return problem
-        if epoch is not None and self.flip:
-            random = np.random.default_rng([self.seed, epoch, row, 0x666C])
-            if random.random() < 0.5:
-                pixels = pixels[:, ::-1]
-        return torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1)))
+            return str(problem)
+        if epoch is None:
+            pixels = squash(image, self.size)  # (H, W, 3) uint8
+        else:
+            pixels = view(self.view, image, self.size, (self.seed, epoch, row))
+        return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))

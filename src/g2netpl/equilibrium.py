@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from g2netpl.data import Batch, Source
+from g2netpl.data import Source, readable_batch
 from g2netpl.game import LabelPlayer, Predict, network_cost
 from g2netpl.labels import UNOBSERVED
 
@@ -74,15 +74,16 @@ class Equilibrium:
         network.zero_grad()
         groups = np.array_split(self.rows, -(-len(self.rows) // 128)) if len(self.rows) else []
         for rows, inputs in zip(groups, self.source.load(groups, None), strict=True):
-            index = torch.from_numpy(rows).to(device)
-            batch = Batch(index, inputs.to(device), self.observed.index_select(0, index))
+            batch = readable_batch(rows, inputs, self.observed)
+            if not len(batch):
+                continue
             logits = network(batch.inputs).float()
             predicted = logits.detach().sigmoid()
             proposal = player.propose(batch, progress, _always(predicted))
-            share = len(rows) / len(self.rows)
+            share = len(batch) / len(self.rows)
             (network_cost(logits, proposal, self.expected) * share).backward()  # type: ignore[no-untyped-call]
             sums += predicted.sum()
-            gain = player.regret(index, predicted)
+            gain = player.regret(batch.rows, predicted)
             gains.append(None if gain is None else gain * share)
         gradients = [p.grad.norm() for p in network.parameters() if p.grad is not None]
         norm = float(torch.stack(gradients).norm()) if gradients else 0.0

@@ -23,6 +23,11 @@ class Refused(UserError):
     exit_code = 3
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 image`, `1,200 images`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint to append to "unknown …": the closest known word, or the list of all of them."""
     known = sorted(known)

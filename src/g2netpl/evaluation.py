@@ -1,8 +1,10 @@
 """How good are scores or soft labels: average precision, thresholds, and entries nobody knows.
 
-Truth may hold −1: such entries count nowhere. All results are fractions in [0, 1].
+Truth may hold −1: such entries count nowhere, nor do images whose scores are all NaN, which could
+not be read. All results are fractions in [0, 1].
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,10 +27,9 @@ class Evaluation:
     mean_average_precision: float  # classes without a positive count 0, as in the protocol
     mean_over_present: float  # classes without a positive left out
     average_precision: tuple[float, ...]  # per class, nan where the class has no positive
-    precision: float  # at the threshold, over all known entries
+    precision: float  # of the labels at or above their threshold, over all known entries
     recall: float
     f1: float
-    threshold: float
     known_entries: int
 
 
@@ -65,12 +66,17 @@ def mean_average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float
     return float(np.nan_to_num(average_precision(scores, truth), nan=0.0).mean())
 
 
-def evaluate(scores: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 0.5) -> Evaluation:
-    """All metrics of `scores` (N, L) against `truth` (N, L) of 1, 0 and −1 (not counted)."""
+def evaluate(
+    scores: npt.ArrayLike, truth: npt.ArrayLike, threshold: npt.ArrayLike = 0.5
+) -> Evaluation:
+    """All metrics of `scores` (N, L) against `truth` (N, L) of 1, 0 and −1 (not counted).
+
+    `threshold` is one number, or one per class.
+    """
     values, labels = _checked(scores, truth)
     per_class = average_precision(values, labels)
     present = per_class[~np.isnan(per_class)]
-    chosen = (values >= threshold) & (labels != UNOBSERVED)
+    chosen = (values >= np.asarray(threshold)) & (labels != UNOBSERVED)
     positive = labels == POSITIVE
     hits = int(np.sum(chosen & positive))
     precision = hits / max(int(chosen.sum()), 1)
@@ -82,7 +88,6 @@ def evaluate(scores: npt.ArrayLike, truth: npt.ArrayLike, threshold: float = 0.5
         precision=precision,
         recall=recall,
         f1=2 * precision * recall / max(precision + recall, 1e-12),
-        threshold=threshold,
         known_entries=int(np.sum(labels != UNOBSERVED)),
     )
 
@@ -98,7 +103,12 @@ def ranked_map(scores: npt.ArrayLike, truth: Truth) -> float | None:
     return mean_average_precision(scores, truth) if can_rank(truth) else None
 
 
-def predict_all(network: nn.Module, source: Source, batch_size: int = 256) -> Scores:
+def predict_all(
+    network: nn.Module,
+    source: Source,
+    batch_size: int = 256,
+    on_batch: Callable[[int], None] | None = None,
+) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view."""
     device = next(network.parameters()).device
     training = network.training
@@ -107,6 +117,8 @@ def predict_all(network: nn.Module, source: Source, batch_size: int = 256) -> Sc
     with torch.inference_mode():
         for inputs in source.load(plain_groups(len(source), batch_size), None):
             parts.append(network(inputs.to(device)).float().sigmoid().cpu())
+            if on_batch is not None:
+                on_batch(len(inputs))
     network.train(training)
     return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
 
@@ -122,6 +134,11 @@ def _checked(
             f"evaluation: expected scores and truth of one shape (N, L), "
             f"got {values.shape} and {labels.shape}"
         )
-    if np.isnan(values).any():
-        raise InputError("evaluation: scores contain NaN")
+    missing = np.isnan(values)
+    if missing.any():
+        unreadable = missing.all(axis=1)
+        if (missing.any(axis=1) != unreadable).any():
+            raise InputError("evaluation: scores contain NaN")
+        values = np.where(missing, 0.0, values)
+        labels = np.where(missing, UNOBSERVED, labels)
     return values, labels

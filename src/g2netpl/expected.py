@@ -4,11 +4,13 @@ Images whose labels are all known tell it directly. Where labels of both signs a
 random, the share of positives among the observed labels of each class tells.
 
 Otherwise rank all (image, class) pairs of the labelled images by a classifier that takes
-"observed" as its target and has not seen the image. The most positive-looking pairs, as many as
-there are observed positives, are taken as true. The share of them that was observed is the chance
-that a positive gets observed, and k is the number of observed positives per labelled image divided
-by it. Images without any label are taken to be like those with one. A ranking that is not perfect
-makes k too large, observers that prefer easy images make it too small; LOG.md has the errors.
+"observed" as its target and has not seen the image. The most positive-looking pairs, half as many
+as there are observed positives, are taken as true. The share of them that was observed is the
+chance that a positive gets observed, and k is the number of observed positives per labelled image
+divided by it. Images without any label are taken to be like those with one. Wrong pairs at the top
+make k too large; that images with few positives rank first makes it too small; half the depth
+balances the two. Features that tell nothing leave a guess, one positive more than was observed;
+between the two the estimate is a mean. LOG.md has the errors.
 """
 
 from collections.abc import Callable
@@ -28,6 +30,8 @@ from g2netpl.settings import IndexArray
 _ENOUGH_COMPLETE = 10
 _RANKED_IMAGES = 4000
 _ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
+_DEPTH = 0.5  # pairs that are looked at, as a share of the observed positives
+_TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
 
 
 def estimate(
@@ -47,7 +51,10 @@ def estimate(
     labelled = np.flatnonzero((visible == POSITIVE).any(axis=1))
     order = np.random.default_rng([seed, 0x6B6B]).permutation(labelled)
     chosen = np.sort(order[:_RANKED_IMAGES])
-    return from_positives(features_of(chosen), visible[chosen], seed), "estimated from positives"
+    features = features_of(chosen)
+    readable = ~np.isnan(features).any(axis=1)
+    k = from_positives(features[readable], visible[chosen[readable]], seed)
+    return k, "estimated from positives"
 
 
 def from_complete(labels: LabelMatrix) -> float | None:
@@ -83,10 +90,14 @@ def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> 
         return float((seen == POSITIVE).sum(axis=1).mean())
     scores = _cross_fitted(features[labelled], seen, seed)
     count = int((seen == POSITIVE).sum())
-    top = np.argsort(-scores, axis=None)[:count]
-    chance = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
+    top = np.argsort(-scores, axis=None)[: max(round(_DEPTH * count), 1)]
+    observed_share = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
     per_image = count / len(labelled)
-    return float(np.clip(per_image / chance, per_image, observed.shape[1]))
+    by_chance = per_image / observed.shape[1]
+    belief = float(np.clip((observed_share / by_chance - 1) / (_TELLING - 1), 0, 1))
+    estimate, guess = np.log(per_image / observed_share), np.log(per_image + 1)
+    k = np.exp(belief * estimate + (1 - belief) * guess)
+    return float(np.clip(k, per_image, observed.shape[1]))
 
 
 def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Features:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from g2netpl.checkpoints import save_state, write_json
 from g2netpl.config import RunConfig
 from g2netpl.data import Source
+from g2netpl.decisions import Decisions, choose
 from g2netpl.evaluation import Scores, can_rank, evaluate, predict_all, ranked_map
 from g2netpl.fitting import Record, Snapshot, load_network
 from g2netpl.game import LabelPlayer
@@ -25,8 +26,9 @@ def finish(
     network: Network,
     player: LabelPlayer,
     snapshot: Snapshot,
+    k: float,
 ) -> Record:
-    """Write the chosen network, the completed labels and the metrics; returns the figures."""
+    """Write the network, the labels, the decisions and the metrics; returns the figures."""
     folder = Path(config.output)
     linear = config.mode == "linear"
     judged: nn.Module = network.classifier if linear else network
@@ -38,11 +40,17 @@ def finish(
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
     soft = player.soft_labels()
-    completed = _complete(material, predict_all(judged, sources.all(linear)), soft)
-    np.save(folder / "soft_labels.npy", completed)
-    metrics = {part: _metrics(best[part], truth) for part, (_, truth) in judged_on.items()}
+    predicted = predict_all(judged, sources.all(linear))
+    _write_labels(folder, material, predicted, soft)
+    judgement = judged_on.get("validation")
+    validation = None if judgement is None else (best["validation"], judgement[1])
+    decisions = choose(config.thresholds, validation, predicted[material.training], k)
+    write_json(folder / "decisions.json", decisions.to_json())
+    metrics = {
+        part: _metrics(decisions, best[part], truth) for part, (_, truth) in judged_on.items()
+    }
     write_json(folder / "evaluation.json", {"classes": list(material.table.classes), **metrics})
-    test = None if material.test is None else material.test.values
+    test = None if material.test is None else material.test.table.values
     truth = material.table.take(material.training).values
     return {
         "method": config.method,
@@ -61,9 +69,9 @@ def finish(
     }
 
 
-def _metrics(scores: Scores, truth: LabelMatrix) -> Record:
+def _metrics(decisions: Decisions, scores: Scores, truth: LabelMatrix) -> Record:
     """All metrics, null where they cannot be had."""
-    metrics = asdict(evaluate(scores, truth))
+    metrics = asdict(evaluate(decisions.calibrate(scores), truth, decisions.limits))
     if not can_rank(truth):
         metrics |= dict.fromkeys(("mean_average_precision", "mean_over_present"))
     per_class = metrics["average_precision"]
@@ -80,7 +88,7 @@ def _parts(
     if validation is not None:
         parts["validation"] = (validation.source, validation.truth)
     if test is not None and material.test is not None:
-        parts["test"] = (test, material.test.values)
+        parts["test"] = (test, material.test.table.values)
     return parts
 
 
@@ -88,11 +96,21 @@ def _scores(network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]]) ->
     return {name: predict_all(network, source) for name, (source, _) in parts.items()}
 
 
-def _complete(material: Material, predicted: Scores, soft: Tensor | None) -> Scores:
+def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Tensor | None) -> None:
     """Every label of the file: observed as observed, soft labels where there are, else ŷ."""
     completed = predicted.astype(np.float32)
     if soft is not None:
-        completed[material.training] = soft.float().cpu().numpy()
+        readable = ~np.isnan(predicted[material.training]).any(axis=1)
+        completed[material.training[readable]] = soft.float().cpu().numpy()[readable]
     known = material.table.values.copy()
     known[material.training] = material.visible.values
-    return np.where(known == UNOBSERVED, completed, known).astype(np.float32)
+    completed = np.where(known == UNOBSERVED, completed, known).astype(np.float32)
+    np.save(folder / "soft_labels.npy", completed)
+    has_soft = np.zeros(len(known), dtype=bool)
+    has_soft[material.training] = soft is not None
+    np.savez_compressed(
+        folder / "labels.npz",
+        images=np.array(material.table.images),
+        observed=known,
+        soft=has_soft,
+    )

@@ -28,6 +28,8 @@ class LabelTable:
     values: LabelMatrix
     sizes: npt.NDArray[np.float32] | None = None
     """Area of each object as a share of its image, (N, L), where the source knows boxes."""
+    notes: tuple[str, ...] = ()
+    """What a person should be told about the file the table was read from."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "images", tuple(self.images))
@@ -43,11 +45,9 @@ class LabelTable:
         if not self.classes:
             raise InputError("labels: expected at least one class, got none")
         for what, names in (("class", self.classes), ("image", self.images)):
-            twice = [name for name, count in Counter(names).items() if count > 1]
-            if twice:
-                raise InputError(
-                    f"labels: {what} {twice[0]!r} is listed twice; each must be unique"
-                )
+            if len(set(names)) != len(names):
+                twice = next(name for name, count in Counter(names).items() if count > 1)
+                raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
 
@@ -72,11 +72,21 @@ class LabelTable:
             self.classes,
             self.values[rows],
             None if self.sizes is None else self.sizes[rows],
+            self.notes,
         )
 
     def with_values(self, values: LabelMatrix) -> "LabelTable":
         """The same images and classes with other labels."""
-        return LabelTable(self.images, self.classes, values, self.sizes)
+        return LabelTable(self.images, self.classes, values, self.sizes, self.notes)
+
+    def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
+        """The same table with more images, about which nothing is known."""
+        nothing = np.full((len(images), len(self.classes)), UNOBSERVED, dtype=np.int8)
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = np.vstack([sizes, np.zeros(nothing.shape, dtype=np.float32)])
+        values = np.vstack([self.values, nothing])
+        return LabelTable((*self.images, *images), self.classes, values, sizes, self.notes)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes and labels: equal tables, equal fingerprints."""
@@ -92,6 +102,10 @@ def check_values(values: npt.ArrayLike) -> LabelMatrix:
     matrix = np.asarray(values)
     if matrix.ndim != 2:
         raise InputError(f"labels: expected a matrix (images × classes), got {matrix.ndim}-d")
+    if matrix.dtype == np.int8 and (
+        not matrix.size or (matrix.min() >= UNOBSERVED and matrix.max() <= POSITIVE)
+    ):
+        return np.array(matrix)
     wrong = ~np.isin(matrix, (POSITIVE, NEGATIVE, UNOBSERVED))
     if wrong.any():
         row, column = (int(index) for index in np.argwhere(wrong)[0])
@@ -100,3 +114,18 @@ def check_values(values: npt.ArrayLike) -> LabelMatrix:
             f"-1 (unobserved), got {matrix[row, column]}"
         )
     return np.array(matrix, dtype=np.int8)
+
+
+def name_problem(name: str) -> str | None:
+    """Why an image name must not be looked for below a folder; None if it may."""
+    if not name.strip():
+        return "the name is empty"
+    if "\0" in name:
+        return "the name contains a NUL character"
+    if "://" in name:
+        return "expected a file name, not an address"
+    if name[0] in "/\\" or (len(name) > 1 and name[1] == ":" and name[0].isalpha()):
+        return "leads out of the image folder; expected a name relative to it"
+    if ".." in name.replace("\\", "/").split("/"):
+        return "leads out of the image folder ('..')"
+    return None

@@ -1,28 +1,43 @@
 """What a run trains on: the label file, split into parts and observed as the setting says."""
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from g2netpl.config import RunConfig
-from g2netpl.errors import InputError
+from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import can_rank
-from g2netpl.formats import read_labels
-from g2netpl.labels import LabelTable
+from g2netpl.formats import find_format, read_labels
+from g2netpl.formats.reading import Reading
+from g2netpl.images import find, list_images, locate
+from g2netpl.labels import UNOBSERVED, LabelTable
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The images of one label file: what is known about them, and where they are."""
+
+    table: LabelTable
+    paths: list[str]
 
 
 @dataclass(frozen=True)
 class Material:
     """The images of the label file, and what may be known about which of them."""
 
-    table: LabelTable  # the file as it is
+    table: LabelTable  # the file as it is, and the images that it does not list
+    paths: list[str]  # of all of them
     training: IndexArray  # rows that are trained on
     visible: LabelTable  # their labels, as far as the training may know them
     held_out: IndexArray  # rows of the same file that the epoch is chosen by; may be empty
     validation: LabelTable | None  # their labels, or those of the user's own validation file
-    test: LabelTable | None
+    validation_paths: list[str] | None  # of the user's own file
+    test: Listed | None
     note: str  # how the epoch will be chosen
+    notes: tuple[str, ...] = ()  # what else a person should be told
 
     @property
     def hides_truth(self) -> bool:
@@ -32,40 +47,59 @@ class Material:
 
 def read_material(config: RunConfig) -> Material:
     """Read, split and observe. Without a validation that can rank, all images are trained on."""
-    table = read_labels(config.labels)
-    if len(table) < 2:
-        raise InputError(f"{config.labels}: expected at least 2 images, got {len(table)}")
+    reading = config.reading()
+    listed, notes = _read_listed(config.labels, config.images, config, reading)
+    if len(listed.table) < 2:
+        raise InputError(f"{config.labels}: expected at least 2 images, got {len(listed.table)}")
+    test = _read_other(config.test_labels, config.test_images, config, listed.table)
+    own = _read_other(config.validation_labels, None, config, listed.table)
+    table, paths, found = _with_unlisted(listed, config, [part for part in (test, own) if part])
     setting = Setting.parse(config.setting)
-    test = read_matching(config.test_labels, table)
-    validation = read_matching(config.validation_labels, table)
+    if setting.kind == "full" and len(table) > len(listed.table):
+        raise InputError(
+            f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
+            f"{config.labels}; leave them out with --only-listed"
+        )
     everything = np.arange(len(table))
     training, held_out = everything, everything[:0]
+    validation = None if own is None else own.table
     note = "chosen by mAP on the validation file"
     if validation is None and config.validation > 0:
-        seed = SPML_SEED if setting.spml_compatible else config.seed
-        training, held_out = split_indices(
-            len(table), config.validation, seed, setting.spml_compatible
-        )
+        training, held_out = _split(table, setting, config)
         validation = table.take(held_out) if len(held_out) else None
         note = f"chosen by mAP on {len(held_out):,} held-out images"
     if validation is None or not can_rank(validation.values):
         why = "no validation images" if validation is None else "no observed negatives to rank by"
         note = f"the last one ({why}), all images are trained on"
-        training, held_out, validation = everything, everything[:0], None
+        training, held_out, validation, own = everything, everything[:0], None, None
     if setting.spml_compatible:  # as the benchmark does it: mask first, then split
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
         visible = observe(table.take(training), setting, config.seed)
     if not (visible.values == 1).any():
         raise InputError(f"{config.labels}: no positive label is observed; nothing to learn from")
-    return Material(table, training, visible, held_out, validation, test, note)
+    return Material(
+        table,
+        paths,
+        training,
+        visible,
+        held_out,
+        validation,
+        None if own is None else own.paths,
+        test,
+        note,
+        (*notes, *found),
+    )
 
 
-def read_matching(path: str | None, table: LabelTable) -> LabelTable | None:
+def read_matching(
+    path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
+) -> LabelTable:
     """A second label file, which must know the same classes; its columns are put in order."""
-    if path is None:
-        return None
-    other = read_labels(path)
+    usual = reading or Reading()
+    if Path(path).exists() and not find_format(Path(path), format).names_classes:
+        return read_labels(path, format, replace(usual, classes=table.classes))
+    other = read_labels(path, format, replace(usual, classes=None))
     odd = sorted(set(other.classes) ^ set(table.classes))
     if odd:
         side = "only here" if odd[0] in other.classes else "missing here"
@@ -73,4 +107,91 @@ def read_matching(path: str | None, table: LabelTable) -> LabelTable | None:
             f"{path}: its classes differ from the training file's: {odd[0]!r} is {side}"
         )
     order = [other.classes.index(name) for name in table.classes]
-    return LabelTable(other.images, table.classes, other.values[:, order])
+    return LabelTable(other.images, table.classes, other.values[:, order], notes=other.notes)
+
+
+def _split(table: LabelTable, setting: Setting, config: RunConfig) -> tuple[IndexArray, IndexArray]:
+    """Hold out a share of the images that something is known about; the others are trained on."""
+    if setting.spml_compatible:
+        return split_indices(len(table), config.validation, SPML_SEED, True)
+    labelled = np.flatnonzero((table.values != UNOBSERVED).any(axis=1))
+    _, chosen = split_indices(len(labelled), config.validation, config.seed)
+    held_out = labelled[chosen]
+    return np.setdiff1d(np.arange(len(table)), held_out), held_out
+
+
+def _root(path: str, images: str | None, config: RunConfig) -> str:
+    """The folder of a label file's images."""
+    folder = images or config.images
+    return folder or str(find_format(Path(path), config.format).image_folder(Path(path)))
+
+
+def _read_listed(
+    path: str, images: str | None, config: RunConfig, reading: Reading
+) -> tuple[Listed, list[str]]:
+    table = read_labels(path, config.format, reading)
+    return _located(path, table, _root(path, images, config), config)
+
+
+def _read_other(
+    path: str | None, images: str | None, config: RunConfig, table: LabelTable
+) -> Listed | None:
+    if path is None:
+        return None
+    other = read_matching(path, table, config.format, config.reading())
+    return _located(path, other, _root(path, images, config), config)[0]
+
+
+def _located(
+    path: str, table: LabelTable, root: str, config: RunConfig
+) -> tuple[Listed, list[str]]:
+    notes = list(table.notes)
+    if config.missing == "refuse":
+        return Listed(table, locate(table.images, root)), notes
+    located = find(table.images, root)
+    if not located.missing:
+        return Listed(table, located.paths), notes
+    there = np.setdiff1d(np.arange(len(table)), located.missing)
+    notes.append(f"{counted(len(located.missing), 'image')} of {path} not there: left out")
+    return Listed(table.take(there), [located.paths[row] for row in there]), notes
+
+
+def _with_unlisted(
+    listed: Listed, config: RunConfig, others: list[Listed]
+) -> tuple[LabelTable, list[str], list[str]]:
+    """The table with the images nobody listed: those of the folder, and those of --unlabelled."""
+    names: list[str] = []
+    paths: list[str] = []
+    notes: list[str] = []
+    taken = {_absolute(path) for part in (listed, *others) for path in part.paths}
+    format = find_format(Path(config.labels), config.format)
+    if config.images is not None or Path(config.labels).is_dir():
+        root = _root(config.labels, None, config)
+        found = [name for name in list_images(root) if _absolute(f"{root}/{name}") not in taken]
+        leave_out = format.lists_all if config.only_listed is None else config.only_listed
+        if found and leave_out:
+            notes.append(f"{counted(len(found), 'image')} of {root} not listed: left out")
+        elif found:
+            notes.append(
+                f"{counted(len(found), 'image')} of {root} not listed: taken as unlabelled "
+                "training images (--only-listed leaves them out)"
+            )
+            names += found
+            paths += [os.path.join(root, name) for name in found]
+    if config.unlabelled is not None:
+        folder = Path(config.unlabelled)
+        more = list_images(folder)
+        if not more:
+            raise InputError(f"{folder}: expected unlabelled images, found none")
+        names += [f"{folder.resolve().name}/{name}" for name in more]
+        paths += [os.path.join(folder, name) for name in more]
+        notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
+    try:
+        table = listed.table.with_unlabelled(names)
+    except InputError as problem:
+        raise InputError(f"{config.unlabelled}: {problem}") from None
+    return table, [*listed.paths, *paths], notes
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)

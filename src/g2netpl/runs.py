@@ -5,12 +5,14 @@ history.jsonl     one line per epoch
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
                   soft labels of training images, predictions elsewhere
+labels.npz        the image names, what was observed about them, and which have soft labels
+decisions.json    calibration and thresholds, see decisions.py
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,14 @@ import numpy.typing as npt
 
 from g2netpl.checkpoints import remove_checkpoint
 from g2netpl.config import RunConfig
+from g2netpl.data import ImageSource
+from g2netpl.decisions import Decisions
 from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import Scores, predict_all
+from g2netpl.labels import LabelTable
 from g2netpl.network import Network, build_backbone, build_network, load_weights
 
-RUN_FORMAT = 1
+RUN_FORMAT = 2
 
 
 def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
@@ -60,6 +65,8 @@ _FILES = {
         "history.jsonl",
         "model.safetensors",
         "soft_labels.npy",
+        "labels.npz",
+        "decisions.json",
         "result.json",
         "evaluation.json",
     ),
@@ -81,17 +88,38 @@ class Run:
     evaluation: dict[str, Any]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    decisions: Decisions
+    expected_positives: float
 
-    def predict(self, paths: str | Path | Sequence[str | Path], workers: int = 0) -> Scores:
-        """Scores (N, L) in [0, 1] for image files, or for one."""
-        from g2netpl.data import ImageSource
+    def predict(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        workers: int = 0,
+        max_bad: int = 0,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Scores:
+        """Calibrated scores (N, L) in [0, 1] for image files, or for one.
 
+        Up to `max_bad` files may be unreadable; their scores are NaN.
+        """
         names = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         if not names:
             return np.zeros((0, len(self.classes)), dtype=np.float32)
         size = self.config.image_size
-        source = ImageSource(names, size, self.mean, self.std, workers=workers)
-        return predict_all(self.network, source, 64)
+        source = ImageSource(names, size, self.mean, self.std, workers=workers, max_bad=max_bad)
+        return self.decisions.calibrate(predict_all(self.network, source, 64, on_batch))
+
+    def observed(self) -> LabelTable:
+        """The images of the label file and what the training knew about them."""
+        with np.load(self.folder / "labels.npz", allow_pickle=False) as arrays:
+            names = tuple(str(name) for name in arrays["images"])
+            return LabelTable(names, self.classes, arrays["observed"])
+
+    def has_soft_labels(self) -> npt.NDArray[np.bool_]:
+        """Which images of the label file have soft labels, and not predictions."""
+        with np.load(self.folder / "labels.npz", allow_pickle=False) as arrays:
+            soft: npt.NDArray[np.bool_] = arrays["soft"]
+            return soft
 
     def soft_labels(self) -> npt.NDArray[np.float32]:
         """The completed label table, (N, L) in the order of the label file."""
@@ -125,7 +153,7 @@ def read_training(folder: str | Path) -> dict[str, Any]:
     return content
 
 
-_FREE_TO_CHANGE = {"output", "workers", "cache", "device"}
+_FREE_TO_CHANGE = {"output", "workers", "cache", "device", "max_bad"}
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
@@ -160,8 +188,18 @@ def load_run(folder: str | Path) -> Run:
         config,
         tuple(content["classes"]),
         network,
-        json.loads((folder / "result.json").read_text(encoding="utf-8")),
-        json.loads((folder / "evaluation.json").read_text(encoding="utf-8")),
+        _json(folder / "result.json"),
+        _json(folder / "evaluation.json"),
         tuple(content["mean"]),
         tuple(content["std"]),
+        Decisions.from_json(_json(folder / "decisions.json")),
+        content["expected_positives"],
     )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    return content

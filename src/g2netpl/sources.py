@@ -1,16 +1,17 @@
 """Where the inputs of a run come from: image files, or features of the frozen backbone."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from rich.console import Console
 
 from g2netpl.config import RunConfig
-from g2netpl.data import ArraySource, ImageSource, Part, Source
+from g2netpl.data import ArraySource, ImageSource, Part, Source, check_bad
 from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation
-from g2netpl.images import check_headers, locate
-from g2netpl.labels import LabelTable
+from g2netpl.images import header_problem
 from g2netpl.material import Material
 from g2netpl.network import Backbone
 from g2netpl.settings import IndexArray
@@ -29,23 +30,28 @@ class Sources:
             backbone,
             console,
         )
-        self._paths = locate(material.table.images, config.images)
-        self._test_paths = self._located(material.test, config.test_images)
-        own_validation = material.validation is not None and not len(material.held_out)
-        self._validation_paths = self._located(
-            material.validation if own_validation else None, config.images
-        )
+        self._paths = material.paths
+        self._validation_paths = material.validation_paths
+        self._test_paths = None if material.test is None else material.test.paths
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
+        self._bad: dict[str, str] = {}
 
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
+        for paths in (self._paths, self._validation_paths, self._test_paths):
+            problems = [problem for problem in map(header_problem, paths or []) if problem]
+            check_bad(problems, self._max_bad(paths or []))
         if self.config.mode != "end-to-end":
             self.all(True)
             self.validation(True)
             self.test(True)
-        for paths in (self._paths, self._validation_paths, self._test_paths):
-            check_headers(paths or [])
+
+    def bad_images(self) -> list[str]:
+        """What was wrong with the images that could not be read so far."""
+        for source in self._image_sources.values():
+            self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
+        return sorted(self._bad.values())
 
     def all(self, linear: bool) -> Source:
         """Every image of the label file, in its order."""
@@ -81,8 +87,9 @@ class Sources:
             self.backbone.module, self._images([self._paths[row] for row in chosen])
         )
 
-    def _located(self, table: LabelTable | None, folder: str | None) -> list[str] | None:
-        return None if table is None else locate(table.images, folder or self.config.images)
+    def _max_bad(self, paths: Sequence[str]) -> int:
+        allowed = self.config.max_bad
+        return max(1, len(paths) // 1000) if allowed is None else allowed
 
     def _images(self, paths: list[str]) -> ImageSource:
         config, backbone = self.config, self.backbone
@@ -92,8 +99,9 @@ class Sources:
             backbone.mean,
             backbone.std,
             seed=config.seed,
-            flip=config.flip,
+            view=config.view,
             workers=config.workers,
+            max_bad=self._max_bad(paths),
         )
 
     def _source(self, name: str, paths: list[str], linear: bool) -> Source:
@@ -104,11 +112,15 @@ class Sources:
         if name not in self._features:
             module = self.backbone.module
             folder = Path(self.config.cache) if self.config.cache else None
-            key = cache_key(module, paths, f"squash {self.config.image_size} {self.backbone.mean}")
+            view = f"squash, at least 2 x {self.config.image_size} {self.backbone.mean}"
 
             def compute() -> Features:
                 with epoch_bar(self.console, 1, len(paths)) as bar:
                     return compute_features(module, self._images(paths), on_batch=bar.advance)
 
-            self._features[name] = ArraySource(torch.from_numpy(cached(folder, key, compute)))
+            features = cached(folder, cache_key(module, paths, view), compute)
+            for row in np.flatnonzero(np.isnan(features).any(axis=1)):
+                self._bad[paths[row]] = f"{paths[row]}: not a readable image"
+            check_bad(self.bad_images(), self._max_bad(paths))
+            self._features[name] = ArraySource(torch.from_numpy(features))
         return self._features[name]

@@ -80,6 +80,21 @@ class EpochBar:
 
 
 @contextmanager
+def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[int], None]]:
+    """Show progress over images; gives a function to call after some of them."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=images)
+        yield lambda count: progress.update(task, advance=count)
+
+
+@contextmanager
 def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[EpochBar]:
     """Show progress while training."""
     columns = (

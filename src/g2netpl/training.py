@@ -31,7 +31,7 @@ from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.fitting import Record, Schedule, Snapshot, fit, load_network, make_optimizer
 from g2netpl.game import LabelPlayer, Setup
-from g2netpl.labels import POSITIVE
+from g2netpl.labels import POSITIVE, UNOBSERVED
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, make_player, method_options
 from g2netpl.network import Network, build_backbone, build_network
@@ -78,7 +78,9 @@ def train(
     write_json(folder / "run.json", description)
     _announce(console, config, material, f"{k:.2f} ({how})")
     snapshot = _play(config, contest, sources, console)
-    result = finish(config, material, sources, contest.network, contest.player, snapshot)
+    result = finish(config, material, sources, contest.network, contest.player, snapshot, k)
+    for problem in sources.bad_images():
+        console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
     if material.test is not None and result["test_map"] is None:
         console.print("the test labels have no observed negatives: no mAP can be had from them")
     result["seconds"] = round(time.perf_counter() - began, 3)
@@ -203,9 +205,10 @@ def _expected_positives(
     if isinstance(config.expected_positives, float):
         return config.expected_positives, "given"
     if config.expected_positives == "truth":
-        if not material.table.is_complete:
-            raise InputError("expected_positives: 'truth' needs a file with full labels")
         truth = material.table.values[material.training]
+        truth = truth[(truth != UNOBSERVED).any(axis=1)]
+        if not len(truth) or (truth == UNOBSERVED).any():
+            raise InputError("expected_positives: 'truth' needs a file with full labels")
         return float((truth == POSITIVE).sum(axis=1).mean()), "the truth's mean"
     linear = config.mode != "end-to-end"
     return expected.estimate(
@@ -256,7 +259,7 @@ def _describe(config: RunConfig, material: Material) -> dict[str, Any]:
                 for name, table in (
                     ("training", material.table),
                     ("validation", None if len(material.held_out) else material.validation),
-                    ("test", material.test),
+                    ("test", None if material.test is None else material.test.table),
                 )
                 if table is not None
             },
@@ -271,6 +274,8 @@ def _describe(config: RunConfig, material: Material) -> dict[str, Any]:
 
 def _announce(console: Console, config: RunConfig, material: Material, k: str) -> None:
     visible = material.visible
+    for note in material.notes:
+        console.print(f"note: {note}", highlight=False, soft_wrap=True)
     console.print(
         f"{len(material.table):,} images, {len(material.table.classes)} classes; training on "
         f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"

@@ -88,9 +88,9 @@ def run(flags: argparse.Namespace) -> None:
     comparison.check(load_contest(flags.features))  # mistakes show before anything is written
     folder = Path(flags.output)
     claim_folder(folder, "compare", overwrite=flags.overwrite)
-    description = {key: value for key, value in vars(flags).items() if key != "run"}
+    description = {key: value for key, value in vars(flags).items() if key != "execute"}
     write_json(folder / "run.json", {"format": RUN_FORMAT, "command": "compare", **description})
-    console = Console(markup=False)
+    console = Console(markup=False, soft_wrap=True)
     cells = []
     outcomes = run_cells(comparison, flags.jobs)
     try:

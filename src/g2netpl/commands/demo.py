@@ -34,7 +34,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.tables import results_table
     from g2netpl.tracking import follow
 
-    folder, console = Path(flags.output), Console(markup=False)
+    folder, console = Path(flags.output), Console(markup=False, soft_wrap=True)
     common = {
         "features": None,
         "seeds": (0,),

@@ -44,13 +44,14 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 
-    console = Console(markup=False)
+    console = Console(markup=False, soft_wrap=True)
     for name, least in (("size", 16), ("workers", 0), ("seed", 0)):
         if getattr(flags, name) < least:
             raise InputError(f"--{name}: must be {least} or more, got {getattr(flags, name)}")
     table = read_labels(flags.labels)
-    test = read_matching(flags.test_labels, table)
-    if test is None:
+    if flags.test_labels is not None:
+        test = read_matching(flags.test_labels, table)
+    else:
         first, second = split_indices(len(table), 0.2, flags.seed)
         table, test = table.take(first), table.take(second)
     train_paths, test_paths = (locate(part.images, flags.images) for part in (table, test))

@@ -32,7 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         text = field.description or ""
         if not field.is_required() and field.default is not None:
             text += f" (default: {field.default})"
-        if field.annotation is bool:
+        if field.annotation in (bool, bool | None):
             parser.add_argument(
                 flag,
                 action=argparse.BooleanOptionalAction,
@@ -66,7 +66,7 @@ def run(flags: argparse.Namespace) -> None:
         if "output" not in given:
             raise InputError("--resume: --output must name the run folder")
         given = {**read_training(given["output"])["config"], **given}
-    console = Console(markup=False)
+    console = Console(markup=False, soft_wrap=True)
     config = read_config(flags.config, given)
     for method, key, _ in changes:
         if method is not None and method != config.method:

@@ -5,8 +5,44 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from g2netpl.errors import InputError, did_you_mean
-from g2netpl.formats import spml, table
-from g2netpl.labels import LabelTable
+from g2netpl.formats import (
+    coco,
+    imagefolder,
+    label_studio,
+    nuswide,
+    openimages,
+    parquet,
+    spml,
+    table,
+    tags,
+    voc,
+)
+from g2netpl.formats.reading import (
+    LabelFileError,
+    Problem,
+    Reading,
+    class_problem,
+    is_text,
+    read_classes,
+)
+from g2netpl.labels import LabelTable, name_problem
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "LabelFileError",
+    "Problem",
+    "Reading",
+    "find_format",
+    "image_folder",
+    "read_classes",
+    "read_labels",
+    "write_labels",
+]
+
+
+def _beside(path: Path) -> Path:
+    return path.parent
 
 
 @dataclass(frozen=True)
@@ -14,38 +50,170 @@ class Format:
     """How to recognise, read and write one kind of label file."""
 
     recognises: Callable[[Path], bool]
-    read: Callable[[Path], LabelTable]
-    write: Callable[[LabelTable, Path], None]
+    read: Callable[[Path, Reading], LabelTable]
+    write: Callable[[LabelTable, Path], list[str]]  # gives notes on what was left out
     summary: str
+    endings: tuple[str, ...]  # to recognise a file by that is still to be written
+    image_folder: Callable[[Path], Path] = _beside  # where the images are, if nobody says
+    lists_all: bool = False  # other images in the folder belong to other parts of the data set
+    names_classes: bool = True  # a class without any label is named nevertheless
 
 
 FORMATS: dict[str, Format] = {
+    "openimages": Format(
+        openimages.recognises,
+        openimages.read,
+        openimages.write,
+        "CSV `ImageID,LabelName,Confidence`, a row per known label",
+        (),
+        names_classes=False,
+    ),
+    "tags": Format(
+        tags.recognises,
+        tags.read,
+        tags.write,
+        "CSV `image,labels` with tags like `cat;dog`, optionally `absent`",
+        (),
+        names_classes=False,
+    ),
     "csv": Format(
         table.recognises,
         table.read,
         table.write,
-        "CSV: `image` and a column per class (1, 0, empty), or `image,labels` with tags",
+        "CSV with `image` and a column per class: 1, 0, or empty for unknown",
+        (".csv",),
+    ),
+    "parquet": Format(
+        parquet.recognises,
+        parquet.read,
+        parquet.write,
+        "Parquet in either shape of the CSV files",
+        (".parquet", ".pq"),
+    ),
+    "coco": Format(
+        coco.recognises,
+        coco.read,
+        coco.write,
+        "COCO's instances JSON, and LVIS's with known negatives",
+        (".json",),
+        coco.image_folder,
+        lists_all=True,
+    ),
+    "label-studio": Format(
+        label_studio.recognises,
+        label_studio.read,
+        label_studio.write,
+        "Label Studio's tasks, JSON",
+        (),
+        names_classes=False,
+    ),
+    "voc": Format(
+        voc.recognises,
+        voc.read,
+        voc.write,
+        "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt",
+        ("Main/*.txt",),
+        voc.image_folder,
+        lists_all=True,
+    ),
+    "nuswide": Format(
+        nuswide.recognises,
+        nuswide.read,
+        nuswide.write,
+        "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt",
+        ("ImageList/*.txt",),
+        nuswide.image_folder,
+        lists_all=True,
     ),
     "spml": Format(
         spml.recognises,
         spml.read,
         spml.write,
         "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
+        ("_labels.npy", "_labels_obs.npy"),
+        lists_all=True,
+    ),
+    "imagefolder": Format(
+        imagefolder.recognises,
+        imagefolder.read,
+        imagefolder.write,
+        "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
+        ("metadata.jsonl",),
+        imagefolder.image_folder,
+        names_classes=False,
     ),
 }
 
 
-def read_labels(path: str | Path, format: str | None = None) -> LabelTable:
-    """Read a label file of any known format; `format` overrides what the name suggests."""
-    path = Path(path)
-    if format is not None and format not in FORMATS:
-        raise InputError(f"unknown label format {format!r} ({did_you_mean(format, FORMATS)})")
-    if not path.exists():
-        raise InputError(f"{path}: no such label file")
-    if format is not None:
-        return FORMATS[format].read(path)
+def find_format(path: Path, name: str | None = None) -> Format:
+    """The format called `name`, or the one that a file that exists looks like."""
+    if name is not None:
+        if name not in FORMATS:
+            raise InputError(f"unknown label format {name!r} ({did_you_mean(name, FORMATS)})")
+        return FORMATS[name]
     for row in FORMATS.values():
         if row.recognises(path):
-            return row.read(path)
-    known = "; ".join(row.summary for row in FORMATS.values())
-    raise InputError(f"{path}: not a known label file ({known})")
+            return row
+    raise InputError(f"{path}: not a known label file; --format is one of {', '.join(FORMATS)}")
+
+
+USUAL = Reading()
+
+
+def read_labels(
+    path: str | Path, format: str | None = None, reading: Reading = USUAL
+) -> LabelTable:
+    """Read a label file of any known format; `format` overrides what the file looks like."""
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: no such label file")
+        if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
+            raise InputError(f"{path}: not a regular file")
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    row = find_format(path, format)
+    try:
+        return row.read(path, reading)
+    except LabelFileError:
+        raise
+    except InputError as problem:  # of a table that is no table; name the file once
+        text = str(problem)
+        named = text.startswith((f"{path}:", f"{path.parent}/"))
+        raise InputError(text if named else f"{path}: {text}") from None
+
+
+def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:
+    """Write a label file; returns notes on what the format could not keep."""
+    path = Path(path)
+    if format is None:
+        fitting = [
+            name
+            for name, row in FORMATS.items()
+            if any(
+                path.match(ending) if "*" in ending else path.name.endswith(ending)
+                for ending in row.endings
+            )
+        ]
+        if not fitting:
+            raise InputError(
+                f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}"
+            )
+        format = fitting[0]
+    for name in table.classes:
+        problem = class_problem(name)
+        if problem is not None:
+            raise InputError(f"{path}: nothing is written: {problem}")
+    for name in table.images:
+        problem = name_problem(name) or (None if is_text(name) else "the name is not text")
+        if problem is not None:
+            raise InputError(f"{path}: nothing is written: image {name!r}: {problem}")
+    try:
+        return find_format(path, format).write(table, path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def image_folder(path: str | Path, format: str | None = None) -> Path:
+    """Where the images of a label file are, if nobody says."""
+    return find_format(Path(path), format).image_folder(Path(path))

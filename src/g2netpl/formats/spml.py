@@ -1,10 +1,14 @@
 """The SPML benchmark's .npy files.
 
 `formatted_train_labels.npy` holds 0 / 1 (full labels), `formatted_train_labels_obs.npy` −1 / 0 / +1
-where 0 means unknown; `formatted_train_images.npy` beside them the image names. The files know no
-class names: classes are called `class_0`, `class_1`, …
+where 0 means unknown; `formatted_train_images.npy` beside them the image names. The benchmark's
+files know no class names: classes are called `class_0`, `class_1`, … unless a
+`formatted_train_classes.npy` of ours lies there too.
 """
 
+import io
+import math
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.errors import InputError
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.formats import published
+from g2netpl.formats.reading import (
+    Problems,
+    Reading,
+    class_problem,
+    in_class_order,
+    read_bytes,
+    without_twins,
+)
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, name_problem
 
 
 def recognises(path: Path) -> bool:
@@ -20,8 +33,9 @@ def recognises(path: Path) -> bool:
     return path.name.endswith(("_labels.npy", "_labels_obs.npy"))
 
 
-def read(path: Path) -> LabelTable:
+def read(path: Path, reading: Reading) -> LabelTable:
     """Read labels, full or observed, with the image names beside them."""
+    problems = Problems()
     observed = path.name.endswith("_obs.npy")
     values: Any = _load(path)
     if values.ndim != 2 or values.dtype.kind not in "iuf":
@@ -29,28 +43,47 @@ def read(path: Path) -> LabelTable:
             f"{path}: expected a matrix of numbers (N, L), got {values.dtype} {values.shape}"
         )
     allowed = (-1, 0, 1) if observed else (0, 1)
-    wrong = ~np.isin(values, allowed)
-    if wrong.any():
-        row, column = (int(index) for index in np.argwhere(wrong)[0])
-        raise InputError(
-            f"{path}: row {row}, column {column}: expected one of {allowed}, "
-            f"got {values[row, column]}"
+    for row, column in np.argwhere(~np.isin(values, allowed))[:1000]:
+        problems.add(
+            f"{path}: row {row}, column {column}",
+            "cell",
+            f"expected one of {allowed}, got {values[row, column]}",
         )
+    problems.raise_any()
     labels = np.full(values.shape, UNOBSERVED, dtype=np.int8)
     labels[values == 1] = POSITIVE
     labels[values == (-1 if observed else 0)] = NEGATIVE
-    names_path = _images_path(path)
-    names: Any = _load(names_path)
-    if names.ndim != 1 or len(names) != len(labels) or names.dtype.kind not in "US":
-        raise InputError(
-            f"{names_path}: expected {len(labels)} image names, got {names.dtype} {names.shape}"
-        )
-    classes = tuple(f"class_{index}" for index in range(labels.shape[1]))
-    return LabelTable(tuple(str(name) for name in names), classes, labels)
+    if not observed and reading.absent == "unobserved":
+        labels[labels == NEGATIVE] = UNOBSERVED
+    names = _names(_beside(path, "images"), len(labels), "image")
+    for row, name in enumerate(names):
+        problem = name_problem(name)
+        if problem is not None:
+            where = f"{_beside(path, 'images')}: row {row}"
+            problems.add(where, "image name", f"image {name!r}: {problem}")
+    images, labels, notes = without_twins(names, labels, lambda row: f"{path}: row {row}", problems)
+    problems.raise_any()
+    classes = [f"class_{index}" for index in range(labels.shape[1])]
+    if _beside(path, "classes").is_file():
+        classes = _names(_beside(path, "classes"), labels.shape[1], "class")
+    seen: set[str] = set()
+    for row, name in enumerate(classes):
+        problem = f"class {name!r} is there twice" if name in seen else class_problem(name)
+        seen.add(name)
+        if problem is not None:
+            problems.add(f"{_beside(path, 'classes')}: row {row}", "class name", problem)
+    problems.raise_any()
+    if not classes:
+        raise InputError(f"{path}: expected at least one class, got a matrix {values.shape}")
+    part = "train" if "train" in path.name else "val"
+    count = len(labels)
+    notes = [*notes, *published.compare(f"spml/{part}", count, count, len(classes))]
+    table = LabelTable(tuple(images), tuple(classes), labels, notes=tuple(notes))
+    return in_class_order(table, reading, str(path))
 
 
-def write(table: LabelTable, path: Path) -> None:
-    """Write …_labels.npy (needs full labels) or …_labels_obs.npy, and the image names."""
+def write(table: LabelTable, path: Path) -> list[str]:
+    """Write …_labels.npy (needs full labels) or …_labels_obs.npy, the images and the classes."""
     if path.name.endswith("_labels_obs.npy"):
         values = np.zeros(table.values.shape, dtype=np.float64)
         values[table.values == POSITIVE] = 1
@@ -64,21 +97,55 @@ def write(table: LabelTable, path: Path) -> None:
     else:
         raise InputError(f"{path}: expected a name ending in _labels.npy or _labels_obs.npy")
     np.save(path, values)
-    np.save(_images_path(path), np.array(table.images))
+    np.save(_beside(path, "images"), np.array(table.images))
+    np.save(_beside(path, "classes"), np.array(table.classes))
+    return []
 
 
-def _images_path(path: Path) -> Path:
+def _beside(path: Path, what: str) -> Path:
     stem = path.name.removesuffix("_labels.npy").removesuffix("_labels_obs.npy")
-    return path.with_name(f"{stem}_images.npy")
+    return path.with_name(f"{stem}_{what}.npy")
+
+
+def _names(path: Path, count: int, what: str) -> list[str]:
+    names: Any = _load(path)
+    if names.ndim != 1 or len(names) != count or names.dtype.kind not in "US":
+        raise InputError(f"{path}: expected {count} {what} names, got {names.dtype} {names.shape}")
+    width = names.dtype.itemsize
+    content = names.astype(names.dtype.newbyteorder("<")).tobytes()
+    encoding = "utf-8" if names.dtype.kind == "S" else "utf-32-le"
+    try:
+        pieces = [content[at : at + width] for at in range(0, len(content), width)]
+        return [piece.decode(encoding).rstrip("\0") for piece in pieces]
+    except UnicodeDecodeError:  # numpy does not look whether the numbers are characters
+        raise InputError(f"{path}: the {what} names are not text") from None
 
 
 def _load(path: Path) -> npt.NDArray[Any]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
+    """An array whose header agrees with the size of the file; never a pickled one."""
+    content = read_bytes(path)
     try:
-        array = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
-        raise InputError(f"{path}: not a readable .npy file ({problem})") from None
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path}: expected one array (.npy), got an archive")
-    return array
+        return _parsed(content)
+    except Exception as problem:  # the header of a damaged file can say anything
+        what = str(problem).partition("\n")[0] or type(problem).__name__
+        raise InputError(f"{path}: not a readable .npy file ({what[:200]})") from None
+
+
+def _parsed(content: bytes) -> npt.NDArray[Any]:
+    file = io.BytesIO(content)
+    version = np.lib.format.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"of version {version}, expected 1, 2 or 3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's opinions on headers written by Python 2
+        if version == (1, 0):
+            shape, by_column, kind = np.lib.format.read_array_header_1_0(file)
+        else:
+            shape, by_column, kind = np.lib.format.read_array_header_2_0(file)
+    if kind.hasobject:
+        raise ValueError("it holds pickled objects, which could run programs")
+    claimed, there = math.prod(shape) * kind.itemsize, len(content) - file.tell()
+    if claimed != there:
+        raise ValueError(f"its header claims {claimed:,} bytes of labels, {there:,} are there")
+    array = np.frombuffer(content, kind, offset=file.tell())
+    return array.reshape(shape, order="F" if by_column else "C")

@@ -1,128 +1,251 @@
-"""CSV label files, in two shapes.
+"""Wide CSV: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
 
-Wide: `image,cat,dog,…`, one row per image; 1 positive, 0 negative, empty or −1 unobserved.
-Tags: `image,labels`, tags separated by `;` or `|`; what is not tagged is unobserved.
+Plain rows are read in blocks, all at once; a block with anything unusual is read row by row, so
+that every mistake is named by its line. From the first quote on, Python's csv reads the rest.
 """
 
+import codecs
 import csv
+import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
+import numpy.typing as npt
 
 from g2netpl.errors import InputError
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.formats.reading import (
+    Problems,
+    Reading,
+    csv_rows,
+    decoded,
+    in_class_order,
+    without_twins,
+)
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable, name_problem
+
+IMAGE_HEADERS = ("image", "file_name")
+TAG_HEADERS = ("labels", "label", "tags")
 
 _CELLS = {"1": POSITIVE, "0": NEGATIVE, "": UNOBSERVED, "-1": UNOBSERVED}
-_TAG_HEADERS = (["image", "labels"], ["image", "tags"])
+_BLOCK = 1 << 22
+_ODD = 2  # a byte that no plain cell begins with
+_FIRST_BYTE = np.full(256, _ODD, dtype=np.int8)
+for _text, _value in (("1", POSITIVE), ("0", NEGATIVE), (",", UNOBSERVED), ("\n", UNOBSERVED)):
+    _FIRST_BYTE[ord(_text)] = _value
+_SUSPICIOUS = re.compile(r"^[/\\\s,]|\.\.|:", flags=re.MULTILINE)
 
 
 def recognises(path: Path) -> bool:
     """By its ending."""
-    return path.suffix.lower() == ".csv"
+    return path.suffix.lower() == ".csv" and path.is_file()
 
 
-def read(path: Path) -> LabelTable:
-    """Read either shape; a mistake is named by file and line."""
-    rows = _rows(path)
-    line, header = next(rows, (1, []))
-    header = [name.strip() for name in header]
-    if not header or header[0] != "image" or len(header) < 2:
-        raise InputError(
-            f"{path}:{line}: expected a header 'image,<class>,…' or 'image,labels', "
-            f"got {','.join(header)[:80]!r}"
-        )
-    if header in _TAG_HEADERS:
-        return _read_tags(path, rows)
-    return _read_wide(path, header[1:], rows)
+def read(path: Path, reading: Reading) -> LabelTable:
+    """Read a wide table; every mistake is named by file and line."""
+    problems = Problems()
+    rows = _Rows(path, problems)
+    for block, first_line in _blocks(path, problems):
+        rows.add(block, first_line)
+    return in_class_order(rows.table(), reading, f"{path}:1")
 
 
-def write(table: LabelTable, path: Path) -> None:
+def write(table: LabelTable, path: Path) -> list[str]:
     """Write the wide shape; unobserved cells stay empty."""
+    refuse_tag_header(table, path)
+    for name in table.classes:
+        if name != name.strip():
+            raise InputError(f"{path}: class {name!r} begins or ends with a space")
     names = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
+        writer = csv_writer(file, table)
         writer.writerow(["image", *table.classes])
         for image, values in zip(table.images, table.values.tolist(), strict=True):
             writer.writerow([image, *(names[value] for value in values)])
+    return []
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Lines of the file with their numbers; empty lines are passed over."""
+def refuse_tag_header(table: LabelTable, path: Path) -> None:
+    """Refuse to write classes whose names would turn a wide file into one of tags."""
+    if is_tag_header(["image", *table.classes]):
+        raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
+
+
+def is_tag_header(header: list[str]) -> bool:
+    """`image,labels` or `image,labels,absent`."""
+    if len(header) < 2 or header[2:] not in ([], ["absent"]):
+        return False
+    return header[0] in IMAGE_HEADERS and header[1] in TAG_HEADERS
+
+
+def csv_writer(file: TextIO, table: LabelTable) -> Any:
+    """A writer of CSV; csv leaves carriage returns without quotes unless all is quoted."""
+    odd = any("\r" in name for name in (*table.images, *table.classes))
+    return csv.writer(
+        file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    )
+
+
+class _Rows:
+    """The rows read so far; the first one is the header."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self.path, self.problems = path, problems
+        self.classes: list[str] | None = None
+        self.images: list[str] = []
+        self.lines: list[npt.NDArray[np.int64]] = []
+        self.parts: list[LabelMatrix] = []
+
+    def add(self, text: str, first_line: int) -> None:
+        """Read a block of whole rows."""
+        if self.classes is None:
+            head, _, rest = text.partition("\n")
+            if head.count('"') % 2 or "\r" in head[:-1]:  # it goes on, or ends before
+                self._slowly(text, first_line)
+                return
+            rows = csv_rows(iter([head]), self.path, 0, self.problems)
+            self._header(*next(rows, (1, [])))
+            text, first_line = rest, first_line + 1
+        if text and not self._at_once(text, first_line):
+            self._slowly(text, first_line)
+
+    def table(self) -> LabelTable:
+        """Everything read, checked."""
+        if self.classes is None:
+            self._header(1, [])
+        assert self.classes is not None
+        lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
+        values = np.concatenate([*self.parts, np.zeros((0, len(self.classes)), dtype=np.int8)])
+        images, values, notes = without_twins(
+            self.images, values, lambda row: f"{self.path}:{lines[row]}", self.problems
+        )
+        self.problems.raise_any()
+        return LabelTable(tuple(images), tuple(self.classes), values, notes=tuple(notes))
+
+    def _header(self, line: int, header: list[str]) -> None:
+        header = [name.strip() for name in header]
+        if len(header) < 2 or header[0] not in IMAGE_HEADERS:
+            came = ",".join(header)[:80]
+            hint = "; columns are separated by commas" if ";" in came or "\t" in came else ""
+            self.problems.stop(
+                f"{self.path}:{line}",
+                "header",
+                f"expected a header 'image,<class>,…' or 'image,labels', got {came!r}{hint}",
+            )
+        seen: set[str] = set()
+        where = f"{self.path}:{line}"
+        for position, name in enumerate(header[1:], start=2):
+            if not name:
+                self.problems.add(where, "header", f"column {position} has no class name")
+            elif name in seen:
+                self.problems.add(where, "header", f"class {name!r} is listed twice")
+            seen.add(name)
+        self.classes = header[1:]
+
+    def _at_once(self, text: str, first_line: int) -> bool:
+        """Read a block of plain rows; False where one of them is not plain."""
+        assert self.classes is not None
+        text = text.replace("\r\n", "\n")
+        if '"' in text or "\r" in text:
+            return False
+        if not text.endswith("\n"):
+            text += "\n"
+        content = text.encode()
+        data = np.frombuffer(content, dtype=np.uint8)
+        width = len(self.classes) + 1
+        marks = np.flatnonzero((data == 44) | (data == 10)).astype(np.int32)
+        if len(marks) % width:
+            return False
+        ends = marks.reshape(-1, width)
+        if (data[ends[:, -1]] != 10).any() or np.count_nonzero(data == 10) != len(ends):
+            return False
+        starts = ends[:, :-1] + 1
+        values = _FIRST_BYTE[data[starts]]
+        plain = (ends[:, 1:] - starts <= 1) & (values != _ODD)
+        if not plain.all():
+            row, column = np.nonzero(~plain)
+            begin, end = starts[row, column], ends[row, column + 1]
+            minus_one = (end - begin == 2) & (data[begin] == 45) & (data[begin + 1] == 49)
+            if not minus_one.all():
+                return False
+            values[row, column] = UNOBSERVED
+        begins = np.concatenate([[0], ends[:-1, -1] + 1]).tolist()
+        stops = ends[:, 0].tolist()
+        if len(content) == len(text):
+            names = [text[begin:stop] for begin, stop in zip(begins, stops, strict=True)]
+        else:
+            names = [
+                content[begin:stop].decode() for begin, stop in zip(begins, stops, strict=True)
+            ]
+        if _SUSPICIOUS.search(text) and any(name_problem(name) for name in names):
+            return False
+        self.images += names
+        self.lines.append(np.arange(first_line, first_line + len(names), dtype=np.int64))
+        self.parts.append(values)
+        return True
+
+    def _slowly(self, text: str, first_line: int) -> None:
+        lines, rows = [], []
+        source = iter(io.StringIO(text, newline=""))
+        for line, row in csv_rows(source, self.path, first_line - 1, self.problems):
+            if self.classes is None:
+                self._header(line, row)
+                continue
+            where = f"{self.path}:{line}"
+            if len(row) != len(self.classes) + 1:
+                what = f"expected {len(self.classes) + 1} cells as in the header, got {len(row)}"
+                self.problems.add(where, "number of cells", what)
+                continue
+            problem = name_problem(row[0])
+            if problem is not None:
+                self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")
+            self.images.append(row[0])
+            lines.append(line)
+            rows.append([self._cell(line, column, cell) for column, cell in enumerate(row[1:])])
+        width = len(self.classes or ())
+        self.lines.append(np.array(lines, dtype=np.int64))
+        self.parts.append(np.array(rows, dtype=np.int8).reshape(len(rows), width))
+
+    def _cell(self, line: int, column: int, cell: str) -> int:
+        value = _CELLS.get(cell)
+        if value is not None:
+            return value
+        text = cell.strip()
+        if text in ("1.0", "0.0", "-1.0"):  # as spreadsheets and pandas write them
+            text = text.removesuffix(".0")
+        if text not in _CELLS:
+            assert self.classes is not None
+            self.problems.add(
+                f"{self.path}:{line}",
+                "cell",
+                f"class {self.classes[column]!r}: expected 1, 0 or an empty cell (unobserved), "
+                f"got {cell[:40]!r}",
+            )
+            return UNOBSERVED
+        return _CELLS[text]
+
+
+def _blocks(path: Path, problems: Problems) -> Iterator[tuple[str, int]]:
+    """Pieces of whole rows with the number of their first line; all the rest from a quote on."""
     try:
-        with open(path, newline="", encoding="utf-8-sig") as file:
-            reader = csv.reader(file, strict=True)
-            for row in reader:
-                if row:
-                    yield reader.line_num, row
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{path}: expected UTF-8 text, byte {problem.start} is not") from None
-    except csv.Error as problem:
-        raise InputError(f"{path}:{reader.line_num}: {problem}") from None
+        with open(path, "rb") as file:
+            start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+            file.seek(start)
+            line, rest = 1, b""
+            while piece := file.read(_BLOCK):
+                if b'"' in piece:
+                    rest += piece + file.read()
+                    break
+                piece = rest + piece
+                end = piece.rfind(b"\n") + 1
+                block, rest = piece[:end], piece[end:]
+                if block:
+                    yield decoded(block, path, problems, line, start), line
+                line += block.count(b"\n")
+                start += len(block)
+            if rest:
+                yield decoded(rest, path, problems, line, start), line
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-
-
-def _read_wide(path: Path, classes: list[str], rows: Iterator[tuple[int, list[str]]]) -> LabelTable:
-    for position, name in enumerate(classes, start=2):
-        if not name:
-            raise InputError(f"{path}:1: column {position} has no class name")
-        if classes.index(name) != position - 2:
-            raise InputError(f"{path}:1: class {name!r} is listed twice; each must be unique")
-    images: dict[str, int] = {}
-    values = []
-    for line, row in rows:
-        if len(row) != len(classes) + 1:
-            raise InputError(
-                f"{path}:{line}: expected {len(classes) + 1} cells as in the header, got {len(row)}"
-            )
-        _add_image(path, line, row[0], images)
-        try:
-            values.append([_CELLS[cell] for cell in row[1:]])
-        except KeyError:
-            values.append(
-                [_cell(path, line, name, cell) for name, cell in zip(classes, row[1:], strict=True)]
-            )
-    matrix = np.array(values, dtype=np.int8).reshape(len(values), len(classes))
-    return LabelTable(tuple(images), tuple(classes), matrix)
-
-
-def _cell(path: Path, line: int, name: str, cell: str) -> int:
-    text = cell.strip()
-    if text in ("1.0", "0.0", "-1.0"):  # as spreadsheets and pandas write them
-        text = text.removesuffix(".0")
-    if text not in _CELLS:
-        raise InputError(
-            f"{path}:{line}: class {name!r}: expected 1, 0 or an empty cell (unobserved), "
-            f"got {cell!r}"
-        )
-    return _CELLS[text]
-
-
-def _read_tags(path: Path, rows: Iterator[tuple[int, list[str]]]) -> LabelTable:
-    images: dict[str, int] = {}
-    tags: list[list[str]] = []
-    for line, row in rows:
-        if len(row) != 2:
-            raise InputError(
-                f"{path}:{line}: expected 2 cells (image, tags), got {len(row)}; separate tags "
-                "by ';' or '|'"
-            )
-        _add_image(path, line, row[0], images)
-        tags.append([tag.strip() for tag in row[1].replace("|", ";").split(";") if tag.strip()])
-    classes = sorted({tag for of_image in tags for tag in of_image})
-    if not classes:
-        raise InputError(f"{path}: no image has a tag; expected tags in the column 'labels'")
-    position = {name: index for index, name in enumerate(classes)}
-    values = np.full((len(tags), len(classes)), UNOBSERVED, dtype=np.int8)
-    for row_index, of_image in enumerate(tags):
-        values[row_index, [position[tag] for tag in of_image]] = POSITIVE
-    return LabelTable(tuple(images), tuple(classes), values)
-
-
-def _add_image(path: Path, line: int, name: str, images: dict[str, int]) -> None:
-    if not name.strip():
-        raise InputError(f"{path}:{line}: the image name is empty")
-    if name in images:
-        raise InputError(f"{path}:{line}: image {name!r} is listed already on line {images[name]}")
-    images[name] = line

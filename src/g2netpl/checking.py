@@ -1,0 +1,211 @@
+"""Everything about a data set in one pass: what is labelled, what is wrong, what looks odd.
+
+Errors are what a training would refuse: mistakes in the label file, images that are not there, too
+many that cannot be read. Warnings are what it would put up with, but a person may not want.
+"""
+
+import csv
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from g2netpl.errors import InputError, counted
+from g2netpl.formats import LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.images import find, list_images, open_image
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """What is known about one class."""
+
+    name: str
+    positive: int
+    negative: int
+    unknown: int
+
+
+@dataclass
+class Inspection:
+    """What was found."""
+
+    labels: str
+    images: str | None
+    table: LabelTable | None = None
+    classes: list[ClassCount] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What one image file told."""
+
+    path: str
+    digest: str = ""
+    size: tuple[int, int] = (0, 0)
+    problem: str | None = None
+
+
+def inspect_labels(path: str, format: str | None, reading: Reading) -> Inspection:
+    """Read the label file and look at its labels; all mistakes in it become errors."""
+    found = Inspection(path, None)
+    try:
+        table = read_labels(path, format, reading)
+    except LabelFileError as problem:
+        found.errors = list(problem.problems)
+        return found
+    found.table = table
+    found.facts = list(table.notes)
+    counts = [(table.values == value).sum(axis=0) for value in (POSITIVE, NEGATIVE, UNOBSERVED)]
+    found.classes = [
+        ClassCount(name, *(int(count[column]) for count in counts))
+        for column, name in enumerate(table.classes)
+    ]
+    for each in found.classes:
+        if each.positive == 0:
+            what = "nobody observed it" if each.negative == 0 else "it has no positive"
+            found.warnings.append(
+                Problem(path, "class without positives", f"class {each.name!r}: {what}")
+            )
+    for names in _look_alikes(table.classes):
+        listed = " and ".join(repr(name) for name in names)
+        found.warnings.append(
+            Problem(path, "classes that look alike", f"{listed}: one class written in two ways?")
+        )
+    return found
+
+
+def inspect_images(
+    found: Inspection,
+    folder: str | None,
+    format: str | None,
+    workers: int,
+    max_bad: int | None,
+    advance: Callable[[int], None] = lambda count: None,
+) -> None:
+    """Look at every image that is listed, and at what else lies in the folder."""
+    assert found.table is not None
+    table, path = found.table, Path(found.labels)
+    known_format = find_format(path, format)
+    root = folder or str(known_format.image_folder(path))
+    found.images = root
+    try:
+        located = find(table.images, root)
+    except InputError as problem:
+        found.errors.append(Problem(root, "image names", str(problem)))
+        return
+    missing = set(located.missing)
+    found.errors += [
+        Problem(found.labels, "images not there", f"image {table.images[row]!r} is not in {root}")
+        for row in located.missing
+    ]
+    if folder is not None or path.is_dir():
+        unlisted = len(set(list_images(root)) - set(table.images))
+        if unlisted:
+            use = "left out" if known_format.lists_all else "unlabelled training images"
+            found.facts.append(f"{counted(unlisted, 'image')} in {root} not listed: {use}")
+    paths = [each for row, each in enumerate(located.paths) if row not in missing]
+    rows = [row for row in range(len(table)) if row not in missing]
+    facts = []
+    for each in look_at_files(paths, workers):
+        facts.append(each)
+        advance(1)
+    _judge_files(found, table, rows, facts, max_bad)
+
+
+def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
+    """Decode and hash every file, in order."""
+    if workers == 0 or len(paths) < 200:  # starting processes takes longer
+        yield from map(_look_at, paths)
+        return
+    with get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(_look_at, paths, chunksize=32)
+
+
+def write_problems(found: Inspection, path: str) -> None:
+    """All errors and warnings as CSV."""
+    try:
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["severity", "kind", "where", "what"])
+            for severity, problems in (("error", found.errors), ("warning", found.warnings)):
+                writer.writerows([severity, each.kind, each.where, each.what] for each in problems)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def by_kind(problems: Iterable[Problem]) -> dict[str, list[Problem]]:
+    """Problems of one kind together, in the order of their first."""
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(problem.kind, []).append(problem)
+    return groups
+
+
+def _look_at(path: str) -> FileFacts:
+    try:
+        image = open_image(path)
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except InputError as problem:
+        return FileFacts(path, problem=str(problem))
+    return FileFacts(path, digest, image.size)
+
+
+def _judge_files(
+    found: Inspection,
+    table: LabelTable,
+    rows: list[int],
+    facts: list[FileFacts],
+    max_bad: int | None,
+) -> None:
+    bad = [
+        Problem(each.path, "unreadable images", each.problem.removeprefix(f"{each.path}: "))
+        for each in facts
+        if each.problem is not None
+    ]
+    allowed = max(1, len(table) // 1000) if max_bad is None else max_bad
+    (found.errors if len(bad) > allowed else found.warnings).extend(bad)
+    readable = [each for each in facts if each.problem is None]
+    if readable:
+        areas = [each.size[0] * each.size[1] for each in readable]
+        small, large = (readable[int(pick(areas))].size for pick in (np.argmin, np.argmax))
+        found.facts.append(
+            f"{counted(len(readable), 'readable image')}, from {small[0]}×{small[1]} "
+            f"to {large[0]}×{large[1]} pixels"
+        )
+    twins = defaultdict(list)
+    for row, each in zip(rows, facts, strict=True):
+        if each.problem is None:
+            twins[each.digest].append(row)
+    for group in twins.values():
+        if len(group) > 1:
+            _judge_twins(found, table, group)
+
+
+def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
+    names = " = ".join(table.images[row] for row in rows[:5])
+    values = table.values[rows]
+    clash = (values == POSITIVE).any(axis=0) & (values == NEGATIVE).any(axis=0)
+    if clash.any():
+        classes = ", ".join(np.array(table.classes, dtype=object)[clash][:5])
+        found.warnings.append(
+            Problem(found.labels, "equal images, contradicting labels", f"{names}: {classes}")
+        )
+    else:
+        found.warnings.append(Problem(found.labels, "equal images", names))
+
+
+def _look_alikes(classes: Sequence[str]) -> list[list[str]]:
+    """Names that differ only in case, spaces, hyphens or underscores."""
+    groups = defaultdict(list)
+    for name in classes:
+        groups["".join(letter for letter in name.casefold() if letter not in " -_")].append(name)
+    return [names for names in groups.values() if len(names) > 1]

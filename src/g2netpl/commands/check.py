@@ -1,0 +1,107 @@
+"""Look at a label file and its images, and tell everything that is wrong or odd, in one pass.
+
+examples:
+  g2netpl check --labels labels.csv --images photos
+  g2netpl check --labels labels.csv --images photos --html check.html --problems problems.csv
+  g2netpl check --labels tags.csv --no-decode           the label file alone
+
+Exit code 0: a training may begin. 2: it would be refused, the reasons are shown.
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from g2netpl.checking import Inspection
+
+_SHOWN = 20
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    from g2netpl.commands.labelling import add_reading_flags
+
+    parser.add_argument("--labels", required=True, help="label file, or a folder of images")
+    parser.add_argument("--images", help="folder that the names are relative to")
+    parser.add_argument("--no-decode", action="store_true", help="do not look at the images")
+    parser.add_argument("--html", metavar="FILE", help="write a page")
+    parser.add_argument("--problems", metavar="FILE", help="write all problems as CSV")
+    parser.add_argument(
+        "--max-bad", type=int, metavar="N", help="unreadable images to put up with (0.1 %%, or 1)"
+    )
+    parser.add_argument("--workers", type=int, default=2, help="processes that decode (default: 2)")
+    add_reading_flags(parser)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Inspect, show, and fail where a training would."""
+    from rich.console import Console
+
+    from g2netpl.checking import inspect_images, inspect_labels, write_problems
+    from g2netpl.commands.labelling import reading_of, share_of_labels
+    from g2netpl.errors import InputError, counted
+    from g2netpl.tracking import image_bar
+
+    console = Console(markup=False, soft_wrap=True)
+    for name in ("workers", "max_bad"):
+        value = getattr(flags, name)
+        if value is not None and value < 0:
+            raise InputError(f"--{name.replace('_', '-')}: must be 0 or more, got {value}")
+    found = inspect_labels(flags.labels, flags.format, reading_of(flags))
+    if found.table is not None and not flags.no_decode:
+        with image_bar(console, "looking at images", len(found.table)) as advance:
+            inspect_images(found, flags.images, flags.format, flags.workers, flags.max_bad, advance)
+    _show(console, found)
+    if flags.problems is not None:
+        write_problems(found, flags.problems)
+        console.print(f"all problems: {flags.problems}", highlight=False)
+    if flags.html is not None:
+        from g2netpl.check_page import write_page
+
+        share = None if found.table is None else share_of_labels(found.table)
+        write_page(found, share, flags.html)
+        console.print(f"page: {flags.html}", highlight=False)
+    if found.errors:
+        raise InputError(
+            f"{flags.labels}: {counted(len(found.errors), 'error')}; "
+            f"the first: {found.errors[0].where}: {found.errors[0].what}"
+        )
+    console.print("a training may begin", highlight=False)
+
+
+def _show(console: "Console", found: "Inspection") -> None:
+    from rich.table import Table
+
+    from g2netpl.checking import by_kind
+    from g2netpl.commands.labelling import share_of_labels
+
+    if found.table is not None:
+        console.print(share_of_labels(found.table), highlight=False)
+        table = Table("class", "positive", "negative", "unknown", box=None, pad_edge=False)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        ranked = sorted(found.classes, key=lambda each: -each.positive)
+        shown = ranked if len(ranked) <= 2 * _SHOWN else ranked[:_SHOWN] + ranked[-_SHOWN:]
+        for each in shown:
+            table.add_row(
+                each.name, f"{each.positive:,}", f"{each.negative:,}", f"{each.unknown:,}"
+            )
+        console.print(table)
+        if len(shown) < len(ranked):
+            console.print(
+                f"(the {_SHOWN} most and the {_SHOWN} least frequent of {len(ranked)} classes)",
+                highlight=False,
+            )
+    for fact in found.facts:
+        console.print(fact, highlight=False)
+    for severity, problems in (("error", found.errors), ("warning", found.warnings)):
+        left = _SHOWN
+        for kind, group in by_kind(problems).items():
+            console.print(f"{severity}: {kind}: {len(group):,}", highlight=False)
+            for problem in group[: min(left, 5)]:
+                console.print(f"  {problem.where}: {problem.what}", highlight=False)
+            left = max(left - 5, 0)
+            if len(group) > 5 or left == 0:
+                console.print("  … (--problems FILE writes all)", highlight=False)

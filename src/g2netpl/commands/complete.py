@@ -1,0 +1,73 @@
+"""Fill in every unknown label of the training set of a run.
+
+examples:
+  g2netpl complete runs/first --output completed.csv                 every label, with its source
+  g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
+  g2netpl complete runs/first --table full.csv                       a label file, all 1 and 0
+  g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
+
+--output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
+observed (as in your file), soft (the game's soft label), predicted (of images held out from
+training), unreadable. --table is a label file in any format.
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
+    parser.add_argument("--output", help="long table to write, .csv or .parquet")
+    parser.add_argument("--table", help="label file to write")
+    parser.add_argument("--to", metavar="FORMAT", help="format of --table (default: by its name)")
+    parser.add_argument(
+        "--sure",
+        type=float,
+        metavar="P",
+        help="fill in only labels that are right with this probability (default: all)",
+    )
+    parser.add_argument(
+        "--truth", metavar="LABELS", help="full labels, to measure the filled-in ones against"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Decide, write, and say how many labels came from where."""
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from g2netpl.commands.labelling import share_of_labels, write_new
+    from g2netpl.errors import InputError
+    from g2netpl.formats import label_studio
+    from g2netpl.proposals import check_target, compare_with_truth, complete, write_completed
+    from g2netpl.runs import load_run
+
+    console = Console(markup=False, soft_wrap=True)
+    if flags.output is None and flags.table is None and flags.truth is None:
+        raise InputError("complete: nothing to do; give --output, --table or --truth")
+    if flags.sure is not None and not 0.5 <= flags.sure < 1:
+        raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
+    if flags.output is not None:
+        check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
+    completed = complete(load_run(flags.run), flags.sure)
+    console.print(str(completed), highlight=False)
+    if flags.truth is not None:
+        console.print(compare_with_truth(completed, flags.truth), highlight=False)
+    if flags.output is not None:
+        write_completed(completed, flags.output)
+        console.print(f"written to {flags.output}", highlight=False)
+    if flags.table is not None:
+        if flags.to == "label-studio":
+            check_target(flags.table, (".json",), flags.overwrite)
+            notes = label_studio.write_tasks(
+                completed.observed, Path(flags.table), completed.proposed(), completed.scores
+            )
+        else:
+            notes = write_new(completed.table, flags.table, flags.to, flags.overwrite)
+        for note in notes:
+            console.print(f"note: {note}", highlight=False)
+        console.print(
+            f"{share_of_labels(completed.table)}\nwritten to {flags.table}", highlight=False
+        )

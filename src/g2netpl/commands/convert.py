@@ -1,0 +1,40 @@
+"""Convert a label file from one format to another.
+
+examples:
+  g2netpl convert labels.csv labels.parquet
+  g2netpl convert VOC2012/ImageSets/Main/train.txt voc-train.csv
+  g2netpl convert tags.csv full.csv --absent negative      tags known to be complete
+  g2netpl convert labels.csv tasks.json --to label-studio
+  g2netpl convert photos-by-class labels.csv               a folder per class
+
+A label never changes its meaning: where the new format cannot say "unknown", nothing is written.
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    from g2netpl.commands.labelling import add_reading_flags
+
+    parser.add_argument("source", help="label file, or folder, to read")
+    parser.add_argument("target", help="label file to write")
+    parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the target")
+    add_reading_flags(parser)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Read, write, and say what was read."""
+    from rich.console import Console
+
+    from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
+    from g2netpl.formats import read_labels
+
+    console = Console(markup=False, soft_wrap=True)
+    table = read_labels(flags.source, flags.format, reading_of(flags))
+    notes = write_new(table, flags.target, flags.to, flags.overwrite)
+    console.print(share_of_labels(table), highlight=False)
+    for note in (*table.notes, *notes):
+        console.print(f"note: {note}", highlight=False)
+    console.print(f"written to {flags.target}", highlight=False)

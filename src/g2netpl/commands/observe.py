@@ -1,0 +1,54 @@
+"""Hide labels of a fully labelled set, as a setting says, and write what stays visible.
+
+examples:
+  g2netpl observe --labels full.csv --setting sspl:0.2 --output partial.csv
+  g2netpl observe --labels instances_train2014.json --setting fspl --output fspl.csv
+  g2netpl observe --labels full.csv --setting positives:1+1 --seed 3 --output both-signs.parquet
+
+Settings: full, fspl (one positive per image), sspl:0.2 (on 20 % of the images), positives:2+1
+(positives + negatives per image), known:0.1 (every label with this chance), biased:frequency,
+biased:size, own; fspl@spml and positives:1+1@spml are the masks of the SPML benchmark.
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    from g2netpl.commands.labelling import add_reading_flags
+
+    parser.add_argument("--labels", required=True, help="label file with full labels")
+    parser.add_argument("--setting", required=True, help="which labels stay visible")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice (default: 0)")
+    parser.add_argument("--output", required=True, help="label file to write")
+    parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output")
+    add_reading_flags(parser)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Observe, write, and say what share of the labels is left."""
+    from rich.console import Console
+
+    from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
+    from g2netpl.errors import InputError
+    from g2netpl.formats import read_labels
+    from g2netpl.settings import SPML_SEED, Setting, observe
+
+    console = Console(markup=False, soft_wrap=True)
+    if flags.seed < 0:
+        raise InputError(f"--seed: must be 0 or more, got {flags.seed}")
+    setting = Setting.parse(flags.setting)
+    table = read_labels(flags.labels, flags.format, reading_of(flags))
+    seed = SPML_SEED if setting.spml_compatible else flags.seed
+    visible = observe(table, setting, seed)
+    notes = write_new(visible, flags.output, flags.to, flags.overwrite)
+    known = int((table.values >= 0).sum())
+    kept = int((visible.values >= 0).sum())
+    for note in (*table.notes, *notes):
+        console.print(f"note: {note}", highlight=False)
+    console.print(
+        f"{setting}, seed {seed}: {kept:,} of {known:,} known labels stay visible "
+        f"({kept / max(known, 1):.2%})\n{share_of_labels(visible)}\nwritten to {flags.output}",
+        highlight=False,
+    )

@@ -1,0 +1,79 @@
+"""Score images with a trained classifier; with its thresholds, name their labels.
+
+examples:
+  g2netpl predict runs/first --images new-photos --output scores.csv
+  g2netpl predict runs/first --images photos --list names.txt --output scores.parquet
+  g2netpl predict runs/first --images new-photos --output labels.csv --threshold 0.8 --no-scores
+
+The table has a row per image: its name, its labels as tags, and a calibrated score per class.
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
+    parser.add_argument("--images", required=True, help="folder with the images, or one image")
+    parser.add_argument(
+        "--list", metavar="FILE", help="names below --images, one per line, or any label file"
+    )
+    parser.add_argument("--output", required=True, help="table to write, .csv or .parquet")
+    parser.add_argument("--overwrite", action="store_true", help="replace the output")
+    parser.add_argument(
+        "--threshold", type=float, help="one for all classes (default: those of the run)"
+    )
+    parser.add_argument("--no-scores", action="store_true", help="names and labels only")
+    parser.add_argument("--workers", type=int, default=2, help="image loader processes")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Load the run, predict, write."""
+    import os
+    from dataclasses import replace
+    from pathlib import Path
+
+    import numpy as np
+    from rich.console import Console
+
+    from g2netpl.errors import InputError
+    from g2netpl.images import list_images, locate
+    from g2netpl.proposals import check_target, read_names, write_predictions
+    from g2netpl.runs import load_run
+    from g2netpl.tracking import image_bar
+
+    console = Console(markup=False, soft_wrap=True)
+    check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
+    if flags.threshold is not None and not 0 <= flags.threshold <= 1:
+        raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
+    if flags.workers < 0:
+        raise InputError(f"--workers: must be 0 or more, got {flags.workers}")
+    if os.path.isfile(flags.images):
+        names, paths = [os.path.basename(flags.images)], [flags.images]
+    else:
+        names = list_images(flags.images) if flags.list is None else read_names(flags.list)
+        paths = locate(names, flags.images)
+    if not names:
+        raise InputError(f"{flags.images}: no images there")
+    trained = load_run(flags.run)
+    decisions = trained.decisions
+    if flags.threshold is not None:
+        common = (flags.threshold,) * len(trained.classes)
+        decisions = replace(decisions, thresholds=common, rule="given", basis="the command line")
+    with image_bar(console, "predicting", len(paths)) as advance:
+        scores = trained.predict(paths, workers=flags.workers, max_bad=len(paths), on_batch=advance)
+    unread = np.flatnonzero(np.isnan(scores).any(axis=1))
+    if len(unread) == len(names):
+        raise InputError(f"{flags.images}: none of the {len(names):,} images can be read")
+    decided = decisions.decide(scores)
+    target = Path(flags.output)
+    write_predictions(target, names, trained.classes, scores, decided, not flags.no_scores)
+    for row in unread[:10]:
+        console.print(f"not readable, left empty: {paths[row]}", highlight=False)
+    if len(unread) > 10:
+        console.print(f"… and {len(unread) - 10:,} more", highlight=False)
+    console.print(
+        f"{len(names) - len(unread):,} images, {decided.sum() / len(names):.2f} labels per image\n"
+        f"thresholds: {decisions.rule}, chosen on {decisions.basis}\nwritten to {flags.output}",
+        highlight=False,
+    )

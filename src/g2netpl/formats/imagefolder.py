@@ -1,0 +1,128 @@
+"""A folder as data set: Hugging Face's `imagefolder`, with a metadata file or a folder per class.
+
+`metadata.csv`, `metadata.jsonl` or `metadata.parquet` has `file_name` and `labels` (a list, or text
+with separators; `absent` for what is known not to be there); CSV and Parquet may have a column per
+class instead. Without such a file, the name of the folder an image lies in is its only known label:
+the rest is unobserved. Images that lie in the folder itself are unlabelled, and not listed.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from g2netpl.errors import InputError
+from g2netpl.formats import parquet, table, tags
+from g2netpl.formats.json_file import parse_json
+from g2netpl.formats.reading import LabelFileError, Problems, Reading, read_text
+from g2netpl.formats.table import TAG_HEADERS
+from g2netpl.formats.tags import Collector
+from g2netpl.images import list_images
+from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
+
+_METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+
+
+def recognises(path: Path) -> bool:
+    """Any folder, and a file called metadata.jsonl."""
+    return path.is_dir() or path.name == "metadata.jsonl"
+
+
+def image_folder(path: Path) -> Path:
+    """The folder itself."""
+    return path if path.is_dir() else path.parent
+
+
+def read(path: Path, reading: Reading) -> LabelTable:
+    """Read the metadata file, or else take the folders as classes."""
+    if path.is_file():
+        return _read_lines(path, reading)
+    files = [path / name for name in _METADATA if (path / name).is_file()]
+    if len(files) > 1:
+        raise InputError(f"{path}: {files[0].name} and {files[1].name}: expected one of them only")
+    if not files:
+        return _read_folders(path, reading)
+    if files[0].suffix == ".parquet":
+        return parquet.read(files[0], reading)
+    if files[0].suffix == ".jsonl":
+        return _read_lines(files[0], reading)
+    return (tags.read if tags.recognises(files[0]) else table.read)(files[0], reading)
+
+
+def write(table: LabelTable, path: Path) -> list[str]:
+    """Write metadata.jsonl into the folder; the images are not copied."""
+    file = path if path.name == "metadata.jsonl" else path / "metadata.jsonl"
+    if file != path and path.suffix and not path.is_dir():
+        raise InputError(f"{path}: expected a folder, or its metadata.jsonl")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    names = np.array(table.classes, dtype=object)
+    lines = []
+    for image, values in zip(table.images, table.values, strict=True):
+        content = {
+            "file_name": image,
+            "labels": names[values == POSITIVE].tolist(),
+            "absent": names[values == NEGATIVE].tolist(),
+        }
+        lines.append(json.dumps(content, ensure_ascii=False) + "\n")
+    file.write_text("".join(lines), encoding="utf-8")
+    silent = int((table.values < 0).all(axis=0).sum())
+    return [f"{silent} classes without any label are not in the file"] if silent else []
+
+
+def _read_folders(path: Path, reading: Reading) -> LabelTable:
+    problems = Problems()
+    collector = Collector(lambda place: str(path), reading.classes, problems)
+    loose = 0
+    for name in list_images(path):
+        folder = PurePosixPath(name).parent.name
+        if not folder:
+            loose += 1
+            continue
+        collector.label(0, collector.image(0, name), folder, POSITIVE)
+    if not collector.classes and not problems.found:
+        raise InputError(
+            f"{path}: expected a folder per class with images in it, or a metadata file "
+            f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
+        )
+    notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
+    return collector.table(reading.absent_value("unobserved"), notes)
+
+
+def _read_lines(path: Path, reading: Reading) -> LabelTable:
+    problems = Problems()
+
+    def rows() -> Iterator[tags.Tags]:
+        for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
+            if not text.strip():
+                continue
+            where = f"{path}:{line}"
+            try:
+                content = parse_json(text, where, Problems())
+            except LabelFileError as problem:
+                problems.keep(problem)
+                continue
+            if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
+                problems.add(where, "line", "expected an object with 'file_name', a text")
+                continue
+            present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
+            yield (
+                line,
+                content["file_name"],
+                _names(present, where, reading, problems),
+                _names(content.get("absent", []), where, reading, problems),
+            )
+
+    return tags.collect(path, rows(), reading, problems)
+
+
+def _names(value: Any, where: str, reading: Reading, problems: Problems) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return tags.split(value, reading)
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return value
+    problems.add(where, "line", f"labels: expected text or a list of it, got {value!r:.60}")
+    return []

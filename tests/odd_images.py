@@ -1,0 +1,619 @@
+"""Odd image files, built from scratch: some that must be read, with their pixels, some that cannot.
+
+READABLE     name → a function that gives (bytes, expected pixels, tolerance)
+UNREADABLE   name → `Unreadable`: how to put it at a path, and what must be said of it
+"""
+
+import io
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+HEIGHT, WIDTH = 12, 20
+DOWN, ACROSS = np.mgrid[0:HEIGHT, 0:WIDTH]
+GREY = (DOWN * 12 + ACROSS * 6).astype(np.uint8)  # 0 to 246; all four corners differ
+COLOUR = np.stack([ACROSS * 13, DOWN * 23, 250 - GREY], axis=-1).astype(np.uint8)
+CMYK = np.concatenate([COLOUR, GREY[..., None] // 2], axis=-1)
+MASK = (DOWN + 2 * ACROSS) % 5 == 0
+CLEAR = ACROSS < 7  # the part that is transparent, where something is
+ALPHA = np.where(CLEAR, 0, 255).astype(np.uint8)
+COLOUR_ALPHA = np.concatenate([COLOUR, ALPHA[..., None]], axis=-1)
+GREY_ALPHA = np.stack([GREY, ALPHA], axis=-1)
+INDEX = ((DOWN + ACROSS) % 16).astype(np.uint8)
+PALETTE = np.random.default_rng(2).integers(0, 256, (16, 3), dtype=np.uint8)
+FLOATS = GREY.astype(np.float32) / 255
+DEEP = GREY.astype(np.uint16) * 257
+
+GOOD = {"quality": 95, "subsampling": 0}
+FINE = {"quality": 100, "subsampling": "4:4:4", "speed": 10}
+
+
+def as_image(pixels, mode=None):
+    if mode is None:
+        return Image.fromarray(np.ascontiguousarray(pixels))
+    return Image.frombytes(mode, (pixels.shape[1], pixels.shape[0]), pixels.tobytes())
+
+
+def saved(pixels, kind, mode=None, **options):
+    """The file that Pillow writes."""
+    buffer = io.BytesIO()
+    image = pixels if isinstance(pixels, Image.Image) else as_image(pixels, mode)
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def two_frames(kind, pixels, **options):
+    return saved(pixels, kind, save_all=True, append_images=[as_image(255 - pixels)], **options)
+
+
+def changed(data, where, new):
+    return data[:where] + new + data[where:][len(new) :]
+
+
+def rgb(grey):
+    return np.repeat(np.asarray(grey)[..., None], 3, axis=-1)
+
+
+def white_where(mask, pixels):
+    return np.where(mask[..., None], 255, pixels)
+
+
+def on_white(pixels, alpha):
+    share = alpha[..., None] / 255
+    return np.rint(share * pixels + (1 - share) * 255)
+
+
+def from_cmyk(cmyk):
+    paper = 1 - cmyk / 255
+    return np.rint(255 * paper[..., :3] * paper[..., 3:])
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(depth, colour, rows, width=WIDTH, height=HEIGHT, extra=b"", interlace=0):
+    """A PNG by hand; `rows` are the bytes of each row, unfiltered."""
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
+    data = zlib.compress(b"".join(b"\0" + row for row in rows))
+    start = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header)
+    return start + extra + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def sixteen_bits(pixels):
+    """Rows of a PNG with each 8-bit sample doubled: 0 stays 0, 255 becomes 65535."""
+    return [(row.ravel().astype(">u2") * 257).astype(">u2").tobytes() for row in pixels]
+
+
+def few_bits(values, depth):
+    """Rows of a PNG with 1-, 2- or 4-bit samples, the first one in the highest bits."""
+    bits = (values[..., None] >> np.arange(depth - 1, -1, -1)) & 1
+    return [np.packbits(row.ravel()).tobytes() for row in bits]
+
+
+def seven_passes(pixels):
+    """Rows of an interlaced PNG (Adam7)."""
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4)]
+    passes += [(1, 0, 2, 2), (0, 1, 1, 2)]
+    return [row.tobytes() for x, y, dx, dy in passes for row in pixels[y::dy, x::dx]]
+
+
+def palette_image():
+    image = as_image(INDEX)
+    image.putpalette(PALETTE.tobytes())
+    return image
+
+
+def exif(*tags):
+    """A little-endian EXIF block with one directory; a tag is (number, type, count, 4 bytes)."""
+    entries = b"".join(struct.pack("<HHI4s", *tag) for tag in tags)
+    return b"Exif\0\0II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+def orientation(value):
+    return (0x0112, 3, 1, struct.pack("<HH", value, 0))
+
+
+def photo(exif_block):
+    return saved(COLOUR, "JPEG", exif=exif_block, **GOOD)
+
+
+TURNED = {  # how the stored pixels must be turned to stand upright, by the EXIF standard
+    1: lambda stored: stored,
+    2: lambda stored: stored[:, ::-1],
+    3: lambda stored: stored[::-1, ::-1],
+    4: lambda stored: stored[::-1],
+    5: lambda stored: stored.swapaxes(0, 1),
+    6: lambda stored: stored[::-1].swapaxes(0, 1),  # a quarter to the right
+    7: lambda stored: stored[::-1, ::-1].swapaxes(0, 1),
+    8: lambda stored: stored.swapaxes(0, 1)[::-1],  # a quarter to the left
+}
+
+
+def ycck_jpeg():
+    """Like the CMYK one, but with the inks stored as luminance and chrominance."""
+    inks = np.asarray(as_image(COLOUR).convert("YCbCr"))
+    stored = np.concatenate([255 - inks, CMYK[..., 3:]], axis=-1)  # Pillow inverts what it writes
+    data = saved(stored, "JPEG", mode="CMYK", **GOOD)
+    return changed(data, data.index(b"Adobe") + 11, b"\2")
+
+
+def floats_with(*values):
+    floats = FLOATS.copy()
+    floats[0, : len(values)] = values
+    return saved(floats, "TIFF")
+
+
+def grey_with(values, grey=GREY):
+    grey = np.rint(grey)
+    grey[0, : len(values)] = values
+    return rgb(grey)
+
+
+def lab_tiff():
+    """Lightness 0, 53.7 and 100 of 100, without colour."""
+    lightness = as_image(np.array([[0, 137, 255]], dtype=np.uint8))
+    neutral = Image.new("L", (3, 1), 128)
+    return saved(Image.merge("LAB", (lightness, neutral, neutral)), "TIFF")
+
+
+def netpbm(kind, top, pixels):
+    """A netpbm file as text."""
+    numbers = " ".join(str(number) for number in np.asarray(pixels, dtype=int).ravel())
+    return f"{kind}\n# a remark\n{WIDTH} {HEIGHT}\n{top}\n{numbers}\n".encode()
+
+
+def netpbm_start(kind, top):
+    return f"{kind}\n{WIDTH} {HEIGHT}\n{top}\n".encode()
+
+
+def icon_of(inner, bits=32):
+    """An icon that says to hold 8 × 8 pixels."""
+    entry = struct.pack("<BBBBHHII", 8, 8, 0, 0, 1, bits, len(inner), 22)
+    return struct.pack("<HHH", 0, 1, 1) + entry + inner
+
+
+def bitmap_icon(pixels, clear):
+    """8 × 8 pixels without a PNG: the colours upwards, then which pixels are transparent."""
+    header = struct.pack("<IiiHHIIiiII", 40, 8, 16, 1, 24, 0, 0, 0, 0, 0, 0)
+    mask = b"".join(np.packbits(row).tobytes() + bytes(3) for row in clear[::-1])
+    return icon_of(header + pixels[::-1, :, ::-1].tobytes() + mask, bits=24)
+
+
+def looping_tiff():
+    """The directory of the first page says that the next one is itself."""
+    data = saved(COLOUR, "TIFF")
+    (first,) = struct.unpack_from("<I", data, 4)
+    (count,) = struct.unpack_from("<H", data, first)
+    return changed(data, first + 2 + 12 * count, struct.pack("<I", first))
+
+
+READABLE = {
+    "JPEG, baseline": lambda: (saved(COLOUR, "JPEG", **GOOD), COLOUR, 6),
+    "JPEG, progressive": lambda: (saved(COLOUR, "JPEG", progressive=True, **GOOD), COLOUR, 6),
+    "JPEG, colours at half the size": lambda: (saved(COLOUR, "JPEG", quality=95), COLOUR, 16),
+    "JPEG, grey": lambda: (saved(GREY, "JPEG", **GOOD), rgb(GREY), 4),
+    "JPEG, CMYK as Adobe inverts it": lambda: (
+        saved(CMYK, "JPEG", mode="CMYK", **GOOD),
+        from_cmyk(CMYK),
+        6,
+    ),
+    "JPEG, YCCK": lambda: (ycck_jpeg(), from_cmyk(CMYK), 6),
+    "JPEG, rubbish behind its end": lambda: (
+        saved(COLOUR, "JPEG", **GOOD) + b"\xff\xd8rubbish",
+        COLOUR,
+        6,
+    ),
+    **{
+        f"JPEG, EXIF orientation {value}": lambda value=value, turn=turn: (
+            photo(exif(orientation(value))),
+            turn(COLOUR),
+            6,
+        )
+        for value, turn in TURNED.items()
+    },
+    "JPEG, EXIF orientation 0": lambda: (photo(exif(orientation(0))), COLOUR, 6),
+    "JPEG, EXIF orientation 9": lambda: (photo(exif(orientation(9))), COLOUR, 6),
+    "JPEG, EXIF orientation as text": lambda: (photo(exif((0x0112, 2, 2, b"6"))), COLOUR, 6),
+    "JPEG, EXIF orientation next to a width in letters": lambda: (
+        photo(exif((0x0100, 2, 4, b"abc"), orientation(6))),
+        TURNED[6](COLOUR),
+        6,
+    ),
+    "JPEG, EXIF cut off": lambda: (photo(exif(orientation(6))[:20]), COLOUR, 6),
+    "JPEG, EXIF of random bytes": lambda: (
+        photo(b"Exif\0\0" + np.random.default_rng(5).bytes(300)),
+        COLOUR,
+        6,
+    ),
+    "MPO, two photos": lambda: (two_frames("MPO", COLOUR, **GOOD), COLOUR, 6),
+    "PNG, plain": lambda: (saved(COLOUR, "PNG"), COLOUR, 0),
+    "PNG, 16-bit grey": lambda: (
+        saved(np.arange(65536, dtype=np.uint16).reshape(256, 256), "PNG"),
+        rgb(np.rint(np.arange(65536).reshape(256, 256) / 257)),
+        0,
+    ),
+    "PNG, 16-bit grey, dark": lambda: (
+        saved(GREY.astype(np.uint16) * 32, "PNG"),
+        rgb(np.rint(GREY * (32 / 257))),
+        0,
+    ),
+    "PNG, 16-bit grey, one shade transparent": lambda: (
+        png(16, 0, sixteen_bits(GREY), extra=chunk(b"tRNS", DEEP[3, 3].astype(">u2").tobytes())),
+        white_where(GREY[3, 3] == GREY, rgb(GREY)),
+        0,
+    ),
+    "PNG, 16-bit RGB": lambda: (png(16, 2, sixteen_bits(COLOUR)), COLOUR, 0),
+    "PNG, 16-bit grey and alpha": lambda: (
+        png(16, 4, sixteen_bits(GREY_ALPHA)),
+        white_where(CLEAR, rgb(GREY)),
+        0,
+    ),
+    "PNG, 16-bit RGBA": lambda: (
+        png(16, 6, sixteen_bits(COLOUR_ALPHA)),
+        white_where(CLEAR, COLOUR),
+        0,
+    ),
+    "PNG, grey and alpha": lambda: (saved(GREY_ALPHA, "PNG"), white_where(CLEAR, rgb(GREY)), 0),
+    "PNG, red, half transparent": lambda: (
+        saved(Image.new("RGBA", (3, 2), (255, 0, 0, 128)), "PNG"),
+        np.full((2, 3, 3), (255, 127, 127)),
+        0,
+    ),
+    "PNG, black, fully transparent": lambda: (
+        saved(Image.new("RGBA", (3, 2), (0, 0, 0, 0)), "PNG"),
+        np.full((2, 3, 3), 255),
+        0,
+    ),
+    "PNG, palette": lambda: (saved(palette_image(), "PNG"), PALETTE[INDEX], 0),
+    "PNG, palette, one colour transparent": lambda: (
+        saved(palette_image(), "PNG", transparency=3),
+        white_where(INDEX == 3, PALETTE[INDEX]),
+        0,
+    ),
+    "PNG, palette, an alpha for each colour": lambda: (
+        saved(palette_image(), "PNG", transparency=bytes(range(0, 256, 17))),
+        on_white(PALETTE[INDEX], INDEX * 17),
+        1,
+    ),
+    "PNG, RGB, one colour transparent": lambda: (
+        saved(COLOUR, "PNG", transparency=tuple(COLOUR[4, 4].tolist())),
+        white_where((COLOUR[4, 4] == COLOUR).all(axis=-1), COLOUR),
+        0,
+    ),
+    "PNG, grey, one shade transparent": lambda: (
+        saved(GREY, "PNG", transparency=int(GREY[4, 4])),
+        white_where(GREY[4, 4] == GREY, rgb(GREY)),
+        0,
+    ),
+    "PNG, 1 bit": lambda: (png(1, 0, few_bits(MASK.astype(int), 1)), rgb(MASK * 255), 0),
+    "PNG, 1 bit, black transparent": lambda: (
+        png(1, 0, few_bits(MASK.astype(int), 1), extra=chunk(b"tRNS", b"\0\0")),
+        np.full((HEIGHT, WIDTH, 3), 255),
+        0,
+    ),
+    "PNG, 2 bits": lambda: (png(2, 0, few_bits(GREY >> 6, 2)), rgb((GREY >> 6) * 85), 0),
+    "PNG, 4 bits": lambda: (png(4, 0, few_bits(GREY >> 4, 4)), rgb((GREY >> 4) * 17), 0),
+    "PNG, interlaced": lambda: (png(8, 2, seven_passes(COLOUR), interlace=1), COLOUR, 0),
+    "PNG, EXIF orientation": lambda: (
+        saved(COLOUR, "PNG", exif=exif(orientation(6))),
+        TURNED[6](COLOUR),
+        0,
+    ),
+    "PNG, animated": lambda: (two_frames("PNG", COLOUR), COLOUR, 0),
+    "PNG, wrong checksum of the pixels": lambda: (
+        changed(saved(COLOUR, "PNG"), -16, bytes(4)),
+        COLOUR,
+        0,
+    ),
+    "PNG, fewer rows than it says": lambda: (
+        png(8, 2, [row.tobytes() for row in COLOUR[:9]]),
+        COLOUR * (DOWN < 9)[..., None],
+        0,
+    ),
+    "PNG, 1x1": lambda: (saved(COLOUR[:1, 5:6], "PNG"), COLOUR[:1, 5:6], 0),
+    "PNG, 1x5000": lambda: (
+        saved(np.resize(COLOUR, (5000, 1, 3)), "PNG"),
+        np.resize(COLOUR, (5000, 1, 3)),
+        0,
+    ),
+    "PNG, 5000x1": lambda: (
+        saved(np.resize(COLOUR, (1, 5000, 3)), "PNG"),
+        np.resize(COLOUR, (1, 5000, 3)),
+        0,
+    ),
+    "GIF, animated": lambda: (two_frames("GIF", GREY), rgb(GREY), 0),
+    "GIF, one colour transparent": lambda: (
+        saved(palette_image(), "GIF", transparency=3),
+        white_where(INDEX == 3, PALETTE[INDEX]),
+        0,
+    ),
+    "GIF, screen of 0x0 around a picture": lambda: (
+        changed(saved(GREY, "GIF"), 6, bytes(4)),
+        rgb(GREY),
+        0,
+    ),
+    "TIFF, directory that follows itself": lambda: (looping_tiff(), COLOUR, 0),
+    "TIFF, two pages": lambda: (two_frames("TIFF", COLOUR), COLOUR, 0),
+    "TIFF, 16 bits, little-endian": lambda: (saved(DEEP, "TIFF"), rgb(GREY), 0),
+    "TIFF, 16 bits, big-endian": lambda: (
+        saved(DEEP.astype(">u2"), "TIFF", mode="I;16B"),
+        rgb(GREY),
+        0,
+    ),
+    "TIFF, floats from 0 to 1": lambda: (saved(FLOATS, "TIFF"), rgb(GREY), 0),
+    "TIFF, floats, only 0 and 1": lambda: (
+        saved(MASK.astype(np.float32), "TIFF"),
+        rgb(MASK * 255),
+        0,
+    ),
+    "TIFF, floats a little above 1": lambda: (
+        floats_with(1.02),
+        grey_with([255], GREY / 1.02),
+        0,
+    ),
+    "TIFF, floats with NaN, infinite and negative": lambda: (
+        floats_with(np.nan, np.inf, -np.inf, -0.5),
+        grey_with([0, 0, 0, 0]),
+        0,
+    ),
+    "TIFF, floats, only NaN": lambda: (
+        saved(np.full((3, 4), np.nan, dtype=np.float32), "TIFF"),
+        np.zeros((3, 4, 3)),
+        0,
+    ),
+    "TIFF, 32-bit integers up to 65535": lambda: (
+        saved(DEEP.astype(np.int32), "TIFF"),
+        rgb(GREY),
+        0,
+    ),
+    "TIFF, 32-bit integers far above 65535": lambda: (
+        saved(GREY.astype(np.int32) * 8_000_000, "TIFF"),
+        rgb(np.rint(GREY * (255 / 246))),
+        0,
+    ),
+    "TIFF, LZW": lambda: (saved(COLOUR, "TIFF", compression="tiff_lzw"), COLOUR, 0),
+    "TIFF, deflate": lambda: (saved(COLOUR, "TIFF", compression="tiff_adobe_deflate"), COLOUR, 0),
+    "TIFF, 1 bit, fax": lambda: (
+        saved(MASK, "TIFF", compression="group4"),
+        rgb(MASK * 255),
+        0,
+    ),
+    "TIFF, CMYK": lambda: (saved(CMYK, "TIFF", mode="CMYK"), from_cmyk(CMYK), 1),
+    "TIFF, LAB": lambda: (lab_tiff(), rgb([[0, 128, 255]]), 2),
+    "TIFF, RGBA": lambda: (saved(COLOUR_ALPHA, "TIFF"), white_where(CLEAR, COLOUR), 0),
+    "TIFF, orientation": lambda: (
+        saved(COLOUR, "TIFF", tiffinfo={0x0112: 6}),
+        TURNED[6](COLOUR),
+        0,
+    ),
+    "BMP, 24 bits": lambda: (saved(COLOUR, "BMP"), COLOUR, 0),
+    "BMP, 1 bit": lambda: (saved(MASK, "BMP"), rgb(MASK * 255), 0),
+    "BMP, negative height": lambda: (
+        changed(saved(COLOUR, "BMP"), 22, struct.pack("<i", -HEIGHT)),
+        COLOUR[::-1],  # the file's first row is the top one then
+        0,
+    ),
+    "ICO, PNG inside": lambda: (icon_of(saved(COLOUR[:8, :8], "PNG")), COLOUR[:8, :8], 0),
+    "ICO, bitmap inside": lambda: (
+        bitmap_icon(COLOUR[:8, 3:11], CLEAR[:8, 3:11]),
+        white_where(CLEAR, COLOUR)[:8, 3:11],
+        0,
+    ),
+    "ICO, another size inside": lambda: (icon_of(saved(COLOUR, "PNG")), COLOUR, 0),
+    "PPM, as text": lambda: (netpbm("P3", 255, COLOUR), COLOUR, 0),
+    "PGM, as text": lambda: (netpbm("P2", 255, GREY), rgb(GREY), 0),
+    "PBM, as text": lambda: (netpbm("P1", "", MASK), rgb(np.where(MASK, 0, 255)), 0),
+    "PGM, 16 bits": lambda: (
+        netpbm_start("P5", 65535) + DEEP.astype(">u2").tobytes(),
+        rgb(GREY),
+        0,
+    ),
+    "PGM, white is 100": lambda: (
+        netpbm_start("P5", 100) + (GREY // 3).tobytes(),
+        rgb(GREY // 3 * 2.55),
+        1,
+    ),
+    "PFM, floats, lowest row first": lambda: (
+        netpbm_start("Pf", -1.0) + FLOATS[::-1].astype("<f4").tobytes(),
+        rgb(GREY),
+        0,
+    ),
+    "WebP, lossless": lambda: (saved(COLOUR, "WEBP", lossless=True), COLOUR, 0),
+    "WebP, lossy": lambda: (saved(COLOUR, "WEBP", quality=95), COLOUR, 20),
+    "WebP, alpha": lambda: (
+        saved(COLOUR_ALPHA, "WEBP", lossless=True),
+        white_where(CLEAR, COLOUR),
+        0,
+    ),
+    "WebP, animated": lambda: (two_frames("WEBP", COLOUR, lossless=True), COLOUR, 0),
+    "WebP, EXIF orientation": lambda: (
+        saved(COLOUR, "WEBP", lossless=True, exif=exif(orientation(8))),
+        TURNED[8](COLOUR),
+        0,
+    ),
+    "JPEG 2000, lossless": lambda: (saved(COLOUR, "JPEG2000", irreversible=False), COLOUR, 0),
+    "JPEG 2000, 16-bit grey, bare stream": lambda: (
+        saved(DEEP, "JPEG2000", irreversible=False, no_jp2=True),
+        rgb(GREY),
+        0,
+    ),
+    "AVIF": lambda: (saved(COLOUR, "AVIF", **FINE), COLOUR, 4),
+    "AVIF, orientation": lambda: (
+        saved(COLOUR, "AVIF", exif=exif(orientation(6)), **FINE),
+        TURNED[6](COLOUR),
+        4,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """No usable image. `whole_header`: the file begins well, only decoding tells."""
+
+    put: Callable[[Path], object]
+    says: str
+    whole_header: bool = False
+
+
+UNKNOWN = r"not a readable image \(no known image format"
+DAMAGED = r"not a readable image \("
+TOO_LARGE = "more than 64,000,000 pixels"
+
+
+def file(build, says=UNKNOWN, whole_header=False):
+    return Unreadable(lambda path: path.write_bytes(build()), says, whole_header)
+
+
+def damaged(build):
+    return file(build, DAMAGED, whole_header=True)
+
+
+def noise(kind, **options):
+    pixels = np.random.default_rng(3).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+    return saved(pixels, kind, **options)
+
+
+def cut(kind, **options):
+    def build():
+        data = noise(kind, **options)
+        return data[: len(data) // 2]
+
+    return build
+
+
+def jpeg_header():
+    data = noise("JPEG")
+    return data[: data.index(b"\xff\xda")]
+
+
+def jpeg_of(width, height):
+    data = noise("JPEG")
+    return changed(data, data.index(b"\xff\xc0") + 5, struct.pack(">HH", height, width))
+
+
+def png_of(width, height):
+    return png(8, 0, [b"\0"], width, height)
+
+
+def png_with_data(data):
+    start = png(8, 0, [b""], 4, 4)
+    return start[: start.index(b"IDAT") - 4] + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+def bits(width, height):
+    """A valid PNG of very many pixels and few bytes."""
+    return png(1, 0, [bytes(width // 8)] * height, width, height)
+
+
+def gif_of(width, height):
+    data, size = noise("GIF"), struct.pack("<HH", width, height)
+    return changed(changed(data, 6, size), data.index(b",", 13 + 3 * 256) + 5, size)
+
+
+def bmp_of(width, height):
+    return changed(noise("BMP"), 18, struct.pack("<ii", width, height))
+
+
+def tiff_of(width, height):
+    tags = {256: width, 257: height, 258: 8, 259: 1, 262: 1, 273: 8, 278: height, 279: 8}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    return b"II*\0\x08\0\0\0" + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
+def webp_of(width, height):
+    """An animation on a large canvas, with one small frame."""
+    size = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
+    frame = bytes(6) + struct.pack("<I", 39)[:3] * 2 + bytes(4) + noise("WEBP", lossless=True)[12:]
+    chunks = b"VP8X" + struct.pack("<I", 10) + b"\2\0\0\0" + size
+    chunks += b"ANIM" + struct.pack("<I", 6) + bytes(6)
+    chunks += b"ANMF" + struct.pack("<I", len(frame)) + frame
+    return b"RIFF" + struct.pack("<I", 4 + len(chunks)) + b"WEBP" + chunks
+
+
+def jpeg2000_of(width, height):
+    data = noise("JPEG2000")
+    return changed(data, data.index(b"ihdr") + 4, struct.pack(">II", height, width))
+
+
+def zipped():
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("photo.png", noise("PNG"))
+    return buffer.getvalue()
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+PSD = b"8BPS\0\1" + bytes(6) + struct.pack(">HIIHH", 3, 4, 4, 8, 3) + bytes(300)
+HEIC = struct.pack(">I", 24) + b"ftypheic\0\0\0\0mif1heic" + bytes(200)
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><rect/></svg>'
+
+UNREADABLE = {
+    "missing": Unreadable(lambda path: None, "no such image"),
+    "empty": file(lambda: b"", "the file is empty"),
+    "text": file(lambda: b"no image\n"),
+    "HTML": file(lambda: b"<!DOCTYPE html><html><body>404</body></html>"),
+    "PDF": file(lambda: b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n%%EOF\n"),
+    "SVG": file(lambda: SVG),
+    "ZIP": file(zipped),
+    "EPS": file(lambda: EPS),
+    "PSD": file(lambda: PSD),
+    "HEIC": file(lambda: HEIC, "a HEIC photo; convert it to JPEG first"),
+    "pointer of Git LFS": file(lambda: b"version https://git-lfs.github.com/spec/v1\n"),
+    **{
+        f"1 kB at random, {seed}": file(lambda seed=seed: np.random.default_rng(seed).bytes(1000))
+        for seed in range(4)
+    },
+    "JPEG, two bytes": file(lambda: b"\xff\xd8", DAMAGED),
+    "JPEG, cut before its pixels": damaged(jpeg_header),
+    "JPEG, cut in half": damaged(cut("JPEG")),
+    "JPEG of 65500x65500": file(lambda: jpeg_of(65500, 65500), TOO_LARGE),
+    "JPEG of 0x40": file(lambda: jpeg_of(0, 40), DAMAGED),
+    "PNG, cut in half": damaged(cut("PNG")),
+    "PNG, wrong checksum of the header": file(lambda: changed(noise("PNG"), 29, bytes(4))),
+    "PNG, pixels that do not inflate": damaged(lambda: png_with_data(b"\x78\x9c" + b"\xff" * 9)),
+    "PNG without pixels": file(lambda: noise("PNG")[:33], DAMAGED),
+    "PNG of 100000x100000": file(lambda: png_of(100_000, 100_000), TOO_LARGE),
+    "PNG of 65 megapixels, valid": file(lambda: bits(8000, 8125), TOO_LARGE),
+    "PNG of 0x4": file(lambda: png_of(0, 4)),
+    "GIF of 0x0": file(lambda: gif_of(0, 0)),
+    "GIF of 65535x65535": file(lambda: gif_of(65535, 65535), TOO_LARGE),
+    "GIF, cut in half": damaged(cut("GIF")),
+    "TIFF, no directory": file(lambda: b"II*\0\x08\0\0\0"),
+    "TIFF of 0x9": file(lambda: tiff_of(0, 9)),
+    "TIFF of 60000x60000": file(lambda: tiff_of(60_000, 60_000), TOO_LARGE),
+    "TIFF, cut in half": damaged(cut("TIFF")),
+    "TIFF, cut before its directory": file(cut("TIFF", compression="tiff_lzw")),
+    "TIFF, LZW that makes no sense": damaged(
+        lambda: changed(noise("TIFF", compression="tiff_lzw"), 8, b"\xff" * 200)
+    ),
+    "BMP of -40x40": file(lambda: bmp_of(-40, 40), TOO_LARGE),
+    "BMP of 0x40": file(lambda: bmp_of(0, 40)),
+    "BMP of 2147483647x2147483647": file(lambda: bmp_of(2**31 - 1, 2**31 - 1), TOO_LARGE),
+    "BMP, cut in half": damaged(cut("BMP")),
+    "ICO around a PNG of 65 megapixels": file(lambda: icon_of(bits(8000, 8125)), TOO_LARGE),
+    "ICO without entries": file(lambda: struct.pack("<HHH", 0, 1, 0)),
+    "PPM, letters for numbers": damaged(lambda: b"P3 2 2 255 a b c d e f g h i j k l"),
+    "PPM, control characters in its header": file(
+        lambda: b"P6 \x1b[31mred\x07\x85red 2 255", DAMAGED
+    ),
+    "PPM of 0x2": file(lambda: b"P6 0 2 255\n", DAMAGED),
+    "WebP, cut in half": file(cut("WEBP"), DAMAGED),
+    "WebP on a canvas of 16000x16000": file(lambda: webp_of(16_000, 16_000), TOO_LARGE),
+    "JPEG 2000, cut in half": damaged(cut("JPEG2000")),
+    "JPEG 2000 of 9000x9000": file(lambda: jpeg2000_of(9000, 9000), TOO_LARGE),
+    "JPEG 2000, another size than it says": damaged(lambda: jpeg2000_of(20, 20)),
+    "AVIF, cut in half": file(cut("AVIF")),
+    "folder": Unreadable(Path.mkdir, "not a regular file"),
+    "FIFO": Unreadable(os.mkfifo, "not a regular file"),
+    "link to /dev/zero": Unreadable(lambda path: path.symlink_to("/dev/zero"), "not a regular"),
+    "link to nothing": Unreadable(lambda path: path.symlink_to("nothing"), "no such image"),
+    "link to itself": Unreadable(lambda path: path.symlink_to(path.name), "cannot be read"),
+}

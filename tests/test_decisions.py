@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score, log_loss, precision_score
+
+from g2netpl.decisions import (
+    Decisions,
+    calibration,
+    choose,
+    f1_threshold,
+    matching_threshold,
+    parse_rule,
+    precision_threshold,
+)
+from g2netpl.errors import InputError
+
+numbers = st.lists(st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=25)
+
+
+def made(count=4000, classes=6, seed=0):
+    """Labels drawn from known probabilities: the truth a calibration has to find."""
+    random = np.random.default_rng(seed)
+    logits = random.normal(-1.5, 1.5, size=(count, classes))
+    truth = (random.random(logits.shape) < expit(logits)).astype(np.int8)
+    return logits, truth
+
+
+@given(numbers, st.randoms(use_true_random=False))
+def test_no_threshold_has_a_better_f1(scores, random):
+    labels = [random.randint(0, 1) for _ in scores]
+    found = f1_threshold(scores, labels)
+    if not any(labels):
+        assert found is None
+        return
+    reached = f1_score(labels, np.array(scores) >= found)
+    others = [f1_score(labels, np.array(scores) >= each, zero_division=0) for each in scores]
+    assert reached == pytest.approx(max(others))
+
+
+@given(numbers, st.randoms(use_true_random=False), st.sampled_from([0.3, 0.5, 0.8]))
+def test_a_precision_is_reached_by_the_lowest_threshold_that_can(scores, random, target):
+    labels = [random.randint(0, 1) for _ in scores]
+    found = precision_threshold(scores, labels, target)
+    values = np.array(scores)
+    fitting = [each for each in values if precision_score(labels, values >= each) >= target]
+    if not fitting:
+        assert found is None
+        return
+    chosen = values >= found
+    assert precision_score(labels, chosen) >= target
+    assert chosen.sum() == (values >= min(fitting)).sum()
+
+
+def test_calibration_finds_the_distortion_and_agrees_with_scikit_learn():
+    logits, truth = made(20000)
+    bent = expit(3.0 * logits + 4.0)
+    temperature, shift = calibration(bent, truth)
+    # logits = (bent logits - 4) / 3
+    assert temperature == pytest.approx(3.0, rel=0.1)
+    assert shift == pytest.approx(-4 / 3, abs=0.1)
+    known = logit(bent).reshape(-1, 1)
+    other = LogisticRegression(C=np.inf).fit(known, truth.ravel())
+    assert 1 / temperature == pytest.approx(other.coef_[0, 0], rel=1e-3)
+    assert shift == pytest.approx(other.intercept_[0], rel=1e-3)
+
+
+def test_unknown_labels_do_not_count():
+    logits, truth = made()
+    hidden = np.random.default_rng(1).random(truth.shape) < 0.5
+    partly = np.where(hidden, -1, truth).astype(np.int8)
+    scores = expit(2 * logits)
+    found = calibration(scores, partly)
+    assert found == pytest.approx(calibration(scores[~hidden][None], truth[~hidden][None]))
+    assert found != pytest.approx(calibration(scores, truth), rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [0.5, 1.3, 3.0])
+def test_without_negatives_k_labels_per_image_come_out(k):
+    logits, truth = made()
+    scores = expit(2 * logits + 3).astype(np.float32)
+    tags = np.where(truth == 1, 1, -1).astype(np.int8)
+    decisions = choose("f1", (scores, tags), scores, k)
+    calibrated = decisions.calibrate(scores)
+    assert calibrated.sum(axis=1).mean() == pytest.approx(k, abs=1e-3)
+    assert decisions.decide(calibrated).sum(axis=1).mean() == pytest.approx(k, abs=2 / 4000)
+    assert (decisions.rule, decisions.temperature) == ("expected", 1.0)
+    assert "no negatives" in decisions.basis
+
+
+def test_with_both_signs_the_log_loss_falls_and_the_basis_is_named():
+    logits, truth = made()
+    scores = expit(2 * logits + 3).astype(np.float32)
+    decisions = choose("f1", (scores[:2000], truth[:2000]), scores, 1.0)
+    assert (decisions.rule, decisions.basis) == ("f1", "2,000 validation images")
+    before = log_loss(truth[2000:].ravel(), scores[2000:].ravel())
+    after = log_loss(truth[2000:].ravel(), decisions.calibrate(scores[2000:]).ravel())
+    assert after < 0.6 * before
+    assert log_loss(truth[2000:].ravel(), expit(logits[2000:]).ravel()) == pytest.approx(
+        after, rel=0.01
+    )
+
+
+def test_a_class_with_few_positives_leans_on_the_others():
+    random = np.random.default_rng(0)
+    truth = np.zeros((400, 2), dtype=np.int8)
+    truth[:200, 0] = 1
+    truth[0, 1] = 1  # one positive, whose score happens to be low
+    scores = np.clip(
+        np.where(truth == 1, 0.7, 0.3) + random.normal(0, 0.1, truth.shape), 0.01, 0.99
+    )
+    scores[0, 1] = 0.05
+    decisions = choose("f1", (scores.astype(np.float32), truth), scores.astype(np.float32), 1.0)
+    common, rare = decisions.thresholds
+    own = f1_threshold(decisions.calibrate(scores)[:, 1], truth[:, 1])
+    # weight 1 / (1 + 10) for itself
+    everything = f1_threshold(decisions.calibrate(scores).ravel(), truth.ravel())
+    assert logit(rare) == pytest.approx(logit(own) / 11 + logit(everything) * 10 / 11, rel=1e-3)
+    assert rare > own
+
+
+def test_a_precision_out_of_reach_is_never_proposed():
+    scores = np.full((40, 1), 0.5, dtype=np.float32)
+    truth = np.array([[1], [0]] * 20, dtype=np.int8)
+    decisions = choose("precision:0.9", (scores, truth), scores, 0.5)
+    assert decisions.thresholds == (None,)
+    assert not decisions.decide(np.ones((3, 1))).any()
+    assert Decisions.from_json(decisions.to_json()) == decisions
+
+
+def test_the_way_through_json_and_unreadable_images():
+    logits, truth = made(200)
+    scores = expit(logits).astype(np.float32)
+    scores[3] = np.nan
+    decisions = choose("precision:0.6", (scores, truth), scores, 1.0)
+    assert Decisions.from_json(decisions.to_json()) == decisions
+    calibrated = decisions.calibrate(scores)
+    assert np.isnan(calibrated[3]).all()
+    assert not decisions.decide(calibrated)[3].any()
+    assert np.isfinite(np.delete(calibrated, 3, axis=0)).all()
+    expected = choose("expected", None, scores, 1.0)
+    assert np.isfinite(expected.shift)
+
+
+def test_extremes():
+    assert matching_threshold(np.zeros((0, 3)), 1.0) == 0.5
+    some = np.array([[0.1, 0.9], [0.4, 0.6]])
+    assert (some >= matching_threshold(some, 0.0)).sum() == 0
+    assert (some >= matching_threshold(some, 2.0)).sum() == 4
+    assert (some >= matching_threshold(some, 1.0)).sum() == 2
+    tied = np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 1.0]])  # 1 or 6 labels, nothing in between
+    assert (tied >= matching_threshold(tied, 1.0)).sum() == 1
+    assert (tied >= matching_threshold(tied, 2.0)).sum() == 6
+    decisions = Decisions(1.0, 0.0, (0.5, 0.5), "f1", "")
+    assert decisions.calibrate([[0.0, 1.0]]).tolist() == [[pytest.approx(0), pytest.approx(1)]]
+
+
+@pytest.mark.parametrize("text", ["f2", "precision", "precision:1", "precision:x", "f1:3", ""])
+def test_rules_are_checked(text):
+    with pytest.raises(InputError, match=r"expected f1, expected, or precision:P"):
+        parse_rule(text)

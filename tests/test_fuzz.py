@@ -1,0 +1,221 @@
+"""Damaged files: whatever the bytes are, a reader gives a valid table or one of our own errors."""
+
+import json
+import random
+import resource
+import signal
+import warnings
+
+import numpy as np
+import pytest
+
+from g2netpl.errors import InputError
+from g2netpl.formats import FORMATS, Reading, find_format, read_labels, write_labels
+from g2netpl.formats.reading import class_problem
+from g2netpl.labels import LabelTable, name_problem
+
+MUTANTS = 2_200
+SECONDS = 5
+
+PARTIAL = LabelTable(
+    ("a.jpg", "sub/ü,1.jpg", "c.png", "d.jpg"),
+    ("cat", "dog", "señal"),
+    np.array([[1, 0, -1], [-1, 1, 0], [-1, -1, 1], [0, 0, 0]]),
+)
+FULL = LabelTable(
+    ("2008_000001.jpg", "2008_000002.jpg", "2008_000003.jpg"),
+    ("cat", "dog"),
+    np.array([[1, 0], [0, 1], [0, 0]]),
+)
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+def written(name, path, table=PARTIAL):
+    def make(folder):
+        write_labels(table, folder / path, name)
+        return folder / path
+
+    return make
+
+
+def openimages(folder):
+    put(folder / "class-descriptions.csv", "/m/01,Cat\n/m/02,Dog\n")
+    text = "ImageID,Source,LabelName,Confidence\na1,v,/m/01,1\na1,v,/m/02,0\nb2,v,/m/02,1\n"
+    return put(folder / "labels.csv", text)
+
+
+def quoted(folder):
+    return put(folder / "x.csv", '\ufeffimage,"a, b",c\r\n"x ""1""",1,\r\n\r\n"y\nz",-1,0.0\r\n')
+
+
+def tag_lists(folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    columns = {"image": ["a.jpg", "b.jpg"], "labels": [["cat"], ["dog", "ü"]], "absent": [None, []]}
+    write_table(pyarrow.table(columns), folder / "tags.parquet", compression="snappy")
+    return folder / "tags.parquet"
+
+
+def coco(folder):
+    content = {
+        "info": {"year": 2014},
+        "images": [
+            {"id": 9, "file_name": "a.jpg", "height": 480, "width": 640},
+            {"id": 25, "coco_url": "http://x/y/b.jpg", "neg_category_ids": [1, 3]},
+        ],
+        "annotations": [
+            {"image_id": 9, "category_id": 3, "iscrowd": 1, "area": 12.5, "segmentation": [[1, 2]]},
+            {"image_id": 9, "category_id": 1, "bbox": [1, 2, 3, 4], "area": 1e3},
+        ],
+        "categories": [{"id": 1, "name": "cat"}, {"id": 3, "name": "d\u00f6g \U0001f600"}],
+    }
+    return put(folder / "instances_val2014.json", json.dumps(content))
+
+
+def tasks(folder):
+    result = [
+        {"type": "choices", "from_name": "c", "value": {"choices": ["cat", "dog"]}},
+        {"type": "rectanglelabels", "value": {"rectanglelabels": ["owl"], "x": 1}},
+    ]
+    content = [
+        {"data": {"image": "/data/local-files/?d=a%20b.jpg"}, "annotations": [{"result": result}]},
+        {"data": {"image": "/data/upload/1/c.jpg"}, "annotations": [{"was_cancelled": True}]},
+        {"data": {"image": "http://x/d.jpg"}, "predictions": [{"result": result}]},
+    ]
+    return put(folder / "tasks.json", json.dumps(content))
+
+
+def voc_xml(folder):
+    for name in ("a", "b"):
+        put(
+            folder / f"VOC2012/Annotations/{name}.xml",
+            '<?xml version="1.0" encoding="utf-8"?>\n<annotation>\n<filename>a.jpg</filename>\n'
+            "<object><name>cat</name><difficult>1</difficult></object>\n"
+            "<object><name>dog</name><part><name>head</name></part></object></annotation>\n",
+        )
+    return put(folder / "VOC2012/ImageSets/Main/val.txt", "a\nb\n")
+
+
+def lines(folder):
+    text = '{"file_name": "a.jpg", "labels": ["cat", "dog"]}\n{"file_name": "b", "labels": "x;y"}\n'
+    return put(folder / "metadata.jsonl", text)
+
+
+BASES = {
+    "openimages": ("openimages", openimages),
+    "tags": ("tags", written("tags", "tags.csv")),
+    "csv": ("csv", written("csv", "labels.csv")),
+    "csv with quotes": ("csv", quoted),
+    "parquet": ("parquet", written("parquet", "labels.parquet")),
+    "parquet with lists": ("parquet", tag_lists),
+    "coco": ("coco", coco),
+    "label-studio": ("label-studio", tasks),
+    "voc": ("voc", written("voc", "VOC2012/ImageSets/Main/train.txt", FULL)),
+    "voc by xml": ("voc", voc_xml),
+    "nuswide": ("nuswide", written("nuswide", "NUS/ImageList/TestImagelist.txt", FULL)),
+    "spml": ("spml", written("spml", "formatted_train_labels_obs.npy")),
+    "imagefolder": ("imagefolder", lines),
+}
+TOKENS = [
+    *(b'"', b"\n", b"\r", b"\0", b",", b";", b"-", b"9" * 20, b"1e999", b"..", b"/", b"\\", b" "),
+    *(b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"{", b"}", b"[", b"]", b"[" * 3000, b"null"),
+    *(b"NaN", b"true", b"\\ud800", b"<!DOCTYPE a>", b"&lt;", b"<a>", b"]]>", b"\xff\xff\xff\x7f"),
+    *(b"encoding='utf-7'", b"<?xml version='1.0' encoding='shift_jis'?>", b"(", b"L", b"'O'"),
+]
+
+
+def mutated(data, chance):
+    data = bytearray(data)
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
+        at = chance.randrange(len(data) + 1)
+        length = chance.choice((1, 1, 2, 4, 16, 64))
+        kind = chance.randrange(8)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << chance.randrange(8)
+        elif kind == 1 and at < len(data):
+            data[at] = chance.randrange(256)
+        elif kind == 2:
+            del data[at : at + length]
+        elif kind == 3:
+            data[at:at] = chance.randbytes(length)
+        elif kind == 4:
+            data[at:at] = chance.choice(TOKENS)
+        elif kind == 5 and chance.random() < 0.3:
+            del data[at:]
+        elif kind == 6:
+            data[at:at] = data[at : at + length]
+        else:
+            other = chance.randrange(len(data) + 1)
+            one, two = data[at : at + length], data[other : other + length]
+            data[at : at + length] = two
+            data[other : other + length] = one
+    return bytes(data)
+
+
+def is_valid(table):
+    return (
+        isinstance(table, LabelTable)
+        and table.values.dtype == np.int8
+        and np.isin(table.values, (-1, 0, 1)).all()
+        and not any(map(name_problem, table.images))
+        and not any(map(class_problem, table.classes))
+        and len(table.fingerprint()) == 64
+    )
+
+
+def hangs(*_):
+    pytest.fail(f"a damaged file is read for more than {SECONDS} s")
+
+
+def test_every_format_is_damaged():
+    assert {name for name, _ in BASES.values()} == set(FORMATS)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_damaged_file_is_an_error_of_ours_or_a_table(tmp_path, base):
+    name, make = BASES[base]
+    path = make(tmp_path)
+    assert find_format(path) is FORMATS[name]
+    assert is_valid(read_labels(path))
+    files = {file: file.read_bytes() for file in sorted(tmp_path.rglob("*")) if file.is_file()}
+    chance = random.Random(base)
+    readings = [Reading(), Reading(absent="negative"), Reading(classes=("cat", "dog"))]
+    outcomes = {"table": 0, "error": 0}
+    escaped = []
+    before = signal.signal(signal.SIGALRM, hangs)
+    try:
+        for number in range(MUTANTS):
+            file = chance.choice(list(files))
+            file.write_bytes(damaged := mutated(files[file], chance))
+            signal.alarm(SECONDS)
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                try:
+                    table = read_labels(path, name, readings[number % len(readings)])
+                    outcomes["table"] += 1
+                    if not is_valid(table):
+                        escaped.append((number, "not a valid table", damaged))
+                except InputError as problem:
+                    outcomes["error"] += 1
+                    if not str(problem).startswith(str(tmp_path)):
+                        escaped.append((number, f"no file is named: {problem}", damaged))
+                except Exception as problem:
+                    escaped.append((number, repr(problem), damaged))
+            escaped += [(number, str(warning.message), damaged) for warning in warned]
+            file.write_bytes(files[file])
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert not escaped, f"{len(escaped)} of {MUTANTS}, the first: {escaped[0]}"
+    assert min(outcomes.values()) > MUTANTS / 100, outcomes
+
+
+def test_damaged_files_took_no_more_than_a_gigabyte():
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert peak < 2 << 30, f"{peak:,} bytes"

@@ -1,0 +1,313 @@
+import os
+import signal
+import zlib
+
+import numpy as np
+import pytest
+from odd_images import COLOUR, EPS, READABLE, UNREADABLE, exif, orientation
+from PIL import Image, ImageFile
+
+from g2netpl.errors import InputError
+from g2netpl.images import MAX_PIXELS, find, header_problem, list_images, locate, open_image, squash
+from g2netpl.labels import name_problem
+
+
+@pytest.fixture(autouse=True)
+def _nothing_hangs():
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_huge_is_decoded(monkeypatch):
+    prepare = ImageFile.ImageFile.load_prepare
+
+    def checked(file):
+        if file.width * file.height > MAX_PIXELS:
+            pytest.fail(f"{file.size} pixels are decoded")
+        prepare(file)
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load_prepare", checked)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_readable_images_give_their_pixels(tmp_path, name):
+    data, expected, tolerance = READABLE[name]()
+    path = tmp_path / "image"
+    path.write_bytes(data)
+    assert header_problem(path) is None
+    image = open_image(path)
+    assert image.mode == "RGB"
+    pixels = np.asarray(image)
+    assert pixels.shape == expected.shape
+    assert np.abs(pixels - expected.astype(float)).max() <= tolerance
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_unreadable_images_are_named_in_one_line(tmp_path, name):
+    case = UNREADABLE[name]
+    path = tmp_path / "image.jpg"
+    case.put(path)
+    with pytest.raises(InputError, match=case.says) as caught:
+        open_image(path)
+    said = str(caught.value)
+    assert said.startswith(f"{path}: ")
+    assert said.isprintable()
+    assert header_problem(path) == (None if case.whole_header else said)
+
+
+@pytest.mark.parametrize("name", READABLE)
+def test_damaged_images_give_pixels_or_one_line(tmp_path, name):
+    whole = READABLE[name]()[0]
+    path = tmp_path / "image"
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    for _ in range(12):
+        data = bytearray(
+            whole[: random.integers(1, len(whole))] if random.random() < 0.3 else whole
+        )
+        for place in random.integers(0, min(len(data), 400), size=random.integers(1, 6)):
+            data[place] = random.integers(256)
+        path.write_bytes(data)
+        problem = header_problem(path)
+        try:
+            mode, said = open_image(path).mode, None
+        except InputError as error:
+            mode, said = None, str(error)
+        if said is None:
+            assert mode == "RGB"
+            assert problem is None
+        else:
+            assert said.startswith(f"{path}: ")
+            assert said.isprintable()
+            assert problem in (None, said)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["PHOTO.PNG", "photo.jpg", "photo", "my photo (1).png", "Möwe.png", "two\nlines.png", "-.png"],
+)
+def test_the_name_of_an_image_does_not_matter(tmp_path, name):
+    Image.fromarray(COLOUR).save(tmp_path / name, "PNG")
+    assert header_problem(tmp_path / name) is None
+    np.testing.assert_array_equal(np.asarray(open_image(str(tmp_path / name))), COLOUR)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("two\nlines\x1b.png", r"/two\nlines\x1b.png: no such image"),
+        ("\udcff.png", r"/\udcff.png: no such image"),
+        ("n" * 256, "cannot be read (File name too long)"),
+        ("nul\0.png", "cannot be read (embedded null byte)"),
+    ],
+    ids=["line break", "not UTF-8", "too long", "NUL"],
+)
+def test_names_that_cannot_be_are_told_in_one_line(tmp_path, name, says):
+    path = f"{tmp_path}/{name}"
+    with pytest.raises(InputError) as caught:
+        open_image(path)
+    said = str(caught.value)
+    assert said.startswith(str(tmp_path))
+    assert said.endswith(says)
+    assert said.isprintable()
+    assert header_problem(path) == said
+
+
+def test_no_program_is_started_for_postscript(tmp_path, monkeypatch):
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a program is started"))
+    (tmp_path / "picture.png").write_bytes(EPS)
+    with pytest.raises(InputError):
+        open_image(tmp_path / "picture.png")
+
+
+def test_the_limit_of_pillow_is_put_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 12345)
+    Image.new("L", (200, 200)).save(tmp_path / "a.png")
+    assert open_image(tmp_path / "a.png").size == (200, 200)
+    assert Image.MAX_IMAGE_PIXELS == 12345
+    with pytest.raises(InputError):
+        open_image(tmp_path / "b.png")
+    assert Image.MAX_IMAGE_PIXELS == 12345
+
+
+def test_just_64_megapixels_are_read(tmp_path):
+    Image.new("1", (8000, 8000), 1).save(tmp_path / "a.png")
+    assert open_image(tmp_path / "a.png").size == (8000, 8000)
+
+
+def smooth_photo(width, height):
+    down, across = np.mgrid[0:height, 0:width]
+    waves = [np.sin(across / 90), np.cos(down / 70), np.sin((across + 2 * down) / 200)]
+    return (127.5 + 120 * np.stack(waves, axis=-1)).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "size", "decoded"),
+    [
+        (1600, 1200, 64, (200, 150)),  # an eighth is enough
+        (1200, 1600, 64, (150, 200)),
+        (1600, 1000, 64, (400, 250)),  # an eighth would be 125 pixels high
+        (1600, 1200, 300, (800, 600)),  # a half is just enough
+        (1600, 1198, 300, (1600, 1198)),
+        (3000, 130, 64, (3000, 130)),
+        (100, 90, 64, (100, 90)),
+    ],
+)
+def test_a_large_jpeg_is_decoded_smaller(tmp_path, width, height, size, decoded):
+    Image.fromarray(smooth_photo(width, height)).save(tmp_path / "a.jpg", quality=95)
+    small, full = open_image(tmp_path / "a.jpg", size), open_image(tmp_path / "a.jpg")
+    assert full.size == (width, height)
+    assert small.size == decoded
+    assert np.abs(squash(small, size) - squash(full, size).astype(float)).max() <= 6
+
+
+def test_a_turned_jpeg_is_decoded_smaller_too(tmp_path):
+    photo = smooth_photo(1600, 1200)
+    Image.fromarray(photo).save(tmp_path / "a.jpg", exif=exif(orientation(6)), quality=95)
+    small = open_image(tmp_path / "a.jpg", 64)
+    assert small.size == (150, 200)
+    upright = squash(Image.fromarray(photo[::-1].swapaxes(0, 1)), 64)
+    assert np.abs(squash(small, 64) - upright.astype(float)).max() <= 6
+
+
+def test_other_formats_are_decoded_whole(tmp_path):
+    Image.fromarray(smooth_photo(800, 600)).save(tmp_path / "a.png")
+    assert open_image(tmp_path / "a.png", 16).size == (800, 600)
+
+
+def test_squash_weighs_neighbours_by_a_triangle():
+    black_and_white = Image.fromarray(np.repeat([[[0], [0], [255], [255]]], 3, 2).astype(np.uint8))
+    # the middle of the first new pixel is at 1.0; old ones at 0.5, 1.5, 2.5 weigh 3, 3 and 1
+    expected = [round(255 / 7), round(255 * 6 / 7)]
+    assert squash(black_and_white, 2).tolist() == [[[grey] * 3 for grey in expected]] * 2
+
+
+def test_squash_leaves_an_image_of_the_right_size_alone():
+    pixels = squash(Image.fromarray(COLOUR[:12, :12].copy()), 12)
+    assert pixels.dtype == np.uint8
+    np.testing.assert_array_equal(pixels, COLOUR[:12, :12])
+    pixels[:] = 0  # it is a writable copy
+
+
+BAD_NAMES = {
+    "": "empty",
+    "  \t": "empty",
+    "a\0.jpg": "NUL",
+    "https://example.org/a.jpg": "not an address",
+    "file:///etc/passwd": "not an address",
+    "/etc/passwd": "leads out",
+    "\\etc\\passwd": "leads out",
+    "\\\\server\\share\\a.jpg": "leads out",
+    "C:\\a.jpg": "leads out",
+    "c:/a.jpg": "leads out",
+    "C:a.jpg": "leads out",
+    "..": "leads out",
+    "../a.jpg": "leads out",
+    "..\\a.jpg": "leads out",
+    "a/../../b.jpg": "leads out",
+    "a\\..\\..\\b.jpg": "leads out",
+    "a/..": "leads out",
+    "a/b\\../c.jpg": "leads out",
+}
+
+
+@pytest.mark.parametrize(("name", "says"), BAD_NAMES.items())
+def test_names_that_lead_elsewhere_are_refused(tmp_path, name, says):
+    assert says in name_problem(name)
+    with pytest.raises(InputError, match=says) as caught:
+        find(["a.jpg", name], tmp_path)
+    assert str(caught.value).startswith(f"image {name!r}: ")
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "name", ["a.jpg", "a/b.jpg", "./a.jpg", "..a.jpg", "a..jpg", "...", " a.jpg", "1:2.jpg", "ä"]
+)
+def test_names_below_the_folder_are_fine(name):
+    assert name_problem(name) is None
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """`in` is the image folder; it has a file, a subfolder and links to both sides."""
+    for place in ("in/sub/deep", "in/.git", "inside", "out"):
+        (tmp_path / place).mkdir(parents=True)
+    for name in ("in/a.jpg", "in/sub/b.PNG", "in/sub/deep/c.tiff", "in/note.txt", "in/.d.jpg"):
+        (tmp_path / name).touch()
+    for name in ("in/.git/e.jpg", "inside/f.jpg", "out/g.jpg", "h.jpg"):
+        (tmp_path / name).touch()
+    root = tmp_path / "in"
+    (root / "near.jpg").symlink_to("sub/b.PNG")
+    (root / "near").symlink_to("sub")
+    (root / "far.jpg").symlink_to(tmp_path / "out" / "g.jpg")
+    (root / "far").symlink_to("../out")
+    (root / "beside").symlink_to("../inside")
+    (root / "gone.jpg").symlink_to("nothing")
+    (root / "loop.jpg").symlink_to("loop.jpg")
+    (root / "zero.jpg").symlink_to("/dev/zero")
+    (root / "folder.jpg").mkdir()
+    os.mkfifo(root / "fifo.jpg")
+    return root
+
+
+def test_images_are_found_below_the_folder(folder):
+    names = ["a.jpg", "sub/b.PNG", "near.jpg", "near/deep/c.tiff", "./a.jpg", ".d.jpg"]
+    located = find(names, folder)
+    assert located.paths == [f"{folder}/{name}" for name in names]
+    assert located.missing == []
+    assert locate(names, str(folder)) == located.paths
+
+
+def test_the_folder_may_be_a_link_itself(folder):
+    (folder.parent / "link").symlink_to(folder)
+    assert find(["sub/b.PNG", "near.jpg"], folder.parent / "link").missing == []
+
+
+@pytest.mark.parametrize("name", ["far.jpg", "far/g.jpg", "beside/f.jpg", "zero.jpg"])
+def test_links_that_leave_the_folder_are_refused(folder, name):
+    with pytest.raises(InputError, match=f"image '{name}': leads out of the image folder"):
+        find(["a.jpg", name], folder)
+
+
+@pytest.mark.parametrize("name", ["fifo.jpg", "folder.jpg", "sub", "."])
+def test_what_is_no_file_is_refused(folder, name):
+    with pytest.raises(InputError, match=f"image '{name}': not a regular file in {folder}"):
+        find([name], folder)
+
+
+def test_missing_images_are_counted_by_row(folder):
+    names = ["a.jpg", "x.jpg", "sub/b.PNG", "no/x.jpg", "a.jpg/x.jpg", "gone.jpg", "loop.jpg"]
+    names += ["n" * 256 + ".jpg", "d/" * 3000 + "x.jpg", "\ud800.jpg"]
+    assert find(names, folder).missing == [1, 3, 4, 5, 6, 7, 8, 9]
+    with pytest.raises(InputError, match="8 of 10 images of the label file are not there") as said:
+        locate(names, folder)
+    assert "the first is 'x.jpg'; is --images the right folder?" in str(said.value)
+
+
+def test_images_one_folder_higher_are_hinted_at(folder):
+    with pytest.raises(InputError, match=f"'h.jpg'; try --images {folder.parent}\\?"):
+        locate(["h.jpg"], folder)
+
+
+@pytest.mark.parametrize("look", [list_images, lambda root: find([], root)])
+def test_an_image_folder_must_be_a_folder(folder, look):
+    for root in (folder / "none", folder / "a.jpg"):
+        with pytest.raises(InputError, match=f"{root}: no such image folder"):
+            look(root)
+
+
+def test_all_images_are_listed_but_hidden_ones_and_links_out(folder):
+    expected = ["a.jpg", "near.jpg", "sub/b.PNG", "sub/deep/c.tiff"]
+    assert list_images(folder) == expected
+    assert find(list_images(folder), folder).missing == []
+
+
+def test_a_file_name_that_is_no_text_is_named(folder):
+    (folder / os.fsdecode(b"\xff.txt")).touch()
+    assert len(list_images(folder)) == 4
+    (folder / "sub" / os.fsdecode(b"\xff.jpg")).touch()
+    with pytest.raises(InputError, match=r"'sub/\\udcff\.jpg': the file name is not valid UTF-8"):
+        list_images(folder)

@@ -1,0 +1,367 @@
+"""From a folder and a label file to a classifier and a completed table, by commands alone."""
+
+import csv
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from g2netpl import load_run, read_labels
+from g2netpl.cli import main
+from g2netpl.formats import table as csv_table
+from g2netpl.formats import write_labels
+from g2netpl.labels import LabelTable
+from g2netpl.settings import Setting, observe
+
+QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
+QUICK += ["--device", "cpu", "--expected-positives", "2.3"]
+
+
+@pytest.fixture
+def folder(photos, tmp_path):
+    """Photos of one's own: 60 listed, labels.csv with one tag on 30 of them, truth.csv beside."""
+    shutil.copytree(photos, tmp_path / "photos", ignore=shutil.ignore_patterns("[!t]*", "*.csv"))
+    full = read_labels(photos / "train.csv")
+    csv_table.write(full, tmp_path / "truth.csv")
+    csv_table.write(observe(full, Setting.parse("sspl:0.5"), 0), tmp_path / "labels.csv")
+    shutil.copy(photos / "test.csv", tmp_path / "test.csv")
+    return tmp_path
+
+
+@pytest.fixture
+def trained(folder):
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    more = ["--test-labels", str(folder / "test.csv"), "--output", str(folder / "run")]
+    assert main(["train", *arguments, *more, *QUICK, "--epochs", "4"]) == 0
+    return folder / "run"
+
+
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_observe_writes_what_stays_visible_and_says_the_share(folder, capsys):
+    arguments = ["observe", "--labels", str(folder / "truth.csv"), "--setting", "sspl:0.5"]
+    assert main([*arguments, "--output", str(folder / "seen.json"), "--to", "coco"]) == 0
+    out = capsys.readouterr().out
+    assert "30 of 600 known labels stay visible (5.00%)" in out
+    assert "30 positive and 0 negative, on 30 images (30 carry none)" in out
+    seen = read_labels(folder / "seen.json")
+    assert seen.values.tolist() == read_labels(folder / "labels.csv").values.tolist()
+    assert main([*arguments, "--output", str(folder / "seen.json"), "--to", "coco"]) == 3
+    assert main([*arguments, "--seed", "-1", "--output", str(folder / "x.csv")]) == 2
+    assert main([*arguments[:4], "half", "--output", str(folder / "x.csv")]) == 2
+
+
+def test_predict_writes_scores_and_the_labels_above_the_thresholds(folder, trained, capsys):
+    out = folder / "scores.csv"
+    arguments = ["predict", str(trained), "--images", str(folder / "photos"), "--workers", "0"]
+    assert main([*arguments, "--list", str(folder / "test.csv"), "--output", str(out)]) == 0
+    assert "k = 2.30 expected positives per image" in capsys.readouterr().out
+    rows, run = rows_of(out), load_run(trained)
+    test = read_labels(folder / "test.csv")
+    assert [row["image"] for row in rows] == list(test.images)
+    scores = run.predict([folder / "photos" / name for name in test.images])
+    for row, expected in zip(rows, scores, strict=True):
+        assert [float(row[name]) for name in run.classes] == pytest.approx(expected, abs=6e-5)
+        above = np.array(run.classes)[run.decisions.decide(expected)].tolist()
+        assert [name for name in row["labels"].split(";") if name] == above
+    assert main([*arguments, "--output", str(out)]) == 3
+    assert main([*arguments, "--output", str(folder / "all.parquet")]) == 0
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(folder / "all.parquet")
+    assert table.num_rows == 80
+    assert table.column_names == ["image", "labels", *run.classes]
+
+
+def test_predict_takes_one_threshold_a_text_list_and_a_single_image(folder, trained):
+    (folder / "names.txt").write_text("train-00001.png\ntrain-00000.png\n")
+    arguments = ["predict", str(trained), "--workers", "0", "--output", str(folder / "out.csv")]
+    images = ["--images", str(folder / "photos")]
+    more = ["--list", str(folder / "names.txt"), "--threshold", "0", "--no-scores"]
+    assert main([*arguments, *images, *more]) == 0
+    rows = rows_of(folder / "out.csv")
+    assert [row["image"] for row in rows] == ["train-00001.png", "train-00000.png"]
+    assert set(rows[0]) == {"image", "labels"}
+    assert rows[0]["labels"].split(";") == list(load_run(trained).classes)
+    one = ["--images", str(folder / "photos" / "train-00002.png"), "--overwrite"]
+    assert main([*arguments, *one, "--threshold", "1"]) == 0
+    assert rows_of(folder / "out.csv")[0]["labels"] == ""
+
+
+def test_predict_leaves_unreadable_images_empty_and_names_them(folder, trained, capsys):
+    new = folder / "new"
+    new.mkdir()
+    (new / "b.png").write_text("no image")
+    arguments = ["predict", str(trained), "--images", str(new), "--workers", "0"]
+    assert main([*arguments, "--output", str(folder / "new.csv")]) == 2
+    shutil.copy(folder / "photos" / "train-00000.png", new / "a.png")
+    capsys.readouterr()
+    assert main([*arguments, "--output", str(folder / "new.csv")]) == 0
+    assert f"not readable, left empty: {new / 'b.png'}" in capsys.readouterr().out
+    good, bad = rows_of(folder / "new.csv")
+    assert float(good["zero"]) > 0
+    assert set(bad.values()) == {"b.png", ""}
+    assert main([*arguments, "--output", "x.csv", "--threshold", "1.5"]) == 2
+    assert main([*arguments, "--output", "x.txt"]) == 2
+
+
+def test_complete_fills_every_unknown_label_and_says_where_from(folder, trained, capsys):
+    out = folder / "completed.csv"
+    arguments = ["complete", str(trained), "--output", str(out)]
+    assert main([*arguments, "--truth", str(folder / "truth.csv")]) == 0
+    shown = capsys.readouterr().out
+    assert "60 images × 10 classes: 30 observed, 570 soft" in shown
+    observed = read_labels(folder / "labels.csv")
+    rows = rows_of(out)
+    assert len(rows) == 600
+    values = np.array([int(row["value"]) for row in rows]).reshape(60, 10)
+    scores = np.array([float(row["score"]) for row in rows]).reshape(60, 10)
+    known = observed.values >= 0
+    assert (values[known] == observed.values[known]).all()
+    sources = np.array([row["source"] for row in rows]).reshape(60, 10)
+    assert (sources == np.where(known, "observed", "soft")).all()
+    assert values.sum() == pytest.approx(2.3 * 60, abs=1)  # k positives per image
+    assert scores.sum() == pytest.approx(2.3 * 60, rel=0.01)
+    assert scores[values == 1].min() >= scores[values == 0].max()
+    truth = read_labels(folder / "truth.csv").values
+    hits = ((values == 1) & (truth == 1) & ~known).sum()
+    assert f"{hits / ((values == 1) & ~known).sum():.1%} are right (precision)" in shown
+    assert f"{hits / ((truth == 1) & ~known).sum():.1%} are found (recall)" in shown
+
+
+def test_complete_leaves_doubtful_labels_unknown(folder, trained):
+    table = folder / "sure.csv"
+    assert main(["complete", str(trained), "--table", str(table), "--sure", "0.75"]) == 0
+    assert main(["complete", str(trained), "--output", str(folder / "long.csv")]) == 0
+    scores = np.array([float(row["score"]) for row in rows_of(folder / "long.csv")])
+    values = read_labels(table).values.ravel()
+    doubtful = (scores < 0.7499) & (scores > 0.2501)
+    assert (values[doubtful] == -1).all()
+    assert (values[scores > 0.7501] == 1).all()
+    assert (values[scores < 0.2499] == 0).all()
+    assert 0 < doubtful.sum() < 600
+    assert main(["complete", str(trained)]) == 2
+    assert main(["complete", str(trained), "--table", "x.csv", "--sure", "0.2"]) == 2
+
+
+def test_complete_writes_proposals_for_label_studio(folder, trained):
+    out = folder / "tasks.json"
+    assert main(["complete", str(trained), "--table", str(out), "--to", "label-studio"]) == 0
+    tasks = json.loads(out.read_text())
+    observed = read_labels(folder / "labels.csv")
+    assert len(tasks) == 60
+    assert sum("annotations" in task for task in tasks) == 30
+    proposed = [
+        name
+        for task in tasks
+        for item in task["predictions"][0]["result"]
+        for name in item["value"]["choices"]
+    ]
+    assert len(proposed) == pytest.approx(2.3 * 60 - 30, abs=1)
+    again = read_labels(out)  # predictions of models are no observations
+    columns = [observed.classes.index(name) for name in again.classes]
+    assert again.values.tolist() == observed.values[:, columns].tolist()
+
+
+def test_held_out_images_are_predicted(folder):
+    full = read_labels(folder / "truth.csv")
+    write_labels(observe(full, Setting.parse("known:0.7"), 0), folder / "both.csv")
+    arguments = ["--labels", str(folder / "both.csv"), "--images", str(folder / "photos")]
+    arguments += ["--test-labels", str(folder / "test.csv"), "--output", str(folder / "run")]
+    assert main(["train", *arguments, *QUICK, "--validation", "0.4"]) == 0
+    assert main(["complete", str(folder / "run"), "--output", str(folder / "out.csv")]) == 0
+    rows = rows_of(folder / "out.csv")
+    held_out = {row["image"] for row in rows if row["source"] == "predicted"}
+    assert 20 <= len(held_out) <= 24  # two may be known in full
+    assert not held_out & {row["image"] for row in rows if row["source"] == "soft"}
+    decisions = json.loads((folder / "run" / "decisions.json").read_text())
+    assert (decisions["rule"], decisions["basis"]) == ("f1", "24 validation images")
+
+
+def test_images_that_are_not_listed_are_unlabelled_training_images(folder, capsys):
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    out = ["--output", str(folder / "run"), "--overwrite"]
+    assert main(["train", *arguments, *out, *QUICK]) == 0
+    shown = capsys.readouterr().out
+    assert "20 images of" in shown
+    assert "unlabelled training images" in shown
+    assert len(load_run(folder / "run").observed()) == 80
+    # those of the test file are not trained on, and --only-listed leaves out all of them
+    for more in (["--test-labels", str(folder / "test.csv")], ["--only-listed"]):
+        assert main(["train", *arguments, *out, *QUICK, *more]) == 0
+        assert len(load_run(folder / "run").observed()) == 60
+    assert "20 images of" in capsys.readouterr().out
+
+
+def test_a_folder_per_class_and_a_folder_of_unlabelled_images(folder, capsys):
+    classes = folder / "by-class"
+    table = read_labels(folder / "truth.csv")
+    for row in range(40):
+        name = table.classes[int(np.argmax(table.values[row]))]
+        (classes / name).mkdir(parents=True, exist_ok=True)
+        shutil.copy(folder / "photos" / table.images[row], classes / name / f"{row}.png")
+    shutil.copy(folder / "photos" / "train-00050.png", classes / "loose.png")
+    (folder / "more").mkdir()
+    for row in range(51, 60):
+        shutil.copy(folder / "photos" / table.images[row], folder / "more" / f"{row}.png")
+    arguments = ["--labels", str(classes), "--unlabelled", str(folder / "more")]
+    assert main(["train", *arguments, "--output", str(folder / "run"), *QUICK]) == 0
+    shown = capsys.readouterr().out
+    assert "1 image of" in shown
+    assert "9 unlabelled training images from" in shown
+    observed = load_run(folder / "run").observed()
+    assert len(observed) == 50
+    assert observed.images[-1] == "more/59.png"
+    assert ((observed.values == 1).sum(axis=1) == [1] * 40 + [0] * 10).all()
+    assert (observed.values != 0).all()
+
+
+def test_missing_images_are_refused_or_left_out(folder, capsys):
+    (folder / "photos" / "train-00003.png").unlink()
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    arguments += ["--output", str(folder / "run"), "--only-listed", *QUICK]
+    assert main(["train", *arguments]) == 2
+    assert "1 of 60 images of the label file are not there" in capsys.readouterr().err
+    assert main(["train", *arguments, "--missing", "leave-out"]) == 0
+    assert "1 image of" in capsys.readouterr().out
+    assert "train-00003.png" not in load_run(folder / "run").observed().images
+
+
+@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
+def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
+    shutil.copy(folder / "photos" / "train-00001.png", folder / "whole.png")
+    content = (folder / "whole.png").read_bytes()
+    broken = folder / "photos" / "train-00001.png"
+    broken.write_bytes(content[: len(content) // 2])  # readable by its header
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    arguments += ["--mode", mode, "--cache", str(folder / "cache"), "--only-listed"]
+    arguments += ["--test-labels", str(folder / "test.csv"), *QUICK]
+    assert main(["train", *arguments, "--output", str(folder / "run")]) == 0
+    assert f"left out: {broken}" in capsys.readouterr().out
+    completed = load_run(folder / "run").soft_labels()
+    unknown = read_labels(folder / "labels.csv").values < 0
+    assert (np.isnan(completed) == (unknown & (np.arange(60) == 1)[:, None])).all()
+    assert main(["complete", str(folder / "run"), "--output", str(folder / "out.csv")]) == 0
+    rows = [row for row in rows_of(folder / "out.csv") if row["image"] == "train-00001.png"]
+    assert {row["source"] for row in rows} <= {"unreadable", "observed"}
+    assert {row["value"] for row in rows if row["source"] == "unreadable"} == {""}
+    assert main(["train", *arguments, "--max-bad", "0", "--output", str(folder / "no")]) == 2
+    assert str(broken) in capsys.readouterr().err
+    (folder / "photos" / "train-00002.png").write_text("no image")
+    assert main(["train", *arguments, "--output", str(folder / "neither")]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+
+
+def test_what_could_not_be_read_does_not_matter_to_the_rest(folder):
+    """Training with a broken image equals training on the others, up to the order of batches."""
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    arguments += ["--only-listed", "--batch-size", "60", *QUICK, "--method", "an"]
+    (folder / "photos" / "train-00001.png").write_text("no image")
+    assert main(["train", *arguments, "--output", str(folder / "broken")]) == 0
+    table = read_labels(folder / "labels.csv")
+    rest = table.take([row for row in range(60) if row != 1])
+    write_labels(rest, folder / "rest.csv")
+    arguments[1] = str(folder / "rest.csv")
+    assert main(["train", *arguments, "--output", str(folder / "rest")]) == 0
+    one, other = (
+        json.loads((folder / name / "history.jsonl").read_text()) for name in ("broken", "rest")
+    )
+    assert one["cost"] == pytest.approx(other["cost"], rel=0.02)
+
+
+def test_formats_and_their_flags_reach_the_training(folder, capsys):
+    table = read_labels(folder / "truth.csv")
+    tags = LabelTable(table.images, table.classes, np.where(table.values == 1, 1, -1))
+    write_labels(tags, folder / "tags.csv", "tags")
+    text = (folder / "tags.csv").read_text().replace(";", "/")
+    (folder / "tags.csv").write_text(text)
+    arguments = ["--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
+    arguments += ["--only-listed", "--output", str(folder / "run"), "--overwrite", *QUICK]
+    assert main(["train", *arguments, "--separator", "/", "--absent", "negative"]) == 0
+    assert load_run(folder / "run").observed().is_complete
+    assert main(["train", *arguments, "--separator", "/"]) == 0
+    assert "no observed negatives" in capsys.readouterr().out
+    (folder / "classes.txt").write_text("\n".join(table.classes[:-1]))
+    more = ["--separator", "/", "--classes", str(folder / "classes.txt")]
+    assert main(["train", *arguments, *more]) == 2
+    assert "unknown class 'nine'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("view", ["plain", "weak", "strong"])
+def test_every_view_trains(folder, view):
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    arguments += ["--view", view, "--only-listed", "--output", str(folder / "run"), *QUICK]
+    assert main(["train", *arguments]) == 0
+
+
+def test_a_default_image_folder_is_that_of_the_label_file(folder):
+    shutil.copy(folder / "labels.csv", folder / "photos" / "labels.csv")
+    arguments = ["--labels", str(folder / "photos" / "labels.csv")]
+    assert main(["train", *arguments, "--output", str(folder / "run"), *QUICK]) == 0
+    assert len(load_run(folder / "run").observed()) == 60  # nobody named a folder to look through
+
+
+def test_check_finds_everything_in_one_pass(folder, capsys):
+    photos = folder / "photos"
+    shutil.copy(photos / "train-00000.png", photos / "twin.png")
+    (photos / "broken.png").write_text("no image")
+    (photos / "<b>hostile.png").write_text("no image either")
+    lines = ["image,cat,Cat,dog,nobody", "train-00000.png,1,,0,", "twin.png,0,,0,"]
+    lines += ["broken.png,,1,,", "<b>hostile.png,1,,,", "gone.png,1,,,"]
+    (folder / "odd.csv").write_text("\n".join(lines) + "\n")
+    arguments = ["check", "--labels", str(folder / "odd.csv"), "--images", str(photos)]
+    more = ["--html", str(folder / "page.html"), "--problems", str(folder / "problems.csv")]
+    assert main([*arguments, *more, "--workers", "0"]) == 2
+    out, err = capsys.readouterr()
+    assert "5 images × 4 classes, 35.00% of the labels known" in out
+    assert "79 images in" in out
+    assert err.count("\n") == 1
+    assert "3 errors" in err
+    found = {(row["severity"], row["kind"]) for row in rows_of(folder / "problems.csv")}
+    assert found == {
+        ("error", "images not there"),
+        ("error", "unreadable images"),
+        ("warning", "class without positives"),
+        ("warning", "classes that look alike"),
+        ("warning", "equal images, contradicting labels"),
+    }
+    page = (folder / "page.html").read_text()
+    assert "<b>hostile" not in page
+    assert "&lt;b&gt;hostile.png" in page
+    assert "nobody observed it" in page
+
+
+def test_check_lists_all_mistakes_of_a_label_file(folder, capsys):
+    lines = ["image,cat", "a.png,2", "b.png,1,1", "../c.png,1"] + [f"x{i}.png,7" for i in range(30)]
+    (folder / "bad.csv").write_text("\n".join(lines) + "\n")
+    arguments = ["check", "--labels", str(folder / "bad.csv")]
+    assert main([*arguments, "--problems", str(folder / "problems.csv")]) == 2
+    out, err = capsys.readouterr()
+    assert "33 errors" in err
+    assert "bad.csv:2: class 'cat': expected 1, 0" in out
+    assert "bad.csv:3: expected 2 cells" in out
+    assert "bad.csv:4: image '../c.png': leads out" in out
+    assert len(rows_of(folder / "problems.csv")) == 33
+
+
+def test_check_of_a_good_set_says_so_with_any_number_of_processes(folder, capsys):
+    for index in range(200):
+        Image.new("RGB", (8, 8), (index, 0, 0)).save(folder / "photos" / f"z{index}.png")
+    names = [f"z{index}.png" for index in range(200)]
+    table = LabelTable(tuple(names), ("red",), np.ones((200, 1), dtype=np.int8))
+    csv_table.write(table, folder / "many.csv")
+    shown = []
+    for workers in ("0", "2"):
+        arguments = ["check", "--labels", str(folder / "many.csv")]
+        more = ["--images", str(folder / "photos"), "--workers", workers]
+        assert main([*arguments, *more]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "a training may begin" in shown[0]
+    assert main(["check", "--labels", str(folder / "many.csv"), "--no-decode"]) == 0
