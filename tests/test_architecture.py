@@ -24,7 +24,6 @@ ORDER = [
     "formats",
     "checking",
     "check_page",
-    "memory",
     "views",
     "data",
     "scenes",

@@ -8,6 +8,7 @@ import csv
 import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -125,8 +126,8 @@ def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
     if workers == 0 or len(paths) < 200:  # starting processes takes longer
         yield from map(_look_at, paths)
         return
-    with get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap(_look_at, paths, chunksize=32)
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_look_at, paths, chunksize=32)
 
 
 def write_problems(found: Inspection, path: str) -> None:

@@ -191,7 +191,7 @@ def _score(row: Row) -> float:
 
 def _test_map(network: torch.nn.Module, state: State, contest: Contest) -> float | None:
     load_network(network, state)
-    scores = predict_all(network, ArraySource(contest.test_inputs), 512)
+    scores = predict_all(network, ArraySource(contest.test_inputs))
     return ranked_map(scores, contest.test.values)
 
 

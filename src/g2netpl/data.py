@@ -21,10 +21,10 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from g2netpl.errors import InputError, UserError
 from g2netpl.images import open_image, squash
-from g2netpl.memory import keep_large_buffers
 from g2netpl.views import ViewName, view
 
 Rows = npt.NDArray[np.int64]
+Device = torch.device | str
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,14 @@ class Source(Protocol):
 
     def __len__(self) -> int: ...
 
-    def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
+    @property
+    def evaluation_batch(self) -> int:
+        """How many to evaluate at a time."""
+        ...
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
         """Inputs of each group of rows; with an epoch the augmented view, without the plain one.
 
         What cannot be read is NaN.
@@ -61,10 +68,18 @@ class ArraySource:
     def __len__(self) -> int:
         return len(self.inputs)
 
-    def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
+    @property
+    def evaluation_batch(self) -> int:
+        """Features are small, images in memory are not."""
+        return 512 if self.inputs.ndim == 2 else 64
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
         """Rows of the array; there is no augmented view."""
         for rows in groups:
-            yield self.inputs.index_select(0, torch.from_numpy(rows).to(self.inputs.device))
+            index = torch.from_numpy(rows).to(self.inputs.device)
+            yield self.inputs.index_select(0, index).to(device)
 
 
 @dataclass(frozen=True)
@@ -77,9 +92,16 @@ class Part:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
+    @property
+    def evaluation_batch(self) -> int:
+        """As in the source."""
+        return self.source.evaluation_batch
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
         """Inputs of the part's rows."""
-        return self.source.load([self.rows[group] for group in groups], epoch)
+        return self.source.load([self.rows[group] for group in groups], epoch, device)
 
 
 def epoch_groups(count: int, batch_size: int, seed: int, epoch: int) -> list[Rows]:
@@ -100,19 +122,18 @@ def training_batches(
 ) -> Iterator[Batch]:
     """The batches of one epoch, on the device of `observed`."""
     groups = epoch_groups(len(source), batch_size, seed, epoch)
-    for rows, inputs in zip(groups, source.load(groups, epoch), strict=True):
+    for rows, inputs in zip(groups, source.load(groups, epoch, observed.device), strict=True):
         batch = readable_batch(rows, inputs, observed)
         if len(batch):
             yield batch
 
 
 def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor) -> Batch:
-    """A batch on the device of `observed`, without the images that cannot be read."""
+    """A batch of inputs and what was observed, without the images that cannot be read."""
     readable = ~inputs.flatten(1)[:, 0].isnan()
     if not bool(readable.all()):
         rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
     index = torch.from_numpy(rows).to(observed.device)
-    inputs = inputs.to(observed.device, non_blocking=True)
     return Batch(index, inputs, observed.index_select(0, index))
 
 
@@ -133,7 +154,6 @@ class ImageSource:
         workers: int = 0,
         max_bad: int = 0,
     ) -> None:
-        keep_large_buffers()
         self.dataset = _ImageDataset(tuple(paths), size, seed, view)
         self.max_bad = max_bad
         self.bad: dict[int, str] = {}
@@ -153,17 +173,28 @@ class ImageSource:
     def __len__(self) -> int:
         return len(self.dataset.paths)
 
-    def load(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Tensor]:
+    @property
+    def evaluation_batch(self) -> int:
+        """On a CPU small: buffers of over 32 MB are given back to the system every time."""
+        return 64 if torch.cuda.is_available() else 16
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
         """Decoded, resized and normalised images, (B, 3, size, size)."""
-        self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
-        for rows, loaded in zip(groups, self._loader, strict=True):
-            inputs = torch.sub(loaded.pixels, self._mean)  # bytes travel four times faster
-            inputs.div_(self._std)
-            for position, problem in loaded.problems:
+        mean, std = self._mean.to(device), self._std.to(device)
+        for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
+            inputs = torch.sub(decoded.pixels.to(device, non_blocking=True), mean).div_(std)
+            for position, problem in decoded.problems:
                 inputs[position] = torch.nan
                 self.bad[int(rows[position])] = problem
             check_bad(self.bad.values(), self.max_bad)
             yield inputs
+
+    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> Iterator["Decoded"]:
+        """What the workers send: bytes, which travel four times as fast as floats."""
+        self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
+        yield from self._loader
 
 
 class _Keys:
@@ -195,19 +226,19 @@ def check_bad(problems: Collection[str], most: int) -> None:
         )
 
 
-class _Loaded(NamedTuple):
-    """What a worker sends: (B, 3, size, size) bytes, and what was wrong with which of them."""
+class Decoded(NamedTuple):
+    """(B, 3, size, size) bytes, and what was wrong with which of them."""
 
     pixels: Tensor
     problems: list[tuple[int, str]]
 
 
-def _stack(size: int, items: list[Tensor | str]) -> _Loaded:
+def _stack(size: int, items: list[Tensor | str]) -> Decoded:
     """A batch of images; an unreadable one leaves a black place."""
     black = torch.zeros((3, size, size), dtype=torch.uint8)
     problems = [(place, item) for place, item in enumerate(items) if isinstance(item, str)]
     images = [black if isinstance(item, str) else item for item in items]
-    return _Loaded(default_collate(images), problems)  # straight into shared memory
+    return Decoded(default_collate(images), problems)  # straight into shared memory
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,9 @@ class Equilibrium:
         sums = torch.zeros((), device=device)
         gains: list[float | None] = []
         network.zero_grad()
-        groups = np.array_split(self.rows, -(-len(self.rows) // 128)) if len(self.rows) else []
-        for rows, inputs in zip(groups, self.source.load(groups, None), strict=True):
+        size = min(self.source.evaluation_batch, 128)
+        groups = np.array_split(self.rows, -(-len(self.rows) // size)) if len(self.rows) else []
+        for rows, inputs in zip(groups, self.source.load(groups, None, device), strict=True):
             batch = readable_batch(rows, inputs, self.observed)
             if not len(batch):
                 continue

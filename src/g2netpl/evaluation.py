@@ -106,7 +106,7 @@ def ranked_map(scores: npt.ArrayLike, truth: Truth) -> float | None:
 def predict_all(
     network: nn.Module,
     source: Source,
-    batch_size: int = 256,
+    batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view."""
@@ -115,8 +115,9 @@ def predict_all(
     network.eval()
     parts = []
     with torch.inference_mode():
-        for inputs in source.load(plain_groups(len(source), batch_size), None):
-            parts.append(network(inputs.to(device)).float().sigmoid().cpu())
+        groups = plain_groups(len(source), batch_size or source.evaluation_batch)
+        for inputs in source.load(groups, None, device):
+            parts.append(network(inputs).float().sigmoid().cpu())
             if on_batch is not None:
                 on_batch(len(inputs))
     network.train(training)

@@ -4,13 +4,13 @@ Images whose labels are all known tell it directly. Where labels of both signs a
 random, the share of positives among the observed labels of each class tells.
 
 Otherwise rank all (image, class) pairs of the labelled images by a classifier that takes
-"observed" as its target and has not seen the image. The most positive-looking pairs, half as many
-as there are observed positives, are taken as true. The share of them that was observed is the
+"observed" as its target and has not seen the image. The most positive-looking pairs, 0.7 times as
+many as there are observed positives, are taken as true. The share of them that was observed is the
 chance that a positive gets observed, and k is the number of observed positives per labelled image
 divided by it. Images without any label are taken to be like those with one. Wrong pairs at the top
-make k too large; that images with few positives rank first makes it too small; half the depth
-balances the two. Features that tell nothing leave a guess, one positive more than was observed;
-between the two the estimate is a mean. LOG.md has the errors.
+make k too large; that images with few positives rank first makes it too small; 0.7 is a balance.
+Features that tell nothing leave a guess, one positive more than was observed, and features that
+tell little a mean of the two. LOG.md has the errors.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ from g2netpl.settings import IndexArray
 _ENOUGH_COMPLETE = 10
 _RANKED_IMAGES = 4000
 _ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
-_DEPTH = 0.5  # pairs that are looked at, as a share of the observed positives
+_DEPTH = 0.7  # pairs that are looked at, as a share of the observed positives
 _TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
 
 
@@ -94,7 +94,8 @@ def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> 
     observed_share = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
     per_image = count / len(labelled)
     by_chance = per_image / observed.shape[1]
-    belief = float(np.clip((observed_share / by_chance - 1) / (_TELLING - 1), 0, 1))
+    telling = min(_TELLING, observed.shape[1] / 2)  # few classes: chance is never far
+    belief = float(np.clip((observed_share / by_chance - 1) / max(telling - 1, 0.5), 0, 1))
     estimate, guess = np.log(per_image / observed_share), np.log(per_image + 1)
     k = np.exp(belief * estimate + (1 - belief) * guess)
     return float(np.clip(k, per_image, observed.shape[1]))

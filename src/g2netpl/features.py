@@ -89,7 +89,7 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
 def compute_features(
     backbone: nn.Module,
     source: Source,
-    batch_size: int = 64,
+    batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Features:
     """What a frozen backbone makes of every image, plain view, in the order of the source."""
@@ -97,8 +97,9 @@ def compute_features(
     backbone.eval()
     parts = []
     with torch.inference_mode():
-        for inputs in source.load(plain_groups(len(source), batch_size), None):
-            parts.append(backbone(inputs.to(device)).float().cpu())
+        groups = plain_groups(len(source), batch_size or source.evaluation_batch)
+        for inputs in source.load(groups, None, device):
+            parts.append(backbone(inputs).float().cpu())
             if on_batch is not None:
                 on_batch(len(inputs))
     return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)

@@ -107,7 +107,7 @@ class Run:
             return np.zeros((0, len(self.classes)), dtype=np.float32)
         size = self.config.image_size
         source = ImageSource(names, size, self.mean, self.std, workers=workers, max_bad=max_bad)
-        return self.decisions.calibrate(predict_all(self.network, source, 64, on_batch))
+        return self.decisions.calibrate(predict_all(self.network, source, on_batch=on_batch))
 
     def observed(self) -> LabelTable:
         """The images of the label file and what the training knew about them."""

@@ -164,7 +164,7 @@ def _images_by_id(path: Path, images: list[Any], problems: Problems) -> dict[int
             continue
         if identity in by_id:
             problems.add(where, "image listed twice", f"id {identity!r} is there twice")
-        by_id[identity] = (image, place)
+        by_id.setdefault(identity, (image, place))
     return dict(sorted(by_id.items(), key=lambda item: str(item[0])))
 
 

@@ -1,0 +1,248 @@
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from malformed import CASES
+
+from g2netpl.cli import main
+from g2netpl.formats import FORMATS, LabelFileError, read_labels
+
+SECONDS, BYTES = 2.0, 1 << 30
+
+
+def arguments(case, folder):
+    flags = [str(folder / flag) if flag.endswith(".txt") else flag for flag in case.flags]
+    return ["convert", str(case.put(folder)), str(folder / "out.csv"), *flags]
+
+
+def listing(folder):
+    return sorted(str(path) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_malformed_file_is_told_in_one_line_and_nothing_is_written(tmp_path, capfd, name):
+    case = CASES[name]
+    command = arguments(case, tmp_path)
+    before = listing(tmp_path)
+    assert main(command) == 2
+    said, complained = capfd.readouterr()
+    assert said == ""
+    assert complained.startswith("g2netpl: ")
+    assert complained.count("\n") == 1
+    assert complained.endswith("\n")
+    assert case.says in complained
+    assert str(tmp_path) in complained
+    assert listing(tmp_path) == before
+
+
+def test_there_are_enough_cases_of_every_format():
+    assert len(CASES) >= 90
+    formats = {name.partition(":")[0] for name in CASES}
+    assert len(formats) > len(FORMATS)
+
+
+RUN = """
+import json, resource, sys, tempfile, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import pyarrow.parquet, rich.console
+from malformed import CASES
+from test_malformed import arguments
+from g2netpl.cli import main
+
+def run(name):
+    with tempfile.TemporaryDirectory(prefix="x") as folder:
+        command = arguments(CASES[name], Path(folder))
+        before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
+        code = main(command)
+        seconds = time.perf_counter() - start
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return name, code, seconds, grown * 1024
+
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
+json.dump([run(name) for name in CASES], sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """Every case in a process of their own: exit code, seconds, growth of the peak of memory."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN, str(Path(__file__).parent)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    return json.loads(done.stdout), done.stderr.splitlines()
+
+
+def test_no_malformed_file_takes_long_or_much(outcomes):
+    for name, code, seconds, grown in outcomes[0]:
+        assert (name, code) == (name, 2)
+        assert seconds < SECONDS, f"{name}: {seconds:.1f} s"
+        assert grown < BYTES, f"{name}: {grown:,} bytes"
+
+
+def test_each_case_is_told_in_other_words(outcomes):
+    lines = [re.sub(r"/\S*/x\w+/", "", line) for line in outcomes[1]]
+    assert len(lines) == len(CASES)
+    twice = {line for line in lines if lines.count(line) > 1}
+    assert not twice
+
+
+def problems(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    with pytest.raises(LabelFileError) as caught:
+        read_labels(path)
+    return [(each.where.rpartition("/")[2], each.kind) for each in caught.value.problems]
+
+
+def test_all_mistakes_of_a_csv_file_are_found_in_one_pass(tmp_path):
+    content = "image,a,b,a\nx,1,0,1\ny,1\n../z,1,1,1\nw,2,maybe,1\n\nx,1,1,1\nv,1,1,1\n"
+    assert problems(tmp_path / "labels.csv", content) == [
+        ("labels.csv:1", "header"),
+        ("labels.csv:3", "number of cells"),
+        ("labels.csv:4", "image name"),
+        ("labels.csv:5", "cell"),
+        ("labels.csv:5", "cell"),
+        ("labels.csv:7", "image listed twice"),
+    ]
+
+
+def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):
+    path = tmp_path / "labels.csv"
+    for rows, rest in (
+        ("a,2\n", "got '2'"),
+        ("a,2\nb,3\n", "got '2' (and 1 more problem: g2netpl check lists them)"),
+        ("a,2\nb,3\nc,4\n", "got '2' (and 2 more problems: g2netpl check lists them)"),
+    ):
+        path.write_text(f"image,x\n{rows}")
+        with pytest.raises(LabelFileError) as caught:
+            read_labels(path)
+        assert str(caught.value).startswith(f"{path}:2: class 'x': expected 1, 0")
+        assert str(caught.value).endswith(rest)
+
+
+def test_what_ends_the_reading_comes_after_what_was_found_before(tmp_path):
+    content = 'image,x\na,2\nb,"1\n'
+    assert problems(tmp_path / "labels.csv", content) == [
+        ("labels.csv:2", "cell"),
+        ("labels.csv:3", "broken row"),
+    ]
+
+
+def test_all_mistakes_of_tags_are_found_in_one_pass(tmp_path):
+    content = "image,labels,absent\na,x,x\nb,x\n/c,x,\na,y,\n"
+    assert problems(tmp_path / "tags.csv", content) == [
+        ("tags.csv:3", "number of cells"),
+        ("tags.csv:4", "image name"),
+        ("tags.csv:5", "image listed twice"),
+        ("tags.csv:2", "contradiction"),
+    ]
+
+
+def test_all_mistakes_of_json_lines_are_found_in_one_pass(tmp_path):
+    content = '{\n[]\n{"file_name": "a", "labels": 1}\n{"file_name": "b", "labels": [""]}\n'
+    assert problems(tmp_path / "metadata.jsonl", content) == [
+        ("metadata.jsonl:1", "JSON"),
+        ("metadata.jsonl:2", "line"),
+        ("metadata.jsonl:3", "line"),
+        ("metadata.jsonl:4", "class name"),
+    ]
+
+
+def test_all_mistakes_of_annotations_are_found_in_one_pass(tmp_path):
+    content = {
+        "images": [{"id": 1, "file_name": "a"}],
+        "annotations": [
+            3,
+            {"image_id": 2, "category_id": 1},
+            {"image_id": 1, "category_id": 2},
+            {},
+        ],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    assert problems(tmp_path / "x.json", json.dumps(content)) == [
+        ("x.json: annotations[0]", "JSON"),
+        ("x.json: annotations[1]", "unknown image"),
+        ("x.json: annotations[2]", "unknown class"),
+        ("x.json: annotations[3]", "JSON"),
+    ]
+
+
+def test_all_mistakes_of_images_are_found_in_one_pass(tmp_path):
+    content = {
+        "images": [{}, {"id": 1}, {"id": 2, "file_name": "/a"}, {"id": 2, "file_name": "b"}],
+        "annotations": [],
+        "categories": [{"id": 1, "name": "cat"}],
+    }
+    assert problems(tmp_path / "x.json", json.dumps(content)) == [
+        ("x.json: images[0]", "JSON"),
+        ("x.json: images[3]", "image listed twice"),
+        ("x.json: images[1]", "JSON"),
+        ("x.json: images[2]", "image name"),
+    ]
+
+
+def test_all_mistakes_of_tasks_are_found_in_one_pass(tmp_path):
+    good = {"type": "choices", "value": {"choices": ["cat"]}}
+    bad = {"type": "choices", "value": {"choices": [3]}}
+    tasks = [
+        {"data": {"image": "a"}, "annotations": [{"result": [good]}]},
+        {"data": {}},
+        {"data": {"image": "a"}},
+        {"data": {"image": "b"}, "annotations": [{"result": [bad]}]},
+    ]
+    assert problems(tmp_path / "x.json", json.dumps(tasks)) == [
+        ("x.json: task 1", "JSON"),
+        ("x.json: task 2", "image listed twice"),
+        ("x.json: task 3: result", "JSON"),
+    ]
+
+
+def test_all_mistakes_of_class_lists_are_found_in_one_pass(tmp_path):
+    main = tmp_path / "VOC2012/ImageSets/Main"
+    main.mkdir(parents=True)
+    (main / "cat_train.txt").write_text("a 7\nb 1\nb 1\n")
+    (main / "dog_train.txt").write_text("a 1\nc 1\n")
+    assert problems(main / "train.txt", "a\nb\n") == [
+        ("cat_train.txt:1", "list"),
+        ("cat_train.txt:3", "image listed twice"),
+        ("dog_train.txt:2", "unknown image"),
+        ("dog_train.txt", "list"),
+    ]
+
+
+def test_all_mistakes_of_concepts_are_found_in_one_pass(tmp_path):
+    labels = tmp_path / "TrainTestLabels"
+    labels.mkdir()
+    (labels / "Labels_cat_Test.txt").write_text("1\n2\nx\n")
+    (labels / "Labels_dog_Test.txt").write_text("1\n")
+    assert problems(tmp_path / "ImageList/TestImagelist.txt", "a\nb\nc\n") == [
+        ("Labels_cat_Test.txt:2", "cell"),
+        ("Labels_cat_Test.txt:3", "cell"),
+        ("Labels_dog_Test.txt", "number of labels"),
+    ]
+
+
+def test_after_a_hundred_thousand_mistakes_the_reading_ends(tmp_path):
+    rows = "".join(f"{number},2\n" for number in range(120_000))
+    assert len(problems(tmp_path / "labels.csv", f"image,x\n{rows}")) == 100_000
+
+
+@pytest.mark.parametrize(("depth", "fits"), [(64, True), (65, False)])
+def test_json_may_be_64_levels_deep(tmp_path, depth, fits):
+    nested = "[" * (depth - 1) + "]" * (depth - 1)
+    content = {"images": [], "annotations": [], "categories": [{"id": 1, "name": "cat"}]}
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps(content)[:-1] + f', "more": {nested}}}')
+    if fits:
+        assert read_labels(path).classes == ("cat",)
+    else:
+        with pytest.raises(LabelFileError, match="deeper than 64 levels"):
+            read_labels(path)

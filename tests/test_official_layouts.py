@@ -1,0 +1,660 @@
+"""Data sets as their makers give them out, written small by hand, with hand-written tables."""
+
+import json
+
+import numpy as np
+import pytest
+
+from g2netpl.errors import InputError
+from g2netpl.formats import LabelFileError, Reading, image_folder, read_labels
+from g2netpl.formats.published import PUBLISHED, compare
+
+U = -1  # unobserved
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode())
+    return path
+
+
+# PASCAL VOC 2012
+
+MAIN = "VOC2012/ImageSets/Main"
+VOC_XML = """<annotation>
+\t<folder>VOC2012</folder>
+\t<filename>{name}.jpg</filename>
+\t<source>
+\t\t<database>The VOC2008 Database</database>
+\t\t<annotation>PASCAL VOC2008</annotation>
+\t\t<image>flickr</image>
+\t</source>
+\t<size>
+\t\t<width>500</width>
+\t\t<height>442</height>
+\t\t<depth>3</depth>
+\t</size>
+\t<segmented>0</segmented>
+{objects}</annotation>
+"""
+VOC_OBJECT = """\t<object>
+\t\t<name>{name}</name>
+\t\t<pose>Left</pose>
+\t\t<truncated>0</truncated>
+\t\t<occluded>1</occluded>
+\t\t<bndbox>
+\t\t\t<xmin>53</xmin>
+\t\t\t<ymin>87</ymin>
+\t\t\t<xmax>471</xmax>
+\t\t\t<ymax>420</ymax>
+\t\t</bndbox>
+\t\t<difficult>{difficult}</difficult>
+\t</object>
+"""
+
+
+def voc_lists(folder):
+    put(folder / MAIN / "train.txt", "2008_000008\n2008_000015\n2008_000019\n2008_000023\n")
+    put(folder / MAIN / "val.txt", "2008_000002\n")
+    put(folder / MAIN / "trainval.txt", "2008_000002\n2008_000008\n")
+    put(
+        folder / MAIN / "person_train.txt",
+        "2008_000008  0\n2008_000015 -1\n2008_000019  1\n2008_000023  1\n",
+    )
+    put(
+        folder / MAIN / "horse_train.txt",
+        "2008_000008  1\n2008_000015 -1\n2008_000019 -1\n2008_000023 -1\n",
+    )
+    put(
+        folder / MAIN / "bottle_train.txt",
+        "2008_000008 -1\n2008_000015  0\n2008_000019 -1\n2008_000023  0\n",
+    )
+    for name in ("person", "horse", "bottle"):
+        put(folder / MAIN / f"{name}_val.txt", "2008_000002 -1\n")
+        put(folder / MAIN / f"{name}_trainval.txt", "2008_000002 -1\n2008_000008  1\n")
+    return folder / MAIN / "train.txt"
+
+
+VOC_IMAGES = ("2008_000008.jpg", "2008_000015.jpg", "2008_000019.jpg", "2008_000023.jpg")
+VOC_CLASSES = ("bottle", "horse", "person")
+VOC_VALUES = [[0, 1, 0], [0, 0, 0], [0, 0, 1], [0, 0, 1]]
+
+
+def test_voc_lists_with_difficult_as_negative(tmp_path):
+    path = voc_lists(tmp_path)
+    table = read_labels(path)
+    assert table.images == VOC_IMAGES
+    assert table.classes == VOC_CLASSES
+    assert table.values.tolist() == VOC_VALUES
+    assert image_folder(path) == tmp_path / "VOC2012/JPEGImages"
+    assert read_labels(path.with_name("val.txt")).values.tolist() == [[0, 0, 0]]
+
+
+def test_voc_annotations_alone_say_the_same_as_the_lists(tmp_path):
+    objects = {
+        "2008_000008": [("person", 1), ("horse", 0)],
+        "2008_000015": [("bottle", 1), ("bottle", 1)],
+        "2008_000019": [("person", 1), ("person", 0)],
+        "2008_000023": [("person", 0), ("bottle", 1)],
+    }
+    path = put(tmp_path / MAIN / "train.txt", "".join(f"{name}\n" for name in objects))
+    for name, content in objects.items():
+        parts = "".join(VOC_OBJECT.format(name=a, difficult=b) for a, b in content)
+        part = "<part><name>head</name><bndbox/></part>"
+        xml = VOC_XML.format(name=name, objects=parts).replace("\t</object>", f"{part}</object>", 1)
+        put(tmp_path / f"VOC2012/Annotations/{name}.xml", xml)
+    table = read_labels(path)
+    assert (table.images, table.classes) == (VOC_IMAGES, VOC_CLASSES)
+    assert table.values.tolist() == VOC_VALUES
+
+
+def test_voc_annotations_may_leave_out_difficult_and_have_no_object(tmp_path):
+    put(tmp_path / "VOC2007/Annotations/a.xml", VOC_XML.format(name="a", objects=""))
+    plain = VOC_OBJECT.format(name="cat", difficult=0).replace("<difficult>0</difficult>", "")
+    put(tmp_path / "VOC2007/Annotations/b.xml", VOC_XML.format(name="b", objects=plain))
+    table = read_labels(put(tmp_path / "VOC2007/ImageSets/Main/test.txt", "a\nb\n"))
+    assert table.values.tolist() == [[0], [1]]
+
+
+def test_the_folder_of_voc_asks_for_a_list(tmp_path):
+    voc_lists(tmp_path)
+    with pytest.raises(InputError, match=r"there: train\.txt, trainval\.txt, val\.txt"):
+        read_labels(tmp_path / "VOC2012")
+
+
+@pytest.mark.parametrize(("part", "count"), [("train", 5_717), ("val", 5_823)])
+def test_voc_in_full_is_complete(tmp_path, part, count):
+    ids = [f"2008_{number:06d}" for number in range(count)]
+    path = put(tmp_path / MAIN / f"{part}.txt", "\n".join(ids))
+    text = "".join(f"{name} -1\n" for name in ids)
+    for number in range(20):
+        put(tmp_path / MAIN / f"class{number}_{part}.txt", text)
+    (note,) = read_labels(path).notes
+    assert note == f"VOC 2012 {part}, complete: {count:,} images, as published"
+
+
+# COCO 2014
+
+CATEGORIES = [
+    {"supercategory": "person", "id": 1, "name": "person"},
+    {"supercategory": "appliance", "id": 90, "name": "toothbrush"},
+    {"supercategory": "outdoor", "id": 13, "name": "stop sign"},
+]
+
+
+def coco_image(number, width=640, height=480):
+    return {
+        "license": 3,
+        "file_name": f"COCO_val2014_{number:012d}.jpg",
+        "coco_url": f"http://images.cocodataset.org/val2014/COCO_val2014_{number:012d}.jpg",
+        "height": height,
+        "width": width,
+        "date_captured": "2013-11-14 11:18:45",
+        "flickr_url": "http://farm9.staticflickr.com/8186/8119368305_4e622c8349_z.jpg",
+        "id": number,
+    }
+
+
+def coco_annotation(number, image, category, area=1000.0, crowd=0):
+    return {
+        "segmentation": {"counts": [272, 2], "size": [240, 320]} if crowd else [[1.5, 2.5]],
+        "area": area,
+        "iscrowd": crowd,
+        "image_id": image,
+        "bbox": [473.07, 395.93, 38.65, 28.67],
+        "category_id": category,
+        "id": number,
+    }
+
+
+def coco_file(path, images, annotations, categories=CATEGORIES):
+    content = {
+        "info": {"description": "COCO 2014 Dataset", "version": "1.0", "year": 2014},
+        "images": images,
+        "licenses": [{"url": "http://creativecommons.org/", "id": 1, "name": "Attribution"}],
+        "annotations": annotations,
+        "categories": categories,
+    }
+    return put(path, json.dumps(content))
+
+
+def small_coco(folder):
+    images = [coco_image(number) for number in (9, 100, 25, 1000, 74, 3)]
+    annotations = [
+        coco_annotation(1, 9, 90, area=640 * 480 / 4),
+        coco_annotation(900100002345, 100, 1, crowd=1, area=640 * 48),
+        coco_annotation(2, 25, 1, area=640 * 480 / 8),
+        coco_annotation(3, 25, 1, area=640 * 480 / 8),
+        coco_annotation(4, 25, 13, area=0),
+        coco_annotation(5, 1000, 13, area=1e9),
+    ]
+    return coco_file(folder / "annotations/instances_val2014.json", images, annotations)
+
+
+def test_coco_sorts_ids_as_text_and_leaves_out_what_has_no_annotation(tmp_path):
+    table = read_labels(small_coco(tmp_path))
+    assert table.images == tuple(f"COCO_val2014_{number:012d}.jpg" for number in (100, 1000, 25, 9))
+    assert table.classes == ("person", "stop sign", "toothbrush")
+    assert table.values.tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert table.sizes.tolist() == pytest.approx(
+        np.array([[0.1, 0, 0], [0, 1, 0], [0.25, 0, 0], [0, 0, 0.25]], dtype=np.float32)
+    )
+    assert table.notes == (
+        "2 images without any annotation are left out, as in the SPML protocol "
+        "(--absent unobserved keeps them, unlabelled)",
+    )
+
+
+def test_coco_keeps_images_without_annotation_where_absent_is_unobserved(tmp_path):
+    table = read_labels(small_coco(tmp_path), reading=Reading(absent="unobserved"))
+    assert [name[-6:-4] for name in table.images] == ["00", "00", "25", "03", "74", "09"]
+    assert table.values.tolist() == [
+        [1, U, U],
+        [U, 1, U],
+        [1, 1, U],
+        [U, U, U],
+        [U, U, U],
+        [U, U, 1],
+    ]
+    assert table.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("part", "listed", "used"), [("train", 82_783, 82_081), ("val", 40_504, 40_137)]
+)
+def test_coco_in_full_is_complete(tmp_path, part, listed, used):
+    images = [{"id": number, "file_name": f"{number}.jpg"} for number in range(listed)]
+    annotations = [
+        {"id": number, "image_id": number, "category_id": number % 80 + 1} for number in range(used)
+    ]
+    categories = [{"id": number, "name": f"c{number}"} for number in range(1, 81)]
+    path = coco_file(tmp_path / f"instances_{part}2014.json", images, annotations, categories)
+    table = read_labels(path)
+    assert len(table) == used
+    assert table.notes[1] == f"COCO 2014 {part}, complete: {used:,} images, as published"
+
+
+def test_lvis_knows_what_is_absent(tmp_path):
+    url = "http://images.cocodataset.org/train2017/000000{}.jpg"
+    images = [
+        {
+            "date_captured": "2013-11-15 22:22:19",
+            "neg_category_ids": [3],
+            "id": 397133,
+            "license": 4,
+            "height": 427,
+            "width": 640,
+            "flickr_url": "http://farm7.staticflickr.com/6116/6255196340_da26cf2c9e_z.jpg",
+            "coco_url": url.format(397133),
+            "not_exhaustive_category_ids": [2],
+        },
+        {"id": 37777, "coco_url": url.format(37777), "neg_category_ids": [1, 2]},
+        {"id": 5, "coco_url": url.format(5), "neg_category_ids": []},
+    ]
+    categories = [
+        {"id": 1, "name": "aerosol_can", "synset": "aerosol.n.02", "frequency": "c"},
+        {"id": 2, "name": "air_conditioner", "synset": "air_conditioner.n.01", "frequency": "f"},
+        {"id": 3, "name": "airplane", "synset": "airplane.n.01", "frequency": "f"},
+    ]
+    annotations = [
+        {"id": 1, "image_id": 397133, "category_id": 2, "area": 27.3, "bbox": [1, 2, 3, 4]},
+        {"id": 2, "image_id": 37777, "category_id": 3, "area": 27.3, "bbox": [1, 2, 3, 4]},
+    ]
+    path = coco_file(tmp_path / "lvis_v1_val.json", images, annotations, categories)
+    table = read_labels(path)
+    assert table.images == ("00000037777.jpg", "000000397133.jpg", "0000005.jpg")
+    assert table.classes == ("aerosol_can", "air_conditioner", "airplane")
+    assert table.values.tolist() == [[0, 0, 1], [U, 1, 0], [U, U, U]]
+
+
+def test_lvis_that_contradicts_itself_is_named_by_its_image(tmp_path):
+    images = [{"id": 1, "file_name": "a"}, {"id": 2, "file_name": "b", "neg_category_ids": [13]}]
+    annotations = [coco_annotation(1, 1, 13), coco_annotation(2, 2, 13)]
+    with pytest.raises(LabelFileError, match=r"images\[1\]: image 'b', class 'stop sign': negat"):
+        read_labels(coco_file(tmp_path / "x.json", images, annotations))
+
+
+# NUS-WIDE
+
+NAMES = """
+airport animal beach bear birds boats book bridge buildings cars castle cat cityscape clouds
+computer coral cow dancing dog earthquake elk fire fish flags flowers food fox frost garden
+glacier grass harbor horses house lake leaf map military moon mountain nighttime ocean person
+plane plants police protest railroad rainbow reflection road rocks running sand sign sky snow
+soccer sports statue street sun sunset surf swimmers tattoo temple tiger tower town toy train
+tree valley vehicle water waterfall wedding whales window zebra
+"""
+CONCEPTS = NAMES.split()
+NUS_IMAGES = ("actor/0001_2124494179.jpg", "actor/0002_174174086.jpg", "zoo/0393_7.jpg")
+
+
+def nus_files(folder, labels, suffix):
+    positives = {("sky", 0), ("zebra", 0), ("airport", 2)}
+    for name in CONCEPTS:
+        cells = [str(int((name, row) in positives)) for row in range(3)]
+        put(folder / f"{labels}/Labels_{name}{suffix}.txt", "".join(f"{cell}\n" for cell in cells))
+
+
+NUS_POSITIVES = [("actor/0001_2124494179.jpg", "sky"), ("actor/0001_2124494179.jpg", "zebra")]
+NUS_POSITIVES += [("zoo/0393_7.jpg", "airport")]
+
+
+def positives(table):
+    return [(table.images[row], table.classes[column]) for row, column in np.argwhere(table.values)]
+
+
+@pytest.mark.parametrize("groundtruth", ["", "Groundtruth/", "GroundTruth/"])
+def test_nuswide_keeps_images_without_any_concept(tmp_path, groundtruth):
+    assert len(CONCEPTS) == 81
+    names = "".join(name.replace("/", "\\") + "\r\n" for name in NUS_IMAGES)
+    path = put(tmp_path / "ImageList/TrainImagelist.txt", names)
+    put(tmp_path / "ImageList/TestImagelist.txt", "other\\1.jpg\r\n")
+    nus_files(tmp_path, f"{groundtruth}TrainTestLabels", "_Train")
+    nus_files(tmp_path, f"{groundtruth}TrainTestLabels", "_Test")
+    table = read_labels(path)
+    assert table.images == NUS_IMAGES
+    assert table.classes == tuple(CONCEPTS)
+    assert table.values.shape == (3, 81)
+    assert positives(table) == NUS_POSITIVES
+    assert not table.values[1].any()
+    assert table.is_complete
+    assert table.notes == ("a part of NUS-WIDE train: 3 of the 161,789 images published",)
+
+
+@pytest.mark.parametrize("place", ["Concepts81.txt", "ConceptsList/Concepts81.txt"])
+def test_nuswide_takes_the_order_of_its_concepts(tmp_path, place):
+    path = put(tmp_path / "ImageList/Imagelist.txt", "\n".join(NUS_IMAGES))
+    nus_files(tmp_path, "Groundtruth/AllLabels", "")
+    put(tmp_path / place, "\r\n".join(CONCEPTS[::-1]))
+    table = read_labels(path)
+    assert table.classes == tuple(CONCEPTS[::-1])
+    assert sorted(positives(table)) == sorted(NUS_POSITIVES)
+
+
+@pytest.mark.parametrize("name", ["", "ImageList/some.txt"])
+def test_nuswide_asks_for_one_of_its_lists(tmp_path, name):
+    put(tmp_path / "ImageList/some.txt", "")
+    with pytest.raises(InputError, match=r"name a list as the label file: ImageList/TrainImagel"):
+        read_labels(tmp_path / name)
+
+
+# OpenImages
+
+OPENIMAGES = """ImageID,Source,LabelName,Confidence
+000026e7ee790996,verification,/m/04hgtk,0
+000026e7ee790996,verification,/m/07j7r,1
+000026e7ee790996,crowdsource-verification,/m/07j7r,1
+000062a39995e348,verification,/m/015p6,1
+000062a39995e348,verification,/m/04hgtk,1
+"""
+
+
+def test_openimages_names_what_is_there_and_what_is_not(tmp_path):
+    path = put(tmp_path / "validation-annotations-human-imagelabels.csv", OPENIMAGES)
+    table = read_labels(path)
+    assert table.images == ("000026e7ee790996.jpg", "000062a39995e348.jpg")
+    assert table.classes == ("/m/015p6", "/m/04hgtk", "/m/07j7r")
+    assert table.values.tolist() == [[U, 0, 1], [1, 1, U]]
+
+
+@pytest.mark.parametrize("header", ["", "LabelName,DisplayName\n"])
+def test_openimages_takes_names_from_the_descriptions(tmp_path, header):
+    text = f'{header}/m/04hgtk,"Head, human"\n/m/07j7r,Tree\n/m/0,Other\n'
+    put(tmp_path / "oidv7-class-descriptions.csv", text)
+    table = read_labels(put(tmp_path / "labels.csv", OPENIMAGES))
+    assert table.classes == ("/m/015p6", "Head, human", "Tree")
+    assert table.values.tolist() == [[U, 0, 1], [1, 1, U]]
+
+
+def test_openimages_in_another_order_of_columns_and_with_endings(tmp_path):
+    text = "ImageID,Confidence,LabelName\na.png,1.0,cat\nb.JPG,0.0,cat\n"
+    table = read_labels(put(tmp_path / "labels.csv", text))
+    assert table.images == ("a.png", "b.JPG")
+    assert table.values.tolist() == [[1], [0]]
+
+
+# Label Studio
+
+
+def ls_result(kind, labels, control="choice"):
+    return {
+        "id": "yrSY-dipPI",
+        "type": kind,
+        "value": {"x": 20.5, "y": 1, "width": 10, "height": 3, "rotation": 0, kind: labels},
+        "origin": "manual",
+        "to_name": "image",
+        "from_name": control,
+        "image_rotation": 0,
+        "original_width": 2242,
+        "original_height": 2802,
+    }
+
+
+def ls_task(number, image, *annotations, predictions=()):
+    return {
+        "id": number,
+        "annotations": list(annotations),
+        "file_upload": "1.jpg",
+        "drafts": [],
+        "predictions": list(predictions),
+        "data": {"image": image},
+        "meta": {},
+        "created_at": "2023-08-03T16:04:41.123456Z",
+        "inner_id": number,
+        "project": 4,
+        "comment_count": 0,
+    }
+
+
+def ls_annotation(*result, cancelled=False):
+    return {
+        "id": 7,
+        "completed_by": 1,
+        "result": list(result),
+        "was_cancelled": cancelled,
+        "ground_truth": False,
+        "lead_time": 3.2,
+        "prediction": {},
+    }
+
+
+def ls_export(folder):
+    brush = ls_result("brushlabels", ["fox"])
+    brush["value"]["format"], brush["value"]["rle"] = "rle", [0, 1, 2]
+    rating = {"type": "rating", "value": {"rating": 4}, "from_name": "stars"}
+    relation = {"type": "relation", "from_id": "a", "to_id": "b", "direction": "right"}
+    tasks = [
+        ls_task(
+            1,
+            "/data/upload/4/0a1b2c3d-photo%20one.jpg",
+            ls_annotation(ls_result("choices", ["cat", "dog"]), rating, relation),
+        ),
+        ls_task(
+            2,
+            "/data/local-files/?d=photos/b%20%C3%BC%2B1.jpg",
+            ls_annotation(ls_result("rectanglelabels", ["owl"]), brush),
+            ls_annotation(ls_result("choices", ["dog"], control="absent")),
+        ),
+        ls_task(3, "photos/c.jpg", ls_annotation(ls_result("choices", ["dog"]), cancelled=True)),
+        ls_task(
+            4,
+            "https://example.org/images/d.jpg?size=large",
+            predictions=[
+                {"model_version": "m", "score": 0.9, "result": [ls_result("choices", [])]}
+            ],
+        ),
+        ls_task(5, "s3://bucket/some/e.jpg", ls_annotation(ls_result("polygonlabels", ["cat"]))),
+    ]
+    tasks[3]["predictions"][0]["result"] = [ls_result("choices", ["cat"])]
+    return put(folder / "project-4-at-2023-08-03.json", json.dumps(tasks))
+
+
+LS_IMAGES = ("0a1b2c3d-photo one.jpg", "photos/b ü+1.jpg", "photos/c.jpg", "d.jpg", "e.jpg")
+
+
+def test_label_studio_takes_what_people_said_and_no_predictions(tmp_path):
+    table = read_labels(ls_export(tmp_path))
+    assert table.images == LS_IMAGES
+    assert table.classes == ("cat", "dog", "fox", "owl")
+    assert table.values.tolist() == [
+        [1, 1, U, U],
+        [U, 0, 1, 1],
+        [U, U, U, U],
+        [U, U, U, U],
+        [1, U, U, U],
+    ]
+
+
+def test_label_studio_with_absent_negative_leaves_tasks_nobody_did(tmp_path):
+    table = read_labels(ls_export(tmp_path), reading=Reading(absent="negative"))
+    assert table.values.tolist() == [
+        [1, 1, 0, 0],
+        [0, 0, 1, 1],
+        [U, U, U, U],
+        [U, U, U, U],
+        [1, 0, 0, 0],
+    ]
+
+
+def test_label_studio_of_older_years_has_completions(tmp_path):
+    task = {
+        "data": {"picture": "a.jpg"},
+        "completions": [ls_annotation(ls_result("labels", ["x"]))],
+    }
+    table = read_labels(put(tmp_path / "result.json", json.dumps([task])))
+    assert (table.images, table.classes, table.values.tolist()) == (("a.jpg",), ("x",), [[1]])
+
+
+# SPML's exchange files
+
+
+def spml_files(folder, labels, images, part="train", kind="labels"):
+    np.save(folder / f"formatted_{part}_{kind}.npy", labels)
+    np.save(folder / f"formatted_{part}_images.npy", images)
+    return folder / f"formatted_{part}_{kind}.npy"
+
+
+SPML_IMAGES = np.array(["2008_000008.jpg", "2008_000015.jpg", "2008_000019.jpg"])
+
+
+def test_spml_full_labels(tmp_path):
+    labels = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+    table = read_labels(spml_files(tmp_path, labels, SPML_IMAGES))
+    assert table.images == tuple(SPML_IMAGES)
+    assert table.classes == ("class_0", "class_1")
+    assert table.values.tolist() == [[1, 0], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["<f8", ">f4", "<i8", "<i1", "<f2"])
+def test_spml_observed_labels_call_the_unknown_zero(tmp_path, kind, order):
+    labels = np.array([[1, 0], [-1, 0], [0, 1]], dtype=kind, order=order)
+    path = spml_files(tmp_path, labels, SPML_IMAGES.astype("S"), kind="labels_obs")
+    table = read_labels(path)
+    assert table.images == tuple(SPML_IMAGES)
+    assert table.values.tolist() == [[1, U], [0, U], [U, 1]]
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_spml_in_each_version_of_npy(tmp_path, version):
+    path = spml_files(tmp_path, np.zeros((3, 1)), SPML_IMAGES.astype(">U20"))
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.ones((3, 1)), version=version)
+    assert read_labels(path).values.tolist() == [[1], [1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "count"), [("train", "train", 150_000), ("val", "test", 60_260)]
+)
+def test_spml_nuswide_in_full_is_complete(tmp_path, part, name, count):
+    images = np.char.mod("%d.jpg", np.arange(count))
+    path = spml_files(tmp_path, np.zeros((count, 81), dtype=np.int8), images, part)
+    (note,) = read_labels(path).notes
+    assert note == f"NUS-WIDE {name} of SPML, complete: {count:,} images, as published"
+
+
+# Hugging Face's imagefolder
+
+HF_IMAGES = ("0001.png", "sub/0002.png", "0003.png")
+
+
+def test_imagefolder_with_labels_in_csv(tmp_path):
+    text = "file_name,label\n0001.png,cat\nsub/0002.png,dog\n0003.png,\n"
+    put(tmp_path / "metadata.csv", text)
+    table = read_labels(tmp_path)
+    assert (table.images, table.classes) == (HF_IMAGES, ("cat", "dog"))
+    assert table.values.tolist() == [[1, U], [U, 1], [U, U]]
+
+
+def test_imagefolder_with_a_column_per_class_in_csv(tmp_path):
+    text = "file_name,cat,dog\n0001.png,1,0\nsub/0002.png,,1\n0003.png,,\n"
+    put(tmp_path / "metadata.csv", text)
+    table = read_labels(tmp_path)
+    assert table.images == HF_IMAGES
+    assert table.values.tolist() == [[1, 0], [U, 1], [U, U]]
+
+
+def test_imagefolder_with_lines_of_json(tmp_path):
+    lines = [
+        {"file_name": "0001.png", "labels": ["cat", "dog"], "text": "a caption"},
+        {"file_name": "sub/0002.png", "labels": "dog; owl", "absent": ["cat"]},
+        {"file_name": "0003.png", "labels": None},
+    ]
+    text = "".join(json.dumps(line) + "\r\n" for line in lines)
+    path = put(tmp_path / "metadata.jsonl", text + "\n")
+    for source in (path, tmp_path):
+        table = read_labels(source)
+        assert (table.images, table.classes) == (HF_IMAGES, ("cat", "dog", "owl"))
+        assert table.values.tolist() == [[1, 1, U], [0, 1, 1], [U, U, U]]
+        assert image_folder(source) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("columns", "values"),
+    [
+        ({"labels": [["cat", "dog"], ["dog"], []]}, [[1, 1], [U, 1], [U, U]]),
+        ({"labels": ["cat|dog", "dog", None]}, [[1, 1], [U, 1], [U, U]]),
+        (
+            {"labels": [["cat"], None, []], "absent": [None, ["cat"], ["dog"]]},
+            [[1, U], [0, U], [U, 0]],
+        ),
+        ({"cat": [1, 0, None], "dog": [True, False, None]}, [[1, 1], [0, 0], [U, U]]),
+        ({"cat": [1.0, -1.0, float("nan")], "dog": [0, 0, -1]}, [[1, 0], [U, 0], [U, U]]),
+        ({"cat": [1, 1, 0], "dog": [None, None, None]}, [[1, U], [1, U], [0, U]]),
+    ],
+)
+def test_imagefolder_with_parquet(tmp_path, columns, values):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    table = pyarrow.table({"file_name": list(HF_IMAGES)} | columns)
+    write_table(table, tmp_path / "metadata.parquet")
+    read = read_labels(tmp_path)
+    assert (read.images, read.classes) == (HF_IMAGES, ("cat", "dog"))
+    assert read.values.tolist() == values
+
+
+def test_imagefolder_takes_folders_as_classes(tmp_path):
+    for name in (
+        "dog/1.png",
+        "dog/2.JPG",
+        "cat/1.jpeg",
+        "loose.png",
+        "more.png",
+        "cat/notes.txt",
+        ".x/3.png",
+    ):
+        put(tmp_path / name, "")
+    table = read_labels(tmp_path)
+    assert table.images == ("cat/1.jpeg", "dog/1.png", "dog/2.JPG")
+    assert table.classes == ("cat", "dog")
+    assert table.values.tolist() == [[1, U], [U, 1], [U, 1]]
+    assert table.notes == ("2 images in no folder of a class are unlabelled",)
+
+
+def test_imagefolder_takes_the_folder_an_image_lies_in(tmp_path):
+    for name in ("train/dog/1.png", "train/cat/2.png", "test/cat/3.png"):
+        put(tmp_path / name, "")
+    table = read_labels(tmp_path)
+    assert table.classes == ("cat", "dog")
+    assert table.values.tolist() == [[1, U], [1, U], [U, 1]]
+
+
+def test_imagefolder_with_two_metadata_files_is_refused(tmp_path):
+    put(tmp_path / "metadata.csv", "")
+    put(tmp_path / "metadata.jsonl", "")
+    with pytest.raises(InputError, match=r"metadata\.csv and metadata\.jsonl: expected one"):
+        read_labels(tmp_path)
+
+
+# Published sizes
+
+SIZES = {
+    "VOC2012/train": (5_717, 5_717, 20),
+    "VOC2012/val": (5_823, 5_823, 20),
+    "instances_train2014": (82_783, 82_081, 80),
+    "instances_val2014": (40_504, 40_137, 80),
+    "NUS-WIDE/TrainImagelist": (161_789, 161_789, 81),
+    "NUS-WIDE/TestImagelist": (107_859, 107_859, 81),
+    "spml/train": (150_000, 150_000, 81),
+    "spml/val": (60_260, 60_260, 81),
+}
+
+
+@pytest.mark.parametrize("key", SIZES)
+def test_a_copy_is_complete_exactly_at_the_published_size(key):
+    listed, used, classes = SIZES[key]
+    (note,) = compare(key, listed, used, classes)
+    assert "complete" in note
+    (note,) = compare(key, listed - 1, used - 1, classes)
+    assert note.startswith("a part of")
+    assert f"{used - 1:,} of the {used:,}" in note
+    for odd in ((listed + 1, used), (listed, used - 1), (listed + 1, used + 1)):
+        (note,) = compare(key, *odd, classes)
+        assert "another version" in note
+    assert compare(key, listed, used, classes - 1) == []
+
+
+def test_every_published_size_is_checked():
+    assert set(SIZES) == set(PUBLISHED)
+    assert compare("mine", 1, 1, 20) == []
