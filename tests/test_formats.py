@@ -529,13 +529,14 @@ def cell_text(cell, quoted):
 def written(draw, rows):
     """The text of the rows in one of the ways people write CSV, and the line of each row."""
     end = draw(st.sampled_from(["\n", "\r\n"]))
+    blanks = draw(st.sampled_from([st.just(0), st.sampled_from([0, 0, 1, 2])]))
     text, line, lines = draw(st.sampled_from(["", "\ufeff"])), 1, []
     quotes = draw(st.sampled_from([st.just(False), st.just(True), st.booleans()]))
     for row in rows:
         lines.append(line)
         text += ",".join(cell_text(cell, draw(quotes)) for cell in row) + end
         line += 1 + sum(cell.count("\n") for cell in row)
-        blank = draw(st.sampled_from([0, 0, 0, 1, 2]))
+        blank = draw(blanks)
         text += end * blank
         line += blank
     return text[: -len(end)] if draw(st.booleans()) else text, lines
@@ -567,9 +568,11 @@ def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
     assert csv_table.read(quoted, Reading()).classes == ("a, b",)
 
 
+NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yes", "1.00", "٣"]
 MISTAKES = {
-    "cell": (lambda row: [row[0], *row[1:-1], "2"], "expected 1, 0 or an empty cell"),
-    "ragged": (lambda row: [*row, "1"], "cells as in the header"),
+    "cell": (lambda row: [row[0], *row[1:-1], "NO LABEL"], "expected 1, 0 or an empty cell"),
+    "long": (lambda row: [*row, "1"], "cells as in the header"),
+    "short": (lambda row: row[:-1], "cells as in the header"),
     "name": (lambda row: ["../x", *row[1:]], "leads out"),
     "twin": (lambda row: ["first", *("0" for _ in row[1:])], "is listed already"),
 }
@@ -585,7 +588,10 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
     at = data.draw(st.integers(rows.index(["first", *["1"] * width]) + 1, len(rows)))
     kind = data.draw(st.sampled_from(sorted(MISTAKES)))
     change, message = MISTAKES[kind]
-    rows.insert(at, change(["x", *["0"] * width]))
+    name = data.draw(st.sampled_from(["x", "x", "x\ny"]))
+    wrong = data.draw(st.sampled_from(NO_LABELS))
+    row = change([name, *["0"] * width])
+    rows.insert(at, [wrong if cell == "NO LABEL" else cell for cell in row])
     text, lines = data.draw(written(rows))
     with pytest.raises(LabelFileError) as caught:
         read_in_blocks(text, data.draw(sizes))

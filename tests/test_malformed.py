@@ -230,6 +230,12 @@ def test_all_mistakes_of_concepts_are_found_in_one_pass(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("values", "line"), [("0\na,cat,1", 2), ("1\na,cat,0", 3)])
+def test_a_contradiction_is_named_where_it_says_no(tmp_path, values, line):
+    content = f"ImageID,LabelName,Confidence\na,cat,{values}\nb,cat,1\n"
+    assert problems(tmp_path / "x.csv", content) == [(f"x.csv:{line}", "contradiction")]
+
+
 def test_after_a_hundred_thousand_mistakes_the_reading_ends(tmp_path):
     rows = "".join(f"{number},2\n" for number in range(120_000))
     assert len(problems(tmp_path / "labels.csv", f"image,x\n{rows}")) == 100_000

@@ -9,7 +9,8 @@ import pytest
 from g2netpl.cli import build_parser, main
 from g2netpl.methods import markdown_table
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def blocks(language):
@@ -45,9 +46,18 @@ def test_the_shell_lines_run(user_folder):
     for line in lines:
         arguments = shlex.split(line)[1:]
         build_parser().parse_args(arguments)
-        if arguments[0] in ("train", "methods"):  # quick ones, shortened
+        if arguments[0] in ("check", "train", "predict", "complete", "methods"):  # shortened
             short = ["--epochs", "1", "--image-size", "64"] if "--labels" in arguments else []
             assert main([*arguments, *short]) == 0
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_commands_in_the_docs_have_flags_that_exist(page):
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = line.removeprefix("$ ")
+            if line.startswith("g2netpl"):
+                build_parser().parse_args(shlex.split(line.partition(" #")[0])[1:])
 
 
 def test_the_table_of_methods_is_the_catalogue():

@@ -53,7 +53,7 @@ def photos(tmp_path):
     return root
 
 
-HOSTILE = {
+BY_NAME = {  # refused whatever lies there
     "upwards": "../secret.jpg",
     "down and upwards": "sub/../../secret.jpg",
     "upwards from within": "sub/../inside.jpg",
@@ -69,6 +69,10 @@ HOSTILE = {
     "NUL": "inside.jpg\0.png",
     "an address": "http://example.org/secret.jpg",
     "an address of a file": "file:///etc/hostname",
+    "empty": "",
+    "blank": "  ",
+}
+HOSTILE = BY_NAME | {
     "percent-encoded": "..%2Fsecret.jpg",
     "percent-encoded dots": "%2e%2e/secret.jpg",
     "home": "~/secret.jpg",
@@ -83,8 +87,6 @@ HOSTILE = {
     "a folder": "folder.jpg",
     "too long": "x" * 300 + ".jpg",
     "too deep": "sub/" * 2000 + "a.jpg",
-    "empty": "",
-    "blank": "  ",
     "a dot": ".",
     "a slash at the end": "inside.jpg/",
     "below a file": "inside.jpg/secret.jpg",
@@ -188,6 +190,7 @@ def labels(tmp_path):
 
 
 HARMLESS = {("lvis", "upwards from within")}  # of an address only the last part is taken
+CHANGED = {("label-studio", "an address"), ("voc", "two dots"), ("openimages", "two dots")}
 PAIRS = [(carrier, trap) for trap in HOSTILE for carrier in CARRIERS]
 
 
@@ -203,6 +206,19 @@ def test_a_hostile_name_is_refused_and_opens_nothing(photos, labels, carrier, tr
     for name in opened:
         assert "secret" not in name
         assert not name.startswith((str(photos), "/etc/hostname", "/dev/zero"))
+
+
+@pytest.mark.parametrize(
+    ("carrier", "trap"),
+    [
+        (carrier, trap)
+        for carrier, trap in PAIRS
+        if trap in BY_NAME and carrier != "lvis" and (carrier, trap) not in CHANGED
+    ],
+)
+def test_a_name_that_leads_out_by_itself_is_refused_on_reading(labels, carrier, trap):
+    with pytest.raises(InputError):
+        read_labels(CARRIERS[carrier](labels, HOSTILE[trap]))
 
 
 @pytest.mark.parametrize("carrier", CARRIERS)

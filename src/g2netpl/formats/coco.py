@@ -199,4 +199,4 @@ def _share(annotation: dict[str, Any], image: dict[str, Any]) -> float:
         float(each) if isinstance(each, int | float) and 0 < each < 1e12 else 0.0
         for each in numbers
     )
-    return min(1.0, area / width / height) if width and height else 0.0
+    return area / width / height if width and height else 0.0

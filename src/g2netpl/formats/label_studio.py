@@ -7,7 +7,7 @@ where the task was annotated. Predictions of models are not observations and are
 
 import json
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -141,7 +141,7 @@ def _image_name(data: dict[str, Any], where: str) -> str:
     if parts.scheme in ("http", "https", "s3", "gs", "azure-blob") or parts.path.startswith(
         "/data/upload/"
     ):
-        return unquote(PurePosixPath(parts.path).name)
+        return unquote(parts.path.rpartition("/")[2])
     return address
 
 
