@@ -18,6 +18,7 @@ ORDER = [
     "formats.json_file",
     "formats.published",
     "formats.table",
+    "formats.collector",
     "formats.tags",
     "formats.parquet",
     "formats.*",

@@ -113,7 +113,7 @@ def test_a_class_with_few_positives_leans_on_the_others():
     )
     scores[0, 1] = 0.05
     decisions = choose("f1", (scores.astype(np.float32), truth), scores.astype(np.float32), 1.0)
-    common, rare = decisions.thresholds
+    _, rare = decisions.thresholds
     own = f1_threshold(decisions.calibrate(scores)[:, 1], truth[:, 1])
     # weight 1 / (1 + 10) for itself
     everything = f1_threshold(decisions.calibrate(scores).ravel(), truth.ravel())

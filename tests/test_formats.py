@@ -602,6 +602,24 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
         assert f":{lines[rows.index(['first', *['1'] * width])]})" in problem.what
 
 
+@pytest.mark.parametrize("size", [1, 8, 1 << 22])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("image,x\na\n\nb,1\n", r"x\.csv:2: expected 2 cells as in the header, got 1"),
+        ("image,x,y\na,\n\nb,1,1\n", r"x\.csv:2: expected 3 cells as in the header, got 2"),
+        ("image,x\na,1\nb,1\nc,1\nb,0\n", r"x\.csv:5: image 'b' is listed already \(.*:3\)"),
+        ("image,x\r\na,1\r\nb,1\r\na,\r\n", r"x\.csv:4: image 'a' is listed already \(.*:2\)"),
+        ("image,x\na,1\nb,1\nc,-2\n", r"x\.csv:4: class 'x': expected 1, 0"),
+        ("image,x\na,1\n\nc,10\n", r"x\.csv:4: class 'x': expected 1, 0"),
+    ],
+)
+def test_plain_files_name_the_line_of_a_mistake(text, message, size):
+    with pytest.raises(LabelFileError, match=message) as caught:
+        read_in_blocks(text, size)
+    assert len(caught.value.problems) == 1
+
+
 @pytest.mark.parametrize("size", [8, 1 << 22])
 @pytest.mark.parametrize(
     ("text", "message"),

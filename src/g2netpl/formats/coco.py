@@ -16,6 +16,7 @@ import numpy as np
 
 from g2netpl.errors import InputError
 from g2netpl.formats import published
+from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import member, mistake, read_json
 from g2netpl.formats.reading import (
     LabelFileError,
@@ -25,7 +26,6 @@ from g2netpl.formats.reading import (
     class_problem,
     in_class_order,
 )
-from g2netpl.formats.tags import Collector
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
 Image = tuple[dict[str, Any], int]  # and its place in the file

@@ -15,10 +15,10 @@ import numpy as np
 
 from g2netpl.errors import InputError
 from g2netpl.formats import parquet, table, tags
+from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import parse_json
 from g2netpl.formats.reading import LabelFileError, Problems, Reading, read_text
 from g2netpl.formats.table import TAG_HEADERS
-from g2netpl.formats.tags import Collector
 from g2netpl.images import list_images
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.errors import InputError
+from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import member, mistake, read_json
 from g2netpl.formats.reading import LabelFileError, Problems, Reading, beginning
-from g2netpl.formats.tags import Collector
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
 _LOCAL_FILES = "/data/local-files/"

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl.errors import InputError
+from g2netpl.formats.collector import Collector
 from g2netpl.formats.reading import Problems, Reading, beginning, csv_rows, read_text
 from g2netpl.formats.table import csv_writer
-from g2netpl.formats.tags import Collector
 from g2netpl.images import SUFFIXES
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 

@@ -11,6 +11,7 @@ from xml.parsers import expat
 
 from g2netpl.errors import InputError
 from g2netpl.formats import published
+from g2netpl.formats.collector import Collector
 from g2netpl.formats.reading import (
     BOM,
     Problems,
@@ -21,7 +22,6 @@ from g2netpl.formats.reading import (
     read_bytes,
     read_text,
 )
-from g2netpl.formats.tags import Collector
 from g2netpl.labels import POSITIVE, LabelTable
 
 
