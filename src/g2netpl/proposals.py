@@ -96,7 +96,8 @@ def compare_with_truth(completed: Completed, path: str) -> str:
         raise InputError(f"{path}: knows none of the images of the run")
     known = truth.values[[row for row in rows if row >= 0]]
     lines = [f"against {path}, {int(shared.sum()):,} images:"]
-    for number, name in enumerate(SOURCES[:3]):
+    for name in ("soft", "predicted"):
+        number = SOURCES.index(name)
         asked = (completed.sources[shared] == number) & (known != UNOBSERVED)
         if not asked.any():
             continue

@@ -83,9 +83,8 @@ def is_tag_header(header: list[str]) -> bool:
 def csv_writer(file: TextIO, table: LabelTable) -> Any:
     """A writer of CSV; csv leaves carriage returns without quotes unless all is quoted."""
     odd = any("\r" in name for name in (*table.images, *table.classes))
-    return csv.writer(
-        file, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
-    )
+    quoting: Any = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
+    return csv.writer(file, lineterminator="\n", quoting=quoting)
 
 
 class _Rows:
