@@ -1,0 +1,57 @@
+"""Twenty configurations that cannot be used, each for another reason: one line, exit code 2."""
+
+import pytest
+
+from g2netpl.cli import main
+
+BAD = {
+    "not TOML": ("labels = ", "not valid TOML"),
+    "not UTF-8": (b'labels = "\xe9.csv"', "not valid TOML"),
+    "a key twice": ('method = "an"\nmethod = "epr"', "not valid TOML"),
+    "unknown key": ("epoch = 3", "unknown key 'epoch' (did you mean 'epochs'?)"),
+    "unknown method": ('method = "g2net"', "unknown method 'g2net' (did you mean 'g2netpl'?)"),
+    "unknown option": ("[options]\nlambda = 1", "unknown key 'lambda'"),
+    "options are no table": ('options = "penalty=1"', "expected a table [options]"),
+    "option out of range": ("[options]\ngamma = 2", "gamma: input should be less than or equal"),
+    "options that do not fit": ('[options]\nmap = "step"', "map=step has no gradient"),
+    "text for a number": ('epochs = "many"', "epochs: input should be a valid integer"),
+    "negative epochs": ("epochs = -1", "epochs: input should be greater than or equal to 1"),
+    "infinite rate": ("learning_rate = inf", "learning_rate: input should be a finite number"),
+    "zero rate": ("learning_rate = 0.0", "learning_rate: input should be greater than 0"),
+    "all images held out": ("validation = 1.0", "validation: input should be less than 1"),
+    "unknown setting": ('setting = "spl:0.2"', "unknown setting 'spl:0.2'"),
+    "setting out of range": ('setting = "sspl:1.5"', "fraction must be in (0, 1]"),
+    "unknown mode": ('mode = "frozen"', "mode: input should be 'end-to-end', 'linear'"),
+    "unknown optimizer": ('optimizer = "Adaam"', "unknown optimizer 'Adaam'"),
+    "unknown format": ('format = "cvs"', "must be a known format (did you mean 'csv'?)"),
+    "unknown threshold rule": ('thresholds = "recall:0.9"', "expected f1, expected, or precision"),
+    "no positives expected": ("expected_positives = 0.0", "expected_positives: must be greater"),
+    "unknown view": ('view = "mirror"', "view: input should be 'plain', 'paper', 'weak'"),
+    "empty separator": ('separator = ""', "separator: must not be empty"),
+    "seed too large": ("seed = 2147483648", "seed: input should be less than 2147483648"),
+    "images too small": ("image_size = 4", "image_size: input should be greater than or equal to"),
+    "a list for a path": ("images = [1, 2]", "images: input should be a valid string"),
+    "unknown backbone": ('backbone = "resnet5O"', "unknown backbone 'resnet5O'"),
+    "full labels only": ('method = "bce"', "method bce needs full labels"),
+    "k of truth without truth": ('expected_positives = "truth"', "'truth' needs a file with full"),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), BAD.values(), ids=BAD)
+def test_a_bad_config_is_one_line(photos, tmp_path, capsys, content, message):
+    path = tmp_path / "run.toml"
+    start = f'labels = "{tmp_path / "labels.csv"}"\noutput = "{tmp_path / "run"}"\n'
+    lines = (photos / "train.csv").read_text().splitlines()
+    shown = [lines[0], *(line.replace(",0", ",") for line in lines[1:])]
+    (tmp_path / "labels.csv").write_text("\n".join(shown) + "\n")
+    if b"images" not in (content if isinstance(content, bytes) else content.encode()):
+        start += f'images = "{photos}"\n'
+    more = content if isinstance(content, bytes) else content.encode()
+    path.write_bytes(start.replace("\\", "/").encode() + more)
+    assert main(["train", "--config", str(path)]) == 2
+    out, err = capsys.readouterr()
+    assert err.count("\n") == 1
+    assert err.startswith("g2netpl: ")
+    assert message in err
+    assert "Traceback" not in out + err
+    assert not (tmp_path / "run").exists()
