@@ -364,4 +364,98 @@ def test_check_of_a_good_set_says_so_with_any_number_of_processes(folder, capsys
         shown.append(capsys.readouterr().out)
     assert shown[0] == shown[1]
     assert "a training may begin" in shown[0]
-    assert main(["check", "--labels", str(folder / "many.csv"), "--no-decode"]) == 0
+    arguments = ["check", "--labels", str(folder / "many.csv"), "--images", str(folder / "photos")]
+    assert main([*arguments, "--no-decode"]) == 0
+    assert "the images were not decoded" in capsys.readouterr().out
+    (folder / "photos" / "z0.png").unlink()
+    assert main([*arguments, "--no-decode"]) == 2
+
+
+def test_check_refuses_what_a_training_would(folder, capsys):
+    arguments = ["--labels", str(folder / "odd.csv"), "--images", str(folder / "photos")]
+    (folder / "odd.csv").write_text("image,a,b\ntrain-00000.png,0,\ntrain-00001.png,0,0\n")
+    assert main(["check", *arguments]) == 2
+    assert "no positive label" in capsys.readouterr().err
+    (folder / "odd.csv").write_text("image,a,b\ntrain-00000.png,1,\n")
+    assert main(["check", *arguments]) == 2
+    assert "expected at least 2, got 1" in capsys.readouterr().err
+    (folder / "odd.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
+    assert main(["check", *arguments]) == 0
+    for name in ("x.png", "y.png"):  # images that nobody listed are trained on too
+        (folder / "photos" / name).write_text("no image")
+    for command in (["check"], ["train", "--output", str(folder / "run"), *QUICK[:-1], "1"]):
+        assert main([*command, *arguments]) == 2
+    assert capsys.readouterr().err.count("y.png") == 1
+
+
+def test_check_overwrites_nothing_by_itself(folder):
+    labels = str(folder / "labels.csv")
+    before = (folder / "labels.csv").read_text()
+    arguments = ["check", "--labels", labels, "--images", str(folder / "photos")]
+    assert main([*arguments, "--problems", labels]) == 3
+    assert main([*arguments, "--problems", labels, "--overwrite"]) == 3
+    assert (folder / "labels.csv").read_text() == before
+    assert main([*arguments, "--html", str(folder / "page.txt")]) == 2
+
+
+def test_tags_that_were_not_separated_are_suspected(folder, capsys):
+    (folder / "tags.csv").write_text(
+        'image,labels\ntrain-00000.png,"cup,table"\ntrain-00001.png,cup\ntrain-00002.png,table\n'
+    )
+    arguments = ["check", "--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
+    assert main(arguments) == 0
+    assert "'cup,table': is --separator right?" in capsys.readouterr().out
+    assert main([*arguments, "--separator", ","]) == 0
+    assert "separator" not in capsys.readouterr().out
+
+
+def test_an_unlabelled_folder_holds_no_image_that_is_used_already(folder, capsys):
+    (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
+    arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
+    more = ["--unlabelled", str(folder / "photos"), "--output", str(folder / "run")]
+    quick = [*QUICK[:-1], "1"]
+    assert main(["train", *arguments, *more, *quick]) == 2
+    assert "none that is not used already" in capsys.readouterr().err
+    test = ["--test-labels", str(folder / "test.csv"), "--classes", str(folder / "none")]
+    assert main(["train", *arguments, *more, *quick, "--only-listed", *test]) == 2
+    assert main(["train", *arguments, *more, *quick, "--only-listed"]) == 0
+    assert "78 unlabelled training images" in capsys.readouterr().out
+    assert len(load_run(folder / "run").observed()) == 80
+
+
+def test_images_of_training_and_test_are_told(folder, capsys):
+    arguments = ["--labels", str(folder / "truth.csv"), "--test-labels", str(folder / "truth.csv")]
+    more = ["--images", str(folder / "photos"), "--only-listed", "--output", str(folder / "run")]
+    assert main(["train", *arguments, *more, *QUICK]) == 0
+    assert "60 images of the test or validation file also in" in capsys.readouterr().out
+
+
+def test_complete_touches_nothing_when_it_refuses(folder, trained):
+    (folder / "there.csv").write_text("mine")
+    arguments = ["complete", str(trained), "--output", str(folder / "new.csv")]
+    assert main([*arguments, "--table", str(folder / "there.csv")]) == 3
+    assert main([*arguments, "--table", str(folder / "x.foo")]) == 2
+    assert main([*arguments, "--table", str(folder / "there.csv" / "x.csv")]) == 2
+    assert not (folder / "new.csv").exists()
+    assert (folder / "there.csv").read_text() == "mine"
+
+
+def test_a_truth_of_tags_needs_to_be_complete(folder, trained, capsys):
+    full = read_labels(folder / "truth.csv")
+    tags = LabelTable(full.images, full.classes, np.where(full.values == 1, 1, -1))
+    write_labels(tags, folder / "tags.csv", "tags")
+    arguments = ["complete", str(trained), "--truth", str(folder / "tags.csv")]
+    assert main(arguments) == 2
+    assert "give --absent negative" in capsys.readouterr().err
+    assert main([*arguments, "--absent", "negative"]) == 0
+    assert "570 labels" in capsys.readouterr().out
+
+
+def test_the_rule_of_the_thresholds_is_said(folder, capsys):
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    more = ["--only-listed", "--output", str(folder / "run"), "--thresholds", "precision:0.9"]
+    assert main(["train", *arguments, *more, *QUICK]) == 0
+    assert "thresholds: expected, by k = 2.30" in capsys.readouterr().out
+    arguments[1] = str(folder / "truth.csv")
+    assert main(["train", *arguments, *more, *QUICK, "--overwrite"]) == 0
+    assert "thresholds: precision:0.9, by 12 validation images; " in capsys.readouterr().out

@@ -332,6 +332,7 @@ def test_a_broken_image_is_one_line_for_any_number_of_workers(config, photos, tm
             setting="own",
             workers=workers,
             max_bad=0,
+            expected_positives=1.0,
             output=str(tmp_path / f"run{workers}"),
         )
         with pytest.raises(InputError, match=r"b\.png: not a readable image") as caught:

@@ -6,6 +6,7 @@ many that cannot be read. Warnings are what it would put up with, but a person m
 
 import csv
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -69,6 +70,10 @@ def inspect_labels(path: str, format: str | None, reading: Reading) -> Inspectio
         ClassCount(name, *(int(count[column]) for count in counts))
         for column, name in enumerate(table.classes)
     ]
+    if len(table) < 2:
+        found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
+    if not (table.values == POSITIVE).any():
+        found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
     for each in found.classes:
         if each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
@@ -80,6 +85,10 @@ def inspect_labels(path: str, format: str | None, reading: Reading) -> Inspectio
         found.warnings.append(
             Problem(path, "classes that look alike", f"{listed}: one class written in two ways?")
         )
+    for name in several_tags(table.classes):
+        found.warnings.append(
+            Problem(path, "several tags in one", f"class {name!r}: is --separator right?")
+        )
     return found
 
 
@@ -90,8 +99,9 @@ def inspect_images(
     workers: int,
     max_bad: int | None,
     advance: Callable[[int], None] = lambda count: None,
+    decode: bool = True,
 ) -> None:
-    """Look at every image that is listed, and at what else lies in the folder."""
+    """Look at every image that a training would use: those listed, and others in the folder."""
     assert found.table is not None
     table, path = found.table, Path(found.labels)
     known_format = find_format(path, format)
@@ -107,18 +117,25 @@ def inspect_images(
         Problem(found.labels, "images not there", f"image {table.images[row]!r} is not in {root}")
         for row in located.missing
     ]
-    if folder is not None or path.is_dir():
-        unlisted = len(set(list_images(root)) - set(table.images))
-        if unlisted:
-            use = "left out" if known_format.lists_all else "unlabelled training images"
-            found.facts.append(f"{counted(unlisted, 'image')} in {root} not listed: {use}")
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
-    rows = [row for row in range(len(table)) if row not in missing]
+    names = [name for row, name in enumerate(table.images) if row not in missing]
+    if folder is not None or is_own_folder(found.labels):
+        unlisted = sorted(set(list_images(root)) - set(table.images))
+        use = "left out" if known_format.lists_all else "unlabelled training images"
+        if unlisted:
+            found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
+        if not known_format.lists_all:
+            table = table.with_unlabelled(unlisted)
+            names += unlisted
+            paths += [os.path.join(root, name) for name in unlisted]
+    if not decode:
+        return
     facts = []
     for each in look_at_files(paths, workers):
         facts.append(each)
         advance(1)
-    _judge_files(found, table, rows, facts, max_bad)
+    row_of = {name: row for row, name in enumerate(table.images)}
+    _judge_files(found, table, [row_of[name] for name in names], facts, max_bad)
 
 
 def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
@@ -202,6 +219,24 @@ def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
         )
     else:
         found.warnings.append(Problem(found.labels, "equal images", names))
+
+
+def several_tags(classes: Sequence[str]) -> list[str]:
+    """Names that look like tags that were not separated: a part of them is a class itself."""
+    known = set(classes)
+    odd = []
+    for name in classes:
+        for separator in (",", "/", "\t", ";", "|", " "):
+            parts = [part.strip() for part in name.split(separator)]
+            if len(parts) > 1 and all(part in known for part in parts):
+                odd.append(name)
+                break
+    return odd
+
+
+def is_own_folder(labels: str) -> bool:
+    """Whether a label file is the folder of its images, or the metadata file in it."""
+    return Path(labels).is_dir() or Path(labels).stem == "metadata"
 
 
 def _look_alikes(classes: Sequence[str]) -> list[list[str]]:

@@ -65,7 +65,7 @@ class RunConfig(Options):
         description="what a label is that the file does not name: unobserved or negative "
         "(default: as usual in its format)",
     )
-    separator: str | None = Field(default=None, description="between tags; none: ';' or '|'")
+    separator: str | None = Field(default=None, description="between tags (default: ';' or '|')")
     classes: str | None = Field(
         default=None, description="file with the classes there may be, one per line"
     )
@@ -130,7 +130,7 @@ class RunConfig(Options):
         default="float32", description="float32, bf16, or on a GPU fp16"
     )
     cache: str | None = Field(
-        default=None, description="folder for computed features; none: ~/.cache/g2netpl"
+        default=None, description="folder for computed features (default: in ~/.cache/g2netpl)"
     )
 
     @field_validator(*sorted(PATHS), mode="before")
@@ -204,4 +204,4 @@ def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
     merged = {**values, **flags}
     if options:
         merged["options"] = options
-    return RunConfig.read(merged, str(path) if path is not None else "config")
+    return RunConfig.read(merged, str(path) if path is not None else "train")

@@ -8,6 +8,7 @@ predictions are NaN. Too many of them end the work.
 """
 
 import signal
+import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -211,8 +212,9 @@ class _Keys:
 
 
 def _ignore_interrupts(worker: int) -> None:
-    """Ctrl-C is for the main process, which ends its workers itself."""
+    """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.excepthook = lambda *_: None  # a connection that the main process has closed
 
 
 def check_bad(problems: Collection[str], most: int) -> None:

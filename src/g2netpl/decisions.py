@@ -22,6 +22,7 @@ from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
+_ENOUGH = 5  # labels proposed on validation before their precision is believed
 _LARGEST_LOGIT = 30.0
 
 Floats = npt.NDArray[np.float64]
@@ -38,6 +39,11 @@ class Decisions:
     thresholds: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
     rule: str
     basis: str  # what they were chosen on, for people
+
+    def __str__(self) -> str:
+        never = sum(each is None for each in self.thresholds)
+        silent = f"; {never} of {len(self.thresholds)} classes are never proposed" if never else ""
+        return f"thresholds: {self.rule}, by {self.basis}{silent}"
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
         """Scores that can be read as probabilities; NaN stays NaN."""
@@ -95,7 +101,8 @@ def choose(
     threshold = matching_threshold(_sigmoid(_logits(known) + shift), k)
     basis = f"k = {k:.2f} expected positives per image"
     if name != "expected":
-        basis += " (the validation labels have no negatives to choose by)"
+        why = "no validation images" if validation is None else "no negatives missing at random"
+        basis += f" (not {rule}: {why} to choose by)"
     return Decisions(1.0, shift, (threshold,) * scores.shape[1], "expected", basis)
 
 
@@ -150,9 +157,9 @@ def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
 def precision_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, target: float
 ) -> float | None:
-    """The lowest threshold whose precision is at least `target`; None if there is none."""
+    """The lowest threshold whose precision over 5 or more labels is at least `target`."""
     ranked, hits, chosen = _ranked(scores, labels)
-    good = np.flatnonzero(hits / np.maximum(chosen, 1) >= target)
+    good = np.flatnonzero((hits / np.maximum(chosen, 1) >= target) & (chosen >= _ENOUGH))
     return None if not len(good) else _between(ranked, int(good[-1]))
 
 

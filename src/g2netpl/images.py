@@ -113,8 +113,8 @@ def find(names: Sequence[str], root: str | Path) -> Located:
     return Located(paths, missing)
 
 
-def locate(names: Sequence[str], root: str | Path) -> list[str]:
-    """Paths of the named images below `root`, all of which must be there."""
+def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
+    """Paths of the named images below `root`, all of which must be there; `more` to the hint."""
     located = find(names, root)
     if located.missing:
         first = names[located.missing[0]]
@@ -122,7 +122,7 @@ def locate(names: Sequence[str], root: str | Path) -> list[str]:
         hint = f"try --images {above}" if _exists(above / first) else "is --images the right folder"
         raise InputError(
             f"{root}: {len(located.missing):,} of {len(names):,} images of the label file are not "
-            f"there, the first is {first!r}; {hint}? (--missing leave-out goes on without them)"
+            f"there, the first is {first!r}; {hint}?{more}"
         )
     return located.paths
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from g2netpl.checking import is_own_folder, several_tags
 from g2netpl.config import RunConfig
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import can_rank
@@ -53,7 +54,9 @@ def read_material(config: RunConfig) -> Material:
         raise InputError(f"{config.labels}: expected at least 2 images, got {len(listed.table)}")
     test = _read_other(config.test_labels, config.test_images, config, listed.table)
     own = _read_other(config.validation_labels, None, config, listed.table)
-    table, paths, found = _with_unlisted(listed, config, [part for part in (test, own) if part])
+    others = [part for part in (test, own) if part is not None]
+    notes += _overlap(listed, others)
+    table, paths, found = _with_unlisted(listed, config, others)
     setting = Setting.parse(config.setting)
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
@@ -97,14 +100,15 @@ def read_matching(
 ) -> LabelTable:
     """A second label file, which must know the same classes; its columns are put in order."""
     usual = reading or Reading()
-    if Path(path).exists() and not find_format(Path(path), format).names_classes:
+    if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
         return read_labels(path, format, replace(usual, classes=table.classes))
     other = read_labels(path, format, replace(usual, classes=None))
     odd = sorted(set(other.classes) ^ set(table.classes))
     if odd:
         side = "only here" if odd[0] in other.classes else "missing here"
         raise InputError(
-            f"{path}: its classes differ from the training file's: {odd[0]!r} is {side}"
+            f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
+            f"{side}"
         )
     order = [other.classes.index(name) for name in table.classes]
     return LabelTable(other.images, table.classes, other.values[:, order], notes=other.notes)
@@ -146,8 +150,12 @@ def _located(
     path: str, table: LabelTable, root: str, config: RunConfig
 ) -> tuple[Listed, list[str]]:
     notes = list(table.notes)
+    odd = several_tags(table.classes)
+    if odd:
+        notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     if config.missing == "refuse":
-        return Listed(table, locate(table.images, root)), notes
+        hint = " (--missing leave-out goes on without them)"
+        return Listed(table, locate(table.images, root, hint)), notes
     located = find(table.images, root)
     if not located.missing:
         return Listed(table, located.paths), notes
@@ -163,11 +171,11 @@ def _with_unlisted(
     names: list[str] = []
     paths: list[str] = []
     notes: list[str] = []
-    taken = {_absolute(path) for part in (listed, *others) for path in part.paths}
+    taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
     format = find_format(Path(config.labels), config.format)
-    if config.images is not None or Path(config.labels).is_dir():
+    if config.images is not None or config.only_listed is False or is_own_folder(config.labels):
         root = _root(config.labels, None, config)
-        found = [name for name in list_images(root) if _absolute(f"{root}/{name}") not in taken]
+        found = [name for name in list_images(root) if _is_new(f"{root}/{name}", taken)]
         leave_out = format.lists_all if config.only_listed is None else config.only_listed
         if found and leave_out:
             notes.append(f"{counted(len(found), 'image')} of {root} not listed: left out")
@@ -180,9 +188,16 @@ def _with_unlisted(
             paths += [os.path.join(root, name) for name in found]
     if config.unlabelled is not None:
         folder = Path(config.unlabelled)
-        more = list_images(folder)
+        taken |= {os.path.realpath(path) for path in paths}
+        there = list_images(folder)
+        more = [name for name in there if _is_new(f"{folder}/{name}", taken)]
         if not more:
-            raise InputError(f"{folder}: expected unlabelled images, found none")
+            raise InputError(
+                f"{folder}: expected unlabelled images, found none that is not used already"
+            )
+        if len(more) < len(there):
+            used = counted(len(there) - len(more), "image")
+            notes.append(f"{used} of {folder} used already: not taken as unlabelled")
         names += [f"{folder.resolve().name}/{name}" for name in more]
         paths += [os.path.join(folder, name) for name in more]
         notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
@@ -193,5 +208,14 @@ def _with_unlisted(
     return table, [*listed.paths, *paths], notes
 
 
-def _absolute(path: str) -> str:
-    return os.path.abspath(path)
+def _is_new(path: str, taken: set[str]) -> bool:
+    return os.path.realpath(path) not in taken
+
+
+def _overlap(listed: Listed, others: list[Listed]) -> list[str]:
+    """A note on images that are trained on and judged by."""
+    trained = {os.path.realpath(path) for path in listed.paths}
+    shared = sum(os.path.realpath(path) in trained for part in others for path in part.paths)
+    if not shared:
+        return []
+    return [f"{counted(shared, 'image')} of the test or validation file also in the training file"]

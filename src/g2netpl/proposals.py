@@ -6,7 +6,7 @@ since there are none for the validation images.
 """
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.decisions import choose
-from g2netpl.errors import InputError, Refused
+from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import Scores
-from g2netpl.formats import find_format, parquet
-from g2netpl.formats.reading import Problems, read_text
+from g2netpl.formats import Reading, find_format, parquet, read_labels
+from g2netpl.formats.reading import Problems, beginning, read_text
+from g2netpl.formats.table import IMAGE_HEADERS
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.material import read_matching
 from g2netpl.runs import Run
@@ -86,16 +87,24 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     return Completed(observed, values, scores, sources.astype(np.int8))
 
 
-def compare_with_truth(completed: Completed, path: str) -> str:
+def compare_with_truth(
+    completed: Completed, path: str, format: str | None = None, reading: Reading | None = None
+) -> str:
     """How right the filled-in labels are, for people who know the full labels."""
-    truth = read_matching(path, completed.observed)
+    truth = read_matching(path, completed.observed, format, reading)
     row_of = {name: row for row, name in enumerate(truth.images)}
     rows = [row_of.get(name, -1) for name in completed.observed.images]
     shared = np.array([row >= 0 for row in rows])
     if not shared.any():
         raise InputError(f"{path}: knows none of the images of the run")
     known = truth.values[[row for row in rows if row >= 0]]
-    lines = [f"against {path}, {int(shared.sum()):,} images:"]
+    filled_in = completed.sources[shared] > 0
+    if not ((known == NEGATIVE) & filled_in).any():
+        raise InputError(
+            f"{path}: names no negative among the labels filled in; with tags known to be "
+            "complete give --absent negative"
+        )
+    lines = [f"against {path}, {counted(int(shared.sum()), 'image')}:"]
     for name in ("soft", "predicted"):
         number = SOURCES.index(name)
         asked = (completed.sources[shared] == number) & (known != UNOBSERVED)
@@ -146,6 +155,9 @@ def write_predictions(
     with_scores: bool,
 ) -> None:
     """A row per image: its labels as tags, and a score per class."""
+    odd = [name for name in classes if ";" in name]
+    if odd:
+        raise InputError(f"{path}: class {odd[0]!r} cannot be one of several tags: it holds ';'")
     if with_scores and {"image", "labels"} & set(classes):
         raise InputError("a class is called 'image' or 'labels': give --no-scores")
     tags = np.array(classes, dtype=object)
@@ -168,34 +180,21 @@ def write_predictions(
 
 def read_names(path: str) -> list[str]:
     """Image names: a label file of any format, or a text with one per line."""
-    if Path(path).suffix.lower() != ".txt" or find_list(path):
-        from g2netpl.formats import read_labels
-
+    header = beginning(Path(path)).strip() if Path(path).is_file() else ""
+    alone = header in IMAGE_HEADERS
+    if not alone and (Path(path).suffix.lower() != ".txt" or _is_list(path)):
         return list(read_labels(path).images)
-    lines = read_text(Path(path), Problems()).splitlines()
+    lines = read_text(Path(path), Problems()).splitlines()[1 if alone else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
-def find_list(path: str) -> bool:
+def _is_list(path: str) -> bool:
     """Whether a .txt file is a list of a known data set."""
     try:
         find_format(Path(path))
     except InputError:
         return False
     return True
-
-
-def check_target(path: str, endings: Iterable[str], overwrite: bool) -> None:
-    """A file that may be written: its ending is known, and it is not there yet."""
-    target = Path(path)
-    if not target.name.lower().endswith(tuple(endings)):
-        raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
-    if target.exists() and not overwrite:
-        raise Refused(f"{path}: is there already; choose another name, or give --overwrite")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"{target.parent}: cannot be made ({problem.strerror})") from None
 
 
 def _short(values: npt.NDArray[np.float32]) -> list[float]:
@@ -207,6 +206,7 @@ def _short(values: npt.NDArray[np.float32]) -> list[float]:
 def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
     """Write columns as CSV or Parquet, some rows at a time."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".csv":
             with open(path, "w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file, lineterminator="\n")

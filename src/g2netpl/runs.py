@@ -37,6 +37,19 @@ def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
 
     Only files that this command writes are ever removed, and only beside a run.json of its own.
     """
+    check_folder(folder, command, overwrite=overwrite)
+    if folder.is_dir():
+        for name in ("run.json", *_FILES[command]):
+            (folder / name).unlink(missing_ok=True)
+        remove_checkpoint(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
+
+
+def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
+    """Whether results may be written there; nothing is touched."""
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
     if folder.is_dir() and any(folder.iterdir()):
@@ -51,13 +64,6 @@ def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
                 f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
                 "touch it; choose another --output"
             )
-        for name in ("run.json", *_FILES[command]):
-            (folder / name).unlink(missing_ok=True)
-        remove_checkpoint(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
 
 
 _FILES = {

@@ -83,15 +83,15 @@ class Sources:
             self.all(linear)
             features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()
             return features
-        return compute_features(
-            self.backbone.module, self._images([self._paths[row] for row in chosen])
-        )
+        allowed = self._max_bad(self._paths)
+        source = self._images([self._paths[row] for row in chosen], allowed)
+        return compute_features(self.backbone.module, source)
 
     def _max_bad(self, paths: Sequence[str]) -> int:
         allowed = self.config.max_bad
         return max(1, len(paths) // 1000) if allowed is None else allowed
 
-    def _images(self, paths: list[str]) -> ImageSource:
+    def _images(self, paths: list[str], max_bad: int | None = None) -> ImageSource:
         config, backbone = self.config, self.backbone
         return ImageSource(
             paths,
@@ -101,7 +101,7 @@ class Sources:
             seed=config.seed,
             view=config.view,
             workers=config.workers,
-            max_bad=self._max_bad(paths),
+            max_bad=self._max_bad(paths) if max_bad is None else max_bad,
         )
 
     def _source(self, name: str, paths: list[str], linear: bool) -> Source:
@@ -119,8 +119,9 @@ class Sources:
                     return compute_features(module, self._images(paths), on_batch=bar.advance)
 
             features = cached(folder, cache_key(module, paths, view), compute)
-            for row in np.flatnonzero(np.isnan(features).any(axis=1)):
-                self._bad[paths[row]] = f"{paths[row]}: not a readable image"
-            check_bad(self.bad_images(), self._max_bad(paths))
+            unreadable = np.flatnonzero(np.isnan(features).any(axis=1))
+            here = {paths[row]: f"{paths[row]}: not a readable image" for row in unreadable}
+            check_bad(here.values(), self._max_bad(paths))
+            self._bad |= here
             self._features[name] = ArraySource(torch.from_numpy(features))
         return self._features[name]

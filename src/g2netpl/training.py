@@ -35,7 +35,14 @@ from g2netpl.labels import POSITIVE, UNOBSERVED
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, make_player, method_options
 from g2netpl.network import Network, build_backbone, build_network
-from g2netpl.runs import RUN_FORMAT, Run, check_unchanged, claim_folder, load_run
+from g2netpl.runs import (
+    RUN_FORMAT,
+    Run,
+    check_folder,
+    check_unchanged,
+    claim_folder,
+    load_run,
+)
 from g2netpl.sources import Sources
 from g2netpl.tracking import epoch_bar, write_history
 
@@ -51,6 +58,8 @@ def train(
     console = console or Console(quiet=True)
     began = time.perf_counter()
     config = _checked(config)
+    if not resume:
+        check_folder(Path(config.output), "train", overwrite=overwrite)
     material = read_material(config)
     description = _describe(config, material)
     folder = Path(config.output)
@@ -82,7 +91,10 @@ def train(
     for problem in sources.bad_images():
         console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
     if material.test is not None and result["test_map"] is None:
-        console.print("the test labels have no observed negatives: no mAP can be had from them")
+        console.print(
+            "the test labels have no observed negatives: no mAP can be had from them; where they "
+            "are complete, say so with g2netpl convert --absent negative"
+        )
     result["seconds"] = round(time.perf_counter() - began, 3)
     write_json(folder / "result.json", result)
     remove_checkpoint(folder)
@@ -202,7 +214,13 @@ def _expected_positives(
     config: RunConfig, material: Material, sources: Sources
 ) -> tuple[float, str]:
     """k and where it comes from."""
+    classes = len(material.table.classes)
     if isinstance(config.expected_positives, float):
+        if config.expected_positives > classes:
+            raise InputError(
+                f"expected_positives: {config.expected_positives:g} per image, but there are only "
+                f"{classes} classes"
+            )
         return config.expected_positives, "given"
     if config.expected_positives == "truth":
         truth = material.table.values[material.training]

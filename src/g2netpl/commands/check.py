@@ -3,7 +3,7 @@
 examples:
   g2netpl check --labels labels.csv --images photos
   g2netpl check --labels labels.csv --images photos --html check.html --problems problems.csv
-  g2netpl check --labels tags.csv --no-decode           the label file alone
+  g2netpl check --labels tags.csv --images photos --no-decode    quickly: do the images exist?
 
 Exit code 0: a training may begin. 2: it would be refused, the reasons are shown.
 """
@@ -25,9 +25,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--labels", required=True, help="label file, or a folder of images")
     parser.add_argument("--images", help="folder that the names are relative to")
-    parser.add_argument("--no-decode", action="store_true", help="do not look at the images")
+    parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     parser.add_argument("--problems", metavar="FILE", help="write all problems as CSV")
+    parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSV")
     parser.add_argument(
         "--max-bad", type=int, metavar="N", help="unreadable images to put up with (0.1 %%, or 1)"
     )
@@ -40,7 +41,7 @@ def run(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
     from g2netpl.checking import inspect_images, inspect_labels, write_problems
-    from g2netpl.commands.labelling import reading_of, share_of_labels
+    from g2netpl.commands.labelling import check_target, reading_of, share_of_labels
     from g2netpl.errors import InputError, counted
     from g2netpl.tracking import image_bar
 
@@ -49,10 +50,21 @@ def run(flags: argparse.Namespace) -> None:
         value = getattr(flags, name)
         if value is not None and value < 0:
             raise InputError(f"--{name.replace('_', '-')}: must be 0 or more, got {value}")
+    for target, ending in ((flags.html, ".html"), (flags.problems, ".csv")):
+        if target is not None:
+            check_target(target, (ending,), flags.overwrite and target != flags.labels)
     found = inspect_labels(flags.labels, flags.format, reading_of(flags))
-    if found.table is not None and not flags.no_decode:
+    if found.table is not None:
         with image_bar(console, "looking at images", len(found.table)) as advance:
-            inspect_images(found, flags.images, flags.format, flags.workers, flags.max_bad, advance)
+            inspect_images(
+                found,
+                flags.images,
+                flags.format,
+                flags.workers,
+                flags.max_bad,
+                advance,
+                decode=not flags.no_decode,
+            )
     _show(console, found)
     if flags.problems is not None:
         write_problems(found, flags.problems)
@@ -68,7 +80,8 @@ def run(flags: argparse.Namespace) -> None:
             f"{flags.labels}: {counted(len(found.errors), 'error')}; "
             f"the first: {found.errors[0].where}: {found.errors[0].what}"
         )
-    console.print("a training may begin", highlight=False)
+    unseen = "; the images were not decoded" if flags.no_decode else ""
+    console.print(f"a training may begin{unseen}", highlight=False)
 
 
 def _show(console: "Console", found: "Inspection") -> None:

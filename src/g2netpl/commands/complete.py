@@ -8,7 +8,9 @@ examples:
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (of images held out from
-training), unreadable. --table is a label file in any format.
+training), unreadable. Soft labels are those of the last epoch, decided so that the expected number
+of positives per image comes out. --table is a label file in any format. The flags on formats are
+about --truth.
 """
 
 import argparse
@@ -16,8 +18,10 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.labelling import add_reading_flags
+
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--output", help="long table to write, .csv or .parquet")
+    parser.add_argument("--output", help="long table to write, .csv, .parquet or .pq")
     parser.add_argument("--table", help="label file to write")
     parser.add_argument("--to", metavar="FORMAT", help="format of --table (default: by its name)")
     parser.add_argument(
@@ -30,6 +34,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--truth", metavar="LABELS", help="full labels, to measure the filled-in ones against"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    add_reading_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -38,10 +43,10 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from g2netpl.commands.labelling import share_of_labels, write_new
+    from g2netpl.commands.labelling import check_target, reading_of, share_of_labels, write_new
     from g2netpl.errors import InputError
-    from g2netpl.formats import label_studio
-    from g2netpl.proposals import check_target, compare_with_truth, complete, write_completed
+    from g2netpl.formats import find_writer, label_studio
+    from g2netpl.proposals import compare_with_truth, complete, write_completed
     from g2netpl.runs import load_run
 
     console = Console(markup=False, soft_wrap=True)
@@ -51,23 +56,27 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
     if flags.output is not None:
         check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
+    if flags.table is not None:
+        proposals = flags.to == "label-studio"
+        check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
+        find_writer(flags.table, flags.to)
     completed = complete(load_run(flags.run), flags.sure)
     console.print(str(completed), highlight=False)
     if flags.truth is not None:
-        console.print(compare_with_truth(completed, flags.truth), highlight=False)
+        reading = reading_of(flags)
+        shown = compare_with_truth(completed, flags.truth, flags.format, reading)
+        console.print(shown, highlight=False)
     if flags.output is not None:
         write_completed(completed, flags.output)
         console.print(f"written to {flags.output}", highlight=False)
     if flags.table is not None:
-        if flags.to == "label-studio":
-            check_target(flags.table, (".json",), flags.overwrite)
-            notes = label_studio.write_tasks(
-                completed.observed, Path(flags.table), completed.proposed(), completed.scores
-            )
+        if proposals:
+            new = completed.proposed()
+            label_studio.write_tasks(completed.observed, Path(flags.table), new, completed.scores)
+            known = int((completed.observed.values >= 0).sum())
+            content = f"{known:,} known labels as annotations, {new.sum():,} as predictions"
         else:
-            notes = write_new(completed.table, flags.table, flags.to, flags.overwrite)
-        for note in notes:
-            console.print(f"note: {note}", highlight=False)
-        console.print(
-            f"{share_of_labels(completed.table)}\nwritten to {flags.table}", highlight=False
-        )
+            for note in write_new(completed.table, flags.table, flags.to, flags.overwrite):
+                console.print(f"note: {note}", highlight=False)
+            content = share_of_labels(completed.table)
+        console.print(f"{content}\nwritten to {flags.table}", highlight=False)

@@ -39,16 +39,37 @@ def share_of_labels(table: "LabelTable") -> str:
     )
 
 
+def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) -> None:
+    """A file that may be written: its ending is known, and it is not there yet."""
+    import os
+
+    from g2netpl.errors import InputError, Refused
+
+    if endings is not None and not path.lower().endswith(endings):
+        raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
+    there = os.path.lexists(path) and not os.path.isdir(path)
+    if (there or os.path.isfile(os.path.join(path, "metadata.jsonl"))) and not overwrite:
+        raise Refused(f"{path}: is there already; choose another name, or give --overwrite")
+    if there and not os.path.isfile(path):
+        raise InputError(f"{path}: not a regular file")
+    above = os.path.dirname(os.path.abspath(path))
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise InputError(f"{path}: cannot be written ({above} is not a folder)")
+
+
 def write_new(table: "LabelTable", target: str, format: str | None, overwrite: bool) -> list[str]:
     """Write a label file that is not there yet; returns what the format could not keep."""
     from pathlib import Path
 
-    from g2netpl.errors import Refused
-    from g2netpl.formats import write_labels
+    from g2netpl.errors import InputError
+    from g2netpl.formats import find_writer, write_labels
 
-    path = Path(target)
-    if not overwrite and (path.is_file() or (path / "metadata.jsonl").is_file()):
-        raise Refused(f"{target}: is there already; choose another name, or give --overwrite")
-    if path.suffix.lower() != ".txt" and not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-    return write_labels(table, path, format)
+    check_target(target, None, overwrite)
+    find_writer(target, format)
+    try:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise InputError(f"{target}: cannot be written ({problem.strerror})") from None
+    return write_labels(table, target, format)

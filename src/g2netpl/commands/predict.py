@@ -18,13 +18,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--list", metavar="FILE", help="names below --images, one per line, or any label file"
     )
-    parser.add_argument("--output", required=True, help="table to write, .csv or .parquet")
+    parser.add_argument("--output", required=True, help="table to write, .csv, .parquet or .pq")
     parser.add_argument("--overwrite", action="store_true", help="replace the output")
     parser.add_argument(
         "--threshold", type=float, help="one for all classes (default: those of the run)"
     )
     parser.add_argument("--no-scores", action="store_true", help="names and labels only")
-    parser.add_argument("--workers", type=int, default=2, help="image loader processes")
+    parser.add_argument("--workers", type=int, default=2, help="loader processes (default: 2)")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -36,9 +36,10 @@ def run(flags: argparse.Namespace) -> None:
     import numpy as np
     from rich.console import Console
 
-    from g2netpl.errors import InputError
+    from g2netpl.commands.labelling import check_target
+    from g2netpl.errors import InputError, counted
     from g2netpl.images import list_images, locate
-    from g2netpl.proposals import check_target, read_names, write_predictions
+    from g2netpl.proposals import read_names, write_predictions
     from g2netpl.runs import load_run
     from g2netpl.tracking import image_bar
 
@@ -48,7 +49,11 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
     if flags.workers < 0:
         raise InputError(f"--workers: must be 0 or more, got {flags.workers}")
+    if not os.path.exists(flags.images):
+        raise InputError(f"{flags.images}: no such file or folder")
     if os.path.isfile(flags.images):
+        if flags.list is not None:
+            raise InputError("--list: needs a folder in --images, not a single image")
         names, paths = [os.path.basename(flags.images)], [flags.images]
     else:
         names = list_images(flags.images) if flags.list is None else read_names(flags.list)
@@ -59,7 +64,9 @@ def run(flags: argparse.Namespace) -> None:
     decisions = trained.decisions
     if flags.threshold is not None:
         common = (flags.threshold,) * len(trained.classes)
-        decisions = replace(decisions, thresholds=common, rule="given", basis="the command line")
+        decisions = replace(
+            decisions, thresholds=common, rule=f"{flags.threshold:g} for all classes", basis="given"
+        )
     with image_bar(console, "predicting", len(paths)) as advance:
         scores = trained.predict(paths, workers=flags.workers, max_bad=len(paths), on_batch=advance)
     unread = np.flatnonzero(np.isnan(scores).any(axis=1))
@@ -72,8 +79,9 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"not readable, left empty: {paths[row]}", highlight=False)
     if len(unread) > 10:
         console.print(f"… and {len(unread) - 10:,} more", highlight=False)
+    read = len(names) - len(unread)
     console.print(
-        f"{len(names) - len(unread):,} images, {decided.sum() / len(names):.2f} labels per image\n"
-        f"thresholds: {decisions.rule}, chosen on {decisions.basis}\nwritten to {flags.output}",
+        f"{counted(read, 'image')}, {decided.sum() / read:.2f} labels per image\n"
+        f"{decisions}\nwritten to {flags.output}",
         highlight=False,
     )

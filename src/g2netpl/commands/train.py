@@ -79,4 +79,4 @@ def run(flags: argparse.Namespace) -> None:
             console.print(
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
-    console.print(f"written to {result.folder}", highlight=False)
+    console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)

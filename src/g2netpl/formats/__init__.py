@@ -34,6 +34,7 @@ __all__ = [
     "Problem",
     "Reading",
     "find_format",
+    "find_writer",
     "image_folder",
     "read_classes",
     "read_labels",
@@ -43,6 +44,14 @@ __all__ = [
 
 def _beside(path: Path) -> Path:
     return path.parent
+
+
+def _yes(path: Path) -> bool:
+    return True
+
+
+def _no(path: Path) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,7 @@ class Format:
     endings: tuple[str, ...]  # to recognise a file by that is still to be written
     image_folder: Callable[[Path], Path] = _beside  # where the images are, if nobody says
     lists_all: bool = False  # other images in the folder belong to other parts of the data set
-    names_classes: bool = True  # a class without any label is named nevertheless
+    names_classes: Callable[[Path], bool] = _yes  # also a class without any label
 
 
 FORMATS: dict[str, Format] = {
@@ -66,7 +75,7 @@ FORMATS: dict[str, Format] = {
         openimages.write,
         "CSV `ImageID,LabelName,Confidence`, a row per known label",
         (),
-        names_classes=False,
+        names_classes=_no,
     ),
     "tags": Format(
         tags.recognises,
@@ -74,7 +83,7 @@ FORMATS: dict[str, Format] = {
         tags.write,
         "CSV `image,labels` with tags like `cat;dog`, optionally `absent`",
         (),
-        names_classes=False,
+        names_classes=_no,
     ),
     "csv": Format(
         table.recognises,
@@ -89,6 +98,7 @@ FORMATS: dict[str, Format] = {
         parquet.write,
         "Parquet in either shape of the CSV files",
         (".parquet", ".pq"),
+        names_classes=parquet.names_classes,
     ),
     "coco": Format(
         coco.recognises,
@@ -105,7 +115,7 @@ FORMATS: dict[str, Format] = {
         label_studio.write,
         "Label Studio's tasks, JSON",
         (),
-        names_classes=False,
+        names_classes=_no,
     ),
     "voc": Format(
         voc.recognises,
@@ -115,6 +125,7 @@ FORMATS: dict[str, Format] = {
         ("Main/*.txt",),
         voc.image_folder,
         lists_all=True,
+        names_classes=voc.names_classes,
     ),
     "nuswide": Format(
         nuswide.recognises,
@@ -140,7 +151,7 @@ FORMATS: dict[str, Format] = {
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
         ("metadata.jsonl",),
         imagefolder.image_folder,
-        names_classes=False,
+        names_classes=_no,
     ),
 }
 
@@ -183,23 +194,22 @@ def read_labels(
         raise InputError(text if named else f"{path}: {text}") from None
 
 
+def find_writer(path: str | Path, format: str | None = None) -> Format:
+    """The format called `format`, or the one that a name that is still to be written suggests."""
+    path = Path(path)
+    if format is not None:
+        return find_format(path, format)
+    for row in FORMATS.values():
+        for ending in row.endings:
+            if path.match(ending) if "*" in ending else path.name.lower().endswith(ending):
+                return row
+    raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}")
+
+
 def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:
     """Write a label file; returns notes on what the format could not keep."""
     path = Path(path)
-    if format is None:
-        fitting = [
-            name
-            for name, row in FORMATS.items()
-            if any(
-                path.match(ending) if "*" in ending else path.name.endswith(ending)
-                for ending in row.endings
-            )
-        ]
-        if not fitting:
-            raise InputError(
-                f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}"
-            )
-        format = fitting[0]
+    row = find_writer(path, format)
     for name in table.classes:
         problem = class_problem(name)
         if problem is not None:
@@ -209,7 +219,7 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
         if problem is not None:
             raise InputError(f"{path}: nothing is written: image {name!r}: {problem}")
     try:
-        return find_format(path, format).write(table, path)
+        return row.write(table, path)
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 

@@ -96,6 +96,11 @@ def read(path: Path, reading: Reading) -> LabelTable:
                 f"{len(table) - len(kept):,} images without any annotation are left out, as in "
                 "the SPML protocol (--absent unobserved keeps them, unlabelled)"
             )
+        if path.stem not in published.PUBLISHED and reading.absent is None:
+            notes.append(
+                "classes without an annotation are taken as negative; where only some objects "
+                "were drawn, give --absent unobserved"
+            )
         notes += published.compare(path.stem, len(table), len(kept), len(names))
         table = table.take(kept)
     table = LabelTable(table.images, table.classes, table.values, table.sizes, tuple(notes))

@@ -56,6 +56,9 @@ def write(table: LabelTable, path: Path) -> list[str]:
     file = path if path.name == "metadata.jsonl" else path / "metadata.jsonl"
     if file != path and path.suffix and not path.is_dir():
         raise InputError(f"{path}: expected a folder, or its metadata.jsonl")
+    others = [name for name in _METADATA if name != file.name and (file.parent / name).is_file()]
+    if others:
+        raise InputError(f"{file.parent}: {others[0]} is there; two metadata files cannot be read")
     file.parent.mkdir(parents=True, exist_ok=True)
     names = np.array(table.classes, dtype=object)
     lines = []

@@ -16,6 +16,7 @@ from g2netpl.formats.reading import (
     Problems,
     Reading,
     class_problem,
+    every_cell_speaks,
     in_class_order,
     read_bytes,
     without_twins,
@@ -56,7 +57,12 @@ def read(path: Path, reading: Reading) -> LabelTable:
     names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
     table = LabelTable(tuple(names), tuple(header[1:]), values, notes=tuple(notes))
-    return in_class_order(table, reading, str(path))
+    return every_cell_speaks(in_class_order(table, reading, str(path)), reading)
+
+
+def names_classes(path: Path) -> bool:
+    """A wide table does, tags do not."""
+    return not is_tag_header(list(_columns(path, Problems())))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

@@ -7,7 +7,7 @@ A reader goes on after a mistake, so that all of them are told at once: `Problem
 import codecs
 import csv
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -102,6 +102,14 @@ def in_class_order(table: LabelTable, reading: Reading, where: str) -> LabelTabl
         sizes = np.zeros(values.shape, dtype=np.float32)
         sizes[:, columns] = table.sizes
     return LabelTable(table.images, reading.classes, values, sizes, table.notes)
+
+
+def every_cell_speaks(table: LabelTable, reading: Reading) -> LabelTable:
+    """A wide table, with a note for those who said what is absent: an empty cell is unknown."""
+    if reading.absent != "negative" or table.is_complete:
+        return table
+    note = "--absent negative has no effect on a wide table: an empty cell means unknown"
+    return replace(table, notes=(*table.notes, note))
 
 
 def unknown_class(name: str, reading: Reading, before: int) -> str:

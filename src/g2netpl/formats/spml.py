@@ -21,6 +21,7 @@ from g2netpl.formats.reading import (
     Problems,
     Reading,
     class_problem,
+    every_cell_speaks,
     in_class_order,
     read_bytes,
     without_twins,
@@ -79,7 +80,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     count = len(labels)
     notes = [*notes, *published.compare(f"spml/{part}", count, count, len(classes))]
     table = LabelTable(tuple(images), tuple(classes), labels, notes=tuple(notes))
-    return in_class_order(table, reading, str(path))
+    return every_cell_speaks(in_class_order(table, reading, str(path)), reading)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

@@ -21,6 +21,7 @@ from g2netpl.formats.reading import (
     Reading,
     csv_rows,
     decoded,
+    every_cell_speaks,
     in_class_order,
     without_twins,
 )
@@ -49,7 +50,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     rows = _Rows(path, problems)
     for block, first_line in _blocks(path, problems):
         rows.add(block, first_line)
-    return in_class_order(rows.table(), reading, f"{path}:1")
+    return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

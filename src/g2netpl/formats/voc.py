@@ -60,6 +60,11 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return in_class_order(table, reading, str(path))
 
 
+def names_classes(path: Path) -> bool:
+    """The classes' lists do, XML does not."""
+    return path.is_dir() or bool(_class_lists(path, Problems()))
+
+
 def write(table: LabelTable, path: Path) -> list[str]:
     """Write a list and the classes' lists; path like VOC2012/ImageSets/Main/train.txt."""
     if path.suffix != ".txt" or path.parent.name != "Main":
