@@ -36,6 +36,7 @@ class Proposal:
     weights: Tensor  # (B, L) ≥ 0; the cost is their weighted sum over B·L
     regulariser: float = 0.0  # weight of R
     reversed_weights: Tensor | None = None  # (B, L): entries that enter as CE(ŷ, target) instead
+    entry_cost: Callable[[Tensor], Tensor] | None = None  # logits → (B, L), in place of CE
 
 
 class LabelPlayer:
@@ -75,7 +76,10 @@ class LabelPlayer:
 
 def network_cost(logits: Tensor, proposal: Proposal, expected: float) -> Tensor:
     """L_obs + L_unobs of the paper for one batch, as the label player proposed it."""
-    cost = soft_bce(logits, proposal.targets, proposal.weights)
+    if proposal.entry_cost is None:
+        cost = soft_bce(logits, proposal.targets, proposal.weights)
+    else:
+        cost = (proposal.weights * proposal.entry_cost(logits)).sum() / logits.numel()
     if proposal.reversed_weights is not None:
         cost = cost + reversed_bce(logits, proposal.targets, proposal.reversed_weights)
     if proposal.regulariser > 0:

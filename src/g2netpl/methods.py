@@ -7,7 +7,11 @@ from typing import Any
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.game import LabelPlayer, Setup
 from g2netpl.options import Options
+from g2netpl.players.entropy import EntropyOptions, EntropyPlayer
 from g2netpl.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.players.generalized import GeneralizedOptions, GeneralizedPlayer
+from g2netpl.players.large_loss import LargeLossOptions, LargeLossPlayer
+from g2netpl.players.robust import AsymmetricOptions, HillOptions, RobustPlayer, SplcOptions
 from g2netpl.players.role import RoleOptions, RolePlayer
 from g2netpl.players.soft import SoftOptions, SoftPlayer
 
@@ -26,6 +30,9 @@ class Method:
 
 _SPML = "Cole et al., CVPR 2021"
 _PAPER = "Abdelfattah et al., BMVC 2022"
+_ROBUST = "Zhang et al., arXiv 2112.07368"
+_LARGE = "Kim et al., CVPR 2022"
+_ENTROPY = "Zhou et al., ECCV 2022"
 
 METHODS: dict[str, Method] = {
     "bce": Method(
@@ -116,6 +123,64 @@ METHODS: dict[str, Method] = {
             "regulariser": 1.0,
             "prediction": "fresh",
         },
+    ),
+    "asl": Method(
+        RobustPlayer,
+        AsymmetricOptions,
+        "assume negative; easy negatives count less (asymmetric loss)",
+        "Ridnik et al., ICCV 2021",
+    ),
+    "hill": Method(
+        RobustPlayer,
+        HillOptions,
+        "assume negative; negatives the network doubts fade out",
+        _ROBUST,
+    ),
+    "splc": Method(
+        RobustPlayer,
+        SplcOptions,
+        "assume negative; what the network finds positive is corrected",
+        _ROBUST,
+    ),
+    "ll-r": Method(
+        LargeLossPlayer,
+        LargeLossOptions,
+        "assume negative; the largest losses are left out",
+        _LARGE,
+        {"action": "reject"},
+    ),
+    "ll-ct": Method(
+        LargeLossPlayer,
+        LargeLossOptions,
+        "assume negative; the largest losses are positive for this step",
+        _LARGE,
+        {"action": "temporary"},
+    ),
+    "ll-cp": Method(
+        LargeLossPlayer,
+        LargeLossOptions,
+        "assume negative; the largest losses become positive for good",
+        _LARGE,
+        {"action": "permanent", "rate": 0.001},
+    ),
+    "em": Method(
+        EntropyPlayer,
+        EntropyOptions,
+        "keep the network in doubt about the unknown (entropy maximisation)",
+        _ENTROPY,
+    ),
+    "em-apl": Method(
+        EntropyPlayer,
+        EntropyOptions,
+        "EM, and later the surest negatives as pseudo labels",
+        _ENTROPY,
+        {"negatives": 0.9},
+    ),
+    "gr": Method(
+        GeneralizedPlayer,
+        GeneralizedOptions,
+        "a robust loss whose shape follows the prediction",
+        "Chen et al., IJCAI 2024",
     ),
 }
 

@@ -1,0 +1,93 @@
+"""Large loss matters: LL-R, LL-Ct, LL-Cp. Unobserved is negative, but for the largest losses.
+
+A network learns the clean labels first; an assumed negative with a large loss is likely a missed
+positive. In every batch the share of unobserved entries with the largest loss, which are those
+with the largest prediction, is rejected, taken as positive for this step, or for good. The share
+grows with the epochs: `rate` · φ.
+"""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from g2netpl.data import Batch
+from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
+from g2netpl.labels import POSITIVE, UNOBSERVED
+from g2netpl.options import Options
+from g2netpl.store import LabelStore
+
+
+class LargeLossOptions(Options):
+    """What happens to how many."""
+
+    action: Literal["reject", "temporary", "permanent"] = Field(
+        default="reject", description="what happens to a large loss: left out, or taken as positive"
+    )
+    rate: float = Field(
+        default=0.02, ge=0, le=1, description="share of the unobserved entries, at the last epoch"
+    )
+
+
+def largest(scores: Tensor, among: Tensor, share: float) -> Tensor:
+    """Which entries are the `share` of those `among` with the largest scores; (B, L) bool."""
+    count = round(share * int(among.sum()))
+    if count == 0:
+        return torch.zeros_like(among)
+    chosen = scores.masked_fill(~among, -torch.inf).flatten().topk(count).indices
+    flat = torch.zeros(scores.numel(), dtype=torch.bool, device=scores.device)
+    flat[chosen] = True
+    return flat.view_as(among)
+
+
+class LargeLossPlayer(LabelPlayer):
+    """Assumed negatives, without those that the network objects to most."""
+
+    def __init__(self, setup: Setup, options: LargeLossOptions) -> None:
+        self.options = options
+        self.corrected: LabelStore | None = None
+        if options.action == "permanent":
+            self.corrected = LabelStore(
+                torch.zeros(setup.observed.shape, device=setup.observed.device)
+            )
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """Assume negative; what was corrected for good is positive."""
+        targets = (batch.observed == POSITIVE).float()
+        if self.corrected is not None:
+            targets = torch.maximum(targets, self.corrected.read(batch.rows))
+        unobserved = batch.observed == UNOBSERVED
+
+        def entry_cost(logits: Tensor) -> Tensor:
+            share = 0.0 if self.corrected is not None else self.options.rate * progress
+            large = largest(logits.detach(), unobserved, share)
+            learnt = targets.masked_fill(large, 1.0)
+            cost = binary_cross_entropy_with_logits(logits, learnt, reduction="none")
+            return cost.masked_fill(large, 0.0) if self.options.action == "reject" else cost
+
+        return Proposal(targets, torch.ones_like(targets), entry_cost=entry_cost)
+
+    def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
+        """LL-Cp: what has the largest loss now stays positive from the next epoch on."""
+        if self.corrected is None:
+            return
+        before = self.corrected.read(batch.rows)
+        open_entries = (batch.observed == UNOBSERVED) & (before == 0)
+        large = largest(predicted, open_entries, self.options.rate * progress)
+        self.corrected.write(batch.rows, before.masked_fill(large, 1.0))
+
+    def end_epoch(self) -> None:
+        """The next epoch reads what this one wrote."""
+        if self.corrected is not None:
+            self.corrected.end_epoch()
+
+    def state(self) -> dict[str, Tensor]:
+        """Which entries were corrected."""
+        return {} if self.corrected is None else self.corrected.state()
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from `state`."""
+        if self.corrected is not None:
+            self.corrected.load_state(state)

@@ -1,0 +1,161 @@
+"""Methods that came after the paper, on the 3 × 4 example of test_costs.py, worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from test_costs import LOGITS, OBSERVED, F, K
+
+from g2netpl.data import Batch
+from g2netpl.game import Setup, network_cost
+from g2netpl.methods import make_player
+from g2netpl.players.entropy import entropy
+from g2netpl.players.large_loss import largest
+
+SEEN = (0.8, 0.9)  # f of the observed positives
+ABSENT = 0.2  # of the observed negative
+UNKNOWN = (0.5, 0.1, 0.6, 0.5, 0.5, 0.5, 0.25, 0.5, 0.75)  # of the nine unobserved entries
+
+
+def player_of(method, **options):
+    return make_player(method, options, Setup(OBSERVED, K, 1e-3))
+
+
+def cost_of(method, progress=0.0, **options):
+    batch = Batch(torch.arange(3), LOGITS, OBSERVED)
+    proposal = player_of(method, **options).propose(batch, progress, lambda inputs: inputs)
+    return float(network_cost(LOGITS, proposal, K))
+
+
+def minus_log(value):
+    return -math.log(value)
+
+
+def squash(logit):
+    return 1 / (1 + math.exp(-logit))
+
+
+def logit(value):
+    return math.log(value / (1 - value))
+
+
+def test_asl_by_hand():
+    # γ+ 1, γ− 4, shift 0.05: (1 − f)·−log f, and (f − 0.05)⁴·−log(1.05 − f)
+    total = sum((1 - f) * minus_log(f) for f in SEEN)
+    total += sum((f - 0.05) ** 4 * minus_log(1.05 - f) for f in (ABSENT, *UNKNOWN))
+    assert cost_of("asl") == pytest.approx(total / 12, rel=1e-5)
+    # without focus and shift it is AN
+    plain = sum(map(minus_log, SEEN)) + sum(minus_log(1 - f) for f in (ABSENT, *UNKNOWN))
+    options = {"negative_focus": 0, "positive_focus": 0, "shift": 0}
+    assert cost_of("asl", **options) == pytest.approx(plain / 12, rel=1e-5)
+
+
+def focal_margin(f, margin=1.0):
+    moved = squash(logit(f) - margin)
+    return (1 - moved) ** 2 * minus_log(moved)
+
+
+def test_hill_by_hand():
+    # positives: focal margin with m 1, γ 2; the rest (1.5 − f)·f²
+    total = sum(map(focal_margin, SEEN))
+    total += sum((1.5 - f) * f**2 for f in (ABSENT, *UNKNOWN))
+    assert cost_of("hill") == pytest.approx(total / 12, rel=1e-5)
+
+
+def test_splc_by_hand():
+    seen = sum(map(focal_margin, SEEN))
+    negatives = sum(minus_log(1 - f) for f in (ABSENT, *UNKNOWN))
+    assert cost_of("splc", 0.0) == pytest.approx((seen + negatives) / 12, rel=1e-5)
+    # later, 0.75 is above 0.6 and becomes a positive without a margin; 0.6 itself is not above
+    corrected = seen + negatives - minus_log(1 - 0.75) + focal_margin(0.75, 0.0)
+    assert cost_of("splc", 0.5, threshold=0.61) == pytest.approx(corrected / 12, rel=1e-5)
+
+
+def test_large_losses_by_hand():
+    observed = sum(map(minus_log, SEEN)) + minus_log(1 - ABSENT)
+    unknown = sum(minus_log(1 - f) for f in UNKNOWN)
+    for method in ("ll-r", "ll-ct"):  # in the first epoch it is AN
+        assert cost_of(method, 0.0) == pytest.approx((observed + unknown) / 12, rel=1e-5)
+    # rate 0.4 at φ = 0.5: round(0.2 · 9) = 2 entries, those with f = 0.75 and 0.6
+    rest = unknown - minus_log(1 - 0.75) - minus_log(1 - 0.6)
+    assert cost_of("ll-r", 0.5, rate=0.4) == pytest.approx((observed + rest) / 12, rel=1e-5)
+    turned = rest + minus_log(0.75) + minus_log(0.6)
+    assert cost_of("ll-ct", 0.5, rate=0.4) == pytest.approx((observed + turned) / 12, rel=1e-5)
+
+
+def test_a_permanent_correction_stays_from_the_next_epoch_on():
+    player = player_of("ll-cp", rate=0.2)
+    batch = Batch(torch.arange(3), LOGITS, OBSERVED)
+    player.propose(batch, 0.5, lambda inputs: inputs)
+    player.respond(batch, F, 0.5)  # round(0.1 · 9) = 1 entry: f = 0.75
+    assert float(player.propose(batch, 0.5, lambda inputs: inputs).targets.sum()) == 2
+    player.end_epoch()
+    targets = player.propose(batch, 0.6, lambda inputs: inputs).targets
+    assert float(targets.sum()) == 3
+    assert targets[2, 3] == 1
+    again = player_of("ll-cp", rate=0.2)
+    again.load_state(player.state())
+    assert torch.equal(again.propose(batch, 0.6, lambda inputs: inputs).targets, targets)
+
+
+def test_the_largest_are_chosen_among_those_asked():
+    scores = torch.tensor([[0.9, 0.1], [0.5, 0.7]])
+    among = torch.tensor([[False, True], [True, True]])
+    assert largest(scores, among, 0.67).tolist() == [[False, False], [True, True]]
+    assert not largest(scores, among, 0.1).any()
+
+
+def test_em_by_hand():
+    def h(f):
+        return f * minus_log(f) + (1 - f) * minus_log(1 - f)
+
+    observed = sum(map(minus_log, SEEN)) + minus_log(1 - ABSENT)
+    total = observed - 0.1 * sum(map(h, UNKNOWN))
+    assert cost_of("em") == pytest.approx(total / 12, rel=1e-5)
+    assert float(entropy(torch.tensor(0.0))) == pytest.approx(math.log(2))
+    assert torch.isfinite(entropy(torch.tensor([-200.0, 200.0]))).all()
+
+
+def test_apl_takes_the_lowest_predictions_of_each_class_as_soft_negatives():
+    observed = torch.full((10, 2), -1, dtype=torch.int8)
+    observed[0, 0] = 1
+    predicted = torch.linspace(0.05, 0.95, 10)[:, None].repeat(1, 2)
+    player = make_player("em-apl", {"start": 0.5}, Setup(observed, K, 1e-3))
+    batch = Batch(torch.arange(10), predicted, observed)
+    player.propose(batch, 0.5, lambda inputs: inputs)
+    player.respond(batch, predicted, 0.5)
+    player.end_epoch()
+    # φ = 0.75: 0.9 · 0.5 of 9 and 10 unknown entries = 4 of each class, the lowest
+    proposal = player.propose(batch, 0.75, lambda inputs: inputs)
+    chosen = proposal.weights == 0.9
+    assert chosen.sum(dim=0).tolist() == [4, 4]
+    assert chosen[:, 0].nonzero().flatten().tolist() == [1, 2, 3, 4]
+    assert torch.equal(proposal.targets[chosen], predicted[chosen])
+    assert (proposal.weights[0] == torch.tensor([1.0, 0.9])).all()
+
+
+def test_gr_by_hand():
+    # at the start w 0, b −2, μ 0.5, σ 2; q₂ 0.01, q₃ 1
+    chance = squash(-2)
+    total = sum(map(minus_log, SEEN)) + minus_log(1 - ABSENT)
+    for f in UNKNOWN:
+        weight = math.exp(-((f - 0.5) ** 2) / 8)
+        total += weight * (chance * (1 - f**0.01) / 0.01 + (1 - chance) * f)
+    assert cost_of("gr") == pytest.approx(total / 12, rel=1e-5)
+    # at the end w 2, μ 0.8, σ 0.5
+    total = sum(map(minus_log, SEEN)) + minus_log(1 - ABSENT)
+    for f in UNKNOWN:
+        chance = squash(2 * f - 2)
+        weight = math.exp(-((f - 0.8) ** 2) / 0.5)
+        total += weight * (chance * (1 - f**0.01) / 0.01 + (1 - chance) * f)
+    assert cost_of("gr", 1.0) == pytest.approx(total / 12, rel=1e-5)
+
+
+@pytest.mark.parametrize("method", ["asl", "hill", "splc", "ll-r", "ll-ct", "em", "gr"])
+def test_no_prediction_is_too_sure_for_a_gradient(method):
+    logits = torch.tensor([[-80.0, 80.0, 30.0, -30.0]] * 3, requires_grad=True)
+    batch = Batch(torch.arange(3), logits, OBSERVED)
+    proposal = player_of(method).propose(batch, 0.9, lambda inputs: inputs)
+    network_cost(logits, proposal, K).backward()
+    assert np.isfinite(logits.grad.numpy()).all()
