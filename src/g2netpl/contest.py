@@ -120,6 +120,10 @@ class Comparison:
             _, _, visible = split_and_observe(contest.train, Setting.parse(setting), self.seeds[0])
             for method in self.methods:
                 name, changes = self.options_of(method)
+                if find_method(name).two_views:
+                    raise InputError(
+                        f"method {name}: compares views of images; train it with g2netpl train"
+                    )
                 make_player(name, changes, Setup(torch.from_numpy(visible[:1].copy()), 1.0, 1.0))
 
     def cells(self) -> list[Cell]:

@@ -11,17 +11,17 @@ import signal
 import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from g2netpl.errors import InputError, UserError
-from g2netpl.images import open_image, squash
+from g2netpl.images import Pixels, open_image, squash
 from g2netpl.views import ViewName, view
 
 Rows = npt.NDArray[np.int64]
@@ -141,7 +141,8 @@ def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor) -> Batch:
 class ImageSource:
     """Image files, decoded and resized by loader workers.
 
-    Up to `max_bad` files may be unreadable; `bad` tells which were met, and why.
+    Several views make an axis of their own in training: (B, views, 3, size, size). Up to `max_bad`
+    files may be unreadable; `bad` tells which were met, and why.
     """
 
     def __init__(
@@ -151,7 +152,7 @@ class ImageSource:
         mean: Sequence[float],
         std: Sequence[float],
         seed: int = 0,
-        view: ViewName = "paper",
+        view: ViewName | tuple[ViewName, ...] = "paper",
         workers: int = 0,
         max_bad: int = 0,
     ) -> None:
@@ -168,7 +169,7 @@ class ImageSource:
             persistent_workers=workers > 0,
             worker_init_fn=_ignore_interrupts,
             pin_memory=torch.cuda.is_available(),
-            collate_fn=partial(_stack, size),
+            collate_fn=_stack,
         )
 
     def __len__(self) -> int:
@@ -182,7 +183,7 @@ class ImageSource:
     def load(
         self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
     ) -> Iterator[Tensor]:
-        """Decoded, resized and normalised images, (B, 3, size, size)."""
+        """Decoded, resized and normalised images, (B, 3, size, size), or as many views of each."""
         mean, std = self._mean.to(device), self._std.to(device)
         for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
             inputs = torch.sub(decoded.pixels.to(device, non_blocking=True), mean).div_(std)
@@ -235,31 +236,36 @@ class Decoded(NamedTuple):
     problems: list[tuple[int, str]]
 
 
-def _stack(size: int, items: list[Tensor | str]) -> Decoded:
-    """A batch of images; an unreadable one leaves a black place."""
-    black = torch.zeros((3, size, size), dtype=torch.uint8)
-    problems = [(place, item) for place, item in enumerate(items) if isinstance(item, str)]
-    images = [black if isinstance(item, str) else item for item in items]
-    return Decoded(default_collate(images), problems)  # straight into shared memory
+def _stack(items: list[tuple[Tensor, str | None]]) -> Decoded:
+    """A batch of images, and the problems among them."""
+    problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
+    pixels = default_collate([pixels for pixels, _ in items])  # straight into shared memory
+    return Decoded(pixels, problems)
 
 
 @dataclass(frozen=True)
-class _ImageDataset(Dataset[Tensor | str]):
-    """One file → (3, size, size) bytes, or why not; epoch None is the plain view."""
+class _ImageDataset(Dataset[tuple[Tensor, str | None]]):
+    """One file → (3, size, size) bytes, or black and why; epoch None is the plain view."""
 
     paths: tuple[str, ...]
     size: int
     seed: int
-    view: ViewName
+    view: ViewName | tuple[ViewName, ...]
 
-    def __getitem__(self, key: tuple[int, int | None]) -> Tensor | str:
+    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, str | None]:
         row, epoch = key
         try:
-            image = open_image(self.paths[row], self.size)
-        except UserError as problem:
-            return str(problem)
+            image, problem = open_image(self.paths[row], self.size), None
+        except UserError as trouble:
+            image, problem = Image.new("RGB", (self.size, self.size)), str(trouble)
         if epoch is None:
-            pixels = squash(image, self.size)  # (H, W, 3) uint8
-        else:
-            pixels = view(self.view, image, self.size, (self.seed, epoch, row))
-        return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))
+            return _tensor(squash(image, self.size)), problem
+        names = (self.view,) if isinstance(self.view, str) else self.view
+        key_of_view = (self.seed, epoch, row)
+        views = [_tensor(view(name, image, self.size, key_of_view)) for name in names]
+        return views[0] if len(views) == 1 else torch.stack(views), problem
+
+
+def _tensor(pixels: Pixels) -> Tensor:
+    """(H, W, 3) → (3, H, W)."""
+    return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))

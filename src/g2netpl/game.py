@@ -48,6 +48,10 @@ class LabelPlayer:
     def begin_phase(self, learning_rate: float) -> None:
         """The network's learning rate from here on; called before each phase of a training."""
 
+    def inputs(self, batch: Batch) -> Tensor:
+        """What the network sees; a player that asked for two views stacks them to (2B, …)."""
+        return batch.inputs
+
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Targets and weights for this batch; `progress` is φ, the share of epochs finished."""
         raise NotImplementedError
@@ -113,7 +117,7 @@ def play_epoch(
         proposal = player.propose(batch, progress, predict)  # line 2: û and its weight ξ
 
         optimizer.zero_grad()  # line 3: the network moves
-        logits = network(batch.inputs).float()
+        logits = network(player.inputs(batch)).float()
         cost = network_cost(logits, proposal, expected)
         backward(cost)
         optimizer.step()

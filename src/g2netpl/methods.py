@@ -9,6 +9,7 @@ from g2netpl.game import LabelPlayer, Setup
 from g2netpl.options import Options
 from g2netpl.players.entropy import EntropyOptions, EntropyPlayer
 from g2netpl.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.players.fixmatch import FixMatchOptions, FixMatchPlayer
 from g2netpl.players.generalized import GeneralizedOptions, GeneralizedPlayer
 from g2netpl.players.large_loss import LargeLossOptions, LargeLossPlayer
 from g2netpl.players.robust import AsymmetricOptions, HillOptions, RobustPlayer, SplcOptions
@@ -26,6 +27,7 @@ class Method:
     source: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     full_labels_only: bool = False
+    two_views: bool = False  # needs image files, and trains end to end
 
 
 _SPML = "Cole et al., CVPR 2021"
@@ -123,6 +125,13 @@ METHODS: dict[str, Method] = {
             "regulariser": 1.0,
             "prediction": "fresh",
         },
+    ),
+    "fixmatch": Method(
+        FixMatchPlayer,
+        FixMatchOptions,
+        "the weak view of an image teaches the strong one (our form)",
+        "Sohn et al., NeurIPS 2020",
+        two_views=True,
     ),
     "asl": Method(
         RobustPlayer,

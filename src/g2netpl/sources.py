@@ -13,9 +13,11 @@ from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation
 from g2netpl.images import header_problem
 from g2netpl.material import Material
+from g2netpl.methods import find_method
 from g2netpl.network import Backbone
 from g2netpl.settings import IndexArray
 from g2netpl.tracking import epoch_bar
+from g2netpl.views import PAIR
 
 
 class Sources:
@@ -99,7 +101,7 @@ class Sources:
             backbone.mean,
             backbone.std,
             seed=config.seed,
-            view=config.view,
+            view=PAIR if find_method(config.method).two_views else config.view,
             workers=config.workers,
             max_bad=self._max_bad(paths) if max_bad is None else max_bad,
         )

@@ -241,6 +241,8 @@ def _checked(config: RunConfig) -> RunConfig:
     """The configuration with its method's options read, or one line about what does not fit."""
     if find_method(config.method).full_labels_only and config.setting != "full":
         raise InputError(f"method {config.method} needs full labels: use it with --setting full")
+    if find_method(config.method).two_views and config.mode != "end-to-end":
+        raise InputError(f"method {config.method} compares views of images: use --mode end-to-end")
     options = method_options(config.method, config.options)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}

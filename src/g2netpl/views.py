@@ -18,6 +18,7 @@ from PIL import Image
 from g2netpl.images import Pixels, squash
 
 ViewName = Literal["plain", "paper", "weak", "strong"]
+PAIR: tuple[ViewName, ViewName] = ("weak", "strong")
 Key = tuple[int, int, int]
 
 
