@@ -97,7 +97,9 @@ class RunConfig(Options):
     linear_epochs: int = Field(default=25, ge=1, description="first epochs of linear-init")
     batch_size: int = Field(default=16, ge=1, description="images per step")
     learning_rate: float | None = Field(
-        default=None, gt=0, description="none: 1e-3 for the linear layer, 1e-4 end to end"
+        default=None,
+        gt=0,
+        description="none: 1e-4 end to end, 1e-3 linear (in proportion less below batch 64)",
     )
     optimizer: str = Field(default="Adam", description="any optimizer of torch.optim")
     validation: float = Field(
@@ -181,7 +183,7 @@ class RunConfig(Options):
         """The learning rate of a phase."""
         if self.learning_rate is not None:
             return self.learning_rate
-        return 1e-3 if mode == "linear" else 1e-4
+        return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
 
 
 def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:

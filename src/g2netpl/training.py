@@ -205,7 +205,7 @@ def _warn_of_collapse(console: Console, history: list[Record], k: float) -> None
         seen = history[-1]["predicted_positives"]
         console.print(
             f"warning: the network now predicts {seen:.2f} positives per image, k is {k:.2f}; "
-            "try another learning rate or --expected-positives",
+            "if mAP suffers, try a smaller --learning-rate",
             highlight=False,
         )
 
