@@ -224,14 +224,17 @@ def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
 def several_tags(classes: Sequence[str]) -> list[str]:
     """Names that look like tags that were not separated: a part of them is a class itself."""
     known = set(classes)
-    odd = []
-    for name in classes:
-        for separator in (",", "/", "\t", ";", "|", " "):
-            parts = [part.strip() for part in name.split(separator)]
-            if len(parts) > 1 and all(part in known for part in parts):
-                odd.append(name)
-                break
-    return odd
+
+    def parts_known(name: str, separator: str) -> int:
+        parts = [part.strip() for part in name.split(separator)]
+        return 0 if len(parts) == 1 else sum(part in known for part in parts)
+
+    return [
+        name
+        for name in classes
+        if any(parts_known(name, separator) for separator in (",", "/", "\t", ";", "|"))
+        or parts_known(name, " ") > name.count(" ")  # "dining table" is one class, and "table" too
+    ]
 
 
 def is_own_folder(labels: str) -> bool:

@@ -1,0 +1,55 @@
+"""Train with several learning rates and batch sizes, and choose by validation mAP.
+
+examples:
+  g2netpl search --labels labels.csv --images photos --mode linear --output runs/search
+  g2netpl search --labels labels.csv --images photos --output runs/search \\
+      --learning-rates 3e-4,1e-4 --batch-sizes 16
+
+All flags of g2netpl train; every cell is a run folder below --output. Broken off, the same command
+goes on. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8 and 16.
+"""
+
+import argparse
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command: those of train, and the grid."""
+    from g2netpl.commands.training_flags import add_training_flags
+
+    parser.add_argument("--learning-rates", default="1e-2,1e-3,1e-4,1e-5", help="comma-separated")
+    parser.add_argument("--batch-sizes", default="8,16", help="comma-separated")
+    add_training_flags(parser, without={"learning_rate", "batch_size"})
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Train all cells, show them, name the best."""
+    from pathlib import Path
+
+    from rich.console import Console
+    from rich.table import Table
+
+    from g2netpl.commands.parsing import split_list
+    from g2netpl.commands.training_flags import config_of
+    from g2netpl.runs import load_run
+    from g2netpl.search import choose, search, write_found
+
+    console = Console(markup=False, soft_wrap=True)
+    rates = split_list("--learning-rates", flags.learning_rates, float)
+    batches = split_list("--batch-sizes", flags.batch_sizes, int)
+    config = config_of(flags)
+    found = []
+    for cell in search(config, rates, batches, console):
+        found.append(cell)
+        console.print(f"{len(found)}/{len(rates) * len(batches)} {cell}", highlight=False)
+        write_found(Path(config.output), found)
+    best = choose(found)
+    table = Table("learning rate", *(f"batch {batch}" for batch in batches), box=None)
+    scores = {(cell.learning_rate, cell.batch_size): cell.validation_map for cell in found}
+    for rate in rates:
+        cells = [f"{scores[rate, batch]:.1%}" for batch in batches]
+        table.add_row(f"{rate:g}", *cells)
+    console.print("validation mAP")
+    console.print(table)
+    test = load_run(best.folder).result["test_map"]
+    shown = "" if test is None else f", test mAP {test:.1%}"
+    console.print(f"chosen: {best}{shown}\n{best.folder}", highlight=False)

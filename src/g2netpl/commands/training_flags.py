@@ -1,0 +1,61 @@
+"""The flags of a training, one for every key of RunConfig, and the configuration they make."""
+
+import argparse
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from g2netpl.config import RunConfig
+
+
+def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """--config, --set, and a flag for every key but those `without`."""
+    from g2netpl.config import RunConfig
+
+    parser.add_argument("--config", metavar="FILE", help="TOML file with any of the keys below")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a method's option"
+    )
+    for name, field in RunConfig.model_fields.items():
+        if name == "options" or name in without:
+            continue
+        flag = "--" + name.replace("_", "-")
+        text = field.description or ""
+        if not field.is_required() and field.default is not None:
+            text += f" (default: {field.default})"
+        if field.annotation in (bool, bool | None):
+            parser.add_argument(
+                flag,
+                action=argparse.BooleanOptionalAction,
+                default=argparse.SUPPRESS,
+                help=text.replace("%", "%%"),
+            )
+        else:
+            metavar = name.rpartition("_")[2].upper()
+            parser.add_argument(
+                flag, default=argparse.SUPPRESS, metavar=metavar, help=text.replace("%", "%%")
+            )
+
+
+def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
+    """The file's keys, overridden by flags; to resume, over those of the run folder."""
+    from g2netpl.commands.parsing import split_changes
+    from g2netpl.config import RunConfig, read_config
+    from g2netpl.errors import InputError
+    from g2netpl.runs import read_training
+
+    given: dict[str, Any] = {
+        name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
+    }
+    changes = split_changes(flags.set)
+    if changes:
+        given["options"] = {key: value for _, key, value in changes}
+    if resume and flags.config is None:
+        if "output" not in given:
+            raise InputError("--resume: --output must name the run folder")
+        given = {**read_training(given["output"])["config"], **given}
+    config = read_config(flags.config, given)
+    for method, key, _ in changes:
+        if method is not None and method != config.method:
+            raise InputError(f"--set {method}.{key}: the method of this run is {config.method}")
+    return config

@@ -1,0 +1,77 @@
+import json
+
+import numpy as np
+import pytest
+
+from g2netpl import read_labels
+from g2netpl.cli import main
+from g2netpl.formats import table as csv_table
+from g2netpl.labels import LabelTable
+
+
+@pytest.fixture
+def arguments(photos, tmp_path):
+    flags = ["--labels", str(photos / "train.csv"), "--images", str(photos), "--only-listed"]
+    flags += ["--test-labels", str(photos / "test.csv"), "--setting", "fspl", "--backbone", "tiny"]
+    flags += ["--image-size", "32", "--epochs", "2", "--workers", "0", "--method", "an"]
+    flags += ["--expected-positives", "2.3", "--learning-rates", "1e-2,1e-5"]
+    return ["search", *flags, "--batch-sizes", "8,30", "--output", str(tmp_path / "out")]
+
+
+def cells_of(folder):
+    return {path.parent.name: json.loads(path.read_text()) for path in folder.glob("*/result.json")}
+
+
+def test_the_best_on_validation_is_chosen(arguments, tmp_path, capsys):
+    assert main(arguments) == 0
+    cells = cells_of(tmp_path / "out")
+    assert set(cells) == {
+        f"rate-{rate}-batch-{batch}" for rate in ("0.01", "1e-05") for batch in (8, 30)
+    }
+    best = max(cells.values(), key=lambda cell: cell["validation_map"])
+    written = json.loads((tmp_path / "out" / "search.json").read_text())
+    assert written["chosen"]["validation_map"] == best["validation_map"]
+    assert written["chosen"]["learning_rate"] == best["learning_rate"]
+    assert len(written["cells"]) == 4
+    shown = capsys.readouterr().out
+    assert f"test mAP {best['test_map']:.1%}" in shown.splitlines()[-2]
+    # no test figure of another cell is shown
+    assert shown.count("test mAP") == 1
+
+
+def test_a_search_that_was_broken_off_goes_on(arguments, tmp_path):
+    assert main(arguments) == 0
+    before = cells_of(tmp_path / "out")
+    lost = tmp_path / "out" / "rate-0.01-batch-30"
+    for path in lost.iterdir():
+        path.unlink()
+    lost.rmdir()
+    kept = tmp_path / "out" / "rate-0.01-batch-8" / "model.safetensors"
+    written = kept.stat().st_mtime_ns
+    assert main(arguments) == 0
+    assert kept.stat().st_mtime_ns == written
+    after = cells_of(tmp_path / "out")
+    for name, cell in before.items():
+        assert {**after[name], "seconds": 0} == {**cell, "seconds": 0}
+    # with other data or another method it is another search
+    assert main([*arguments, "--method", "epr"]) == 3
+
+
+def test_nothing_is_chosen_on_test(arguments, photos, tmp_path, capsys):
+    full = read_labels(photos / "train.csv")
+    tags = LabelTable(full.images, full.classes, np.where(full.values == 1, 1, -1))
+    csv_table.write(tags, tmp_path / "tags.csv")
+    changed = [*arguments, "--labels", str(tmp_path / "tags.csv"), "--setting", "own"]
+    assert main(changed) == 2
+    assert "nothing is chosen on test" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_foreign_folder_and_a_bad_grid_are_refused(arguments, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("")
+    assert main(arguments) == 3
+    elsewhere = [*arguments, "--output", str(tmp_path / "other")]
+    assert main([*elsewhere, "--learning-rates", "0"]) == 2
+    assert main([*elsewhere, "--batch-sizes", "x"]) == 2
+    assert not (tmp_path / "other").exists()
