@@ -23,6 +23,7 @@ GAMES = [
     ("g2netpl", {"response": "best_response", "map": "step"}),
     ("g2netpl", {"response": "best_response", "memory": "stateless"}),
     ("g2netpl", {"response": "frozen"}),
+    ("g2netpl", {"momentum": 0.9, "steps": 2}),
     ("g2netpl", {"order": "literal"}),
     ("g2netpl", {"prediction": "fresh"}),
     ("g2netpl-paper", {}),
@@ -308,3 +309,26 @@ def test_options_come_from_text_too():
 def test_the_reading_of_the_paper_does_not_move_with_our_defaults():
     ours = METHODS["g2netpl-paper"].defaults
     assert set(ours) == set(METHODS["g2netpl-paper"].options.model_fields)
+
+
+def test_momentum_moves_the_latents_as_sgd_would():
+    observed = torch.full((4, 3), -1, dtype=torch.int8)
+    options = {"momentum": 0.8, "step_growth": 0, "step_size": 0.3, "map": "sigmoid"}
+    player = make_player("g2netpl", options, Setup(observed, 1.0, 1e-3))
+    latent = torch.zeros(4, 3, requires_grad=True)
+    oracle = torch.optim.SGD([latent], lr=0.3, momentum=0.8)
+    random = torch.Generator().manual_seed(0)
+    for _ in range(4):
+        predicted = torch.rand(4, 3, generator=random) * 0.8 + 0.1
+        batch = Batch(torch.arange(4), torch.zeros(4, 1), observed)
+        player.propose(batch, 0.5, lambda inputs: inputs)
+        player.respond(batch, predicted, 0.5)
+        player.end_epoch()
+        soft = latent.sigmoid()
+        cost = -predicted * soft.log() - (1 - predicted) * (1 - soft).log() + soft * (1 - soft)
+        oracle.zero_grad()
+        cost.sum().backward()
+        oracle.step()
+        torch.testing.assert_close(player.store.previous, latent.detach(), atol=1e-5, rtol=1e-5)
+    with pytest.raises(InputError, match="momentum needs response=gradient"):
+        method_options("g2netpl", {"momentum": 0.5, "response": "best_response"})

@@ -116,6 +116,7 @@ METHODS: dict[str, Method] = {
             "memory": "stored",
             "step_size": 1.0,
             "step_growth": 0.0,
+            "momentum": 0.0,
             "penalty": 1.0,
             "penalty_shape": "gaussian",
             "beta": 0.5,

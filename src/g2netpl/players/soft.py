@@ -42,6 +42,9 @@ class SoftOptions(Options):
     step_growth: float = Field(
         default=2.0, ge=0, description="the step is η·φ^growth; 0 keeps it constant"
     )
+    momentum: float = Field(
+        default=0.0, ge=0, lt=1, description="of the latent's steps, kept for every label"
+    )
     map: Literal["sigmoid", "cdf", "step"] = Field(
         default="cdf", description="F: sigmoid, Gaussian CDF, or step (hard labels, best_response)"
     )
@@ -88,6 +91,8 @@ class SoftOptions(Options):
             raise ValueError("map=step has no gradient; use response=best_response with it")
         if self.memory == "stateless" and self.response != "best_response":
             raise ValueError("memory=stateless needs response=best_response")
+        if self.momentum > 0 and self.response != "gradient":
+            raise ValueError("momentum needs response=gradient")
         penalties = self.penalty if isinstance(self.penalty, tuple) else (self.penalty,)
         if not penalties or min(penalties) < 0:
             raise ValueError(f"penalty: must be 0 or more, got {self.penalty}")
@@ -118,6 +123,9 @@ class SoftPlayer(LabelPlayer):
         self.store = LabelStore(
             torch.full(setup.observed.shape, start, device=setup.observed.device)
         )
+        self.velocities: LabelStore | None = None
+        if options.momentum > 0:
+            self.velocities = LabelStore(torch.zeros_like(self.store.previous))
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
     def _regulariser(self, classes: int) -> float:
@@ -164,17 +172,24 @@ class SoftPlayer(LabelPlayer):
         else:
             size = self.options.step_size * progress**self.options.step_growth
             penalty = self._penalty_at(predicted)
+            velocity = None if self.velocities is None else self.velocities.read(batch.rows)
             for step in range(self.options.steps):
                 if step > 0:
                     soft, slope = self._soft_and_slope(latent)
-                gradient = label_gradient(soft, slope, predicted, penalty, self.options.cost)
-                latent = latent - size * gradient
+                move = label_gradient(soft, slope, predicted, penalty, self.options.cost)
+                if velocity is not None:
+                    move = velocity = self.options.momentum * velocity + move
+                latent = latent - size * move
+            if self.velocities is not None and velocity is not None:
+                self.velocities.write(batch.rows, velocity)
         self.store.write(batch.rows, latent)
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
         self._in_play = None
         self.store.end_epoch()
+        if self.velocities is not None:
+            self.velocities.end_epoch()
 
     def soft_labels(self) -> Tensor | None:
         """û for every training image, observed entries at their value."""
@@ -196,12 +211,16 @@ class SoftPlayer(LabelPlayer):
         return float(gain[unknown].mean())
 
     def state(self) -> dict[str, Tensor]:
-        """The latents of all images."""
-        return self.store.state()
+        """The latents of all images, and their velocities."""
+        if self.velocities is None:
+            return self.store.state()
+        return {**self.store.state(), "velocities": self.velocities.previous}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
         self.store.load_state(state)
+        if self.velocities is not None:
+            self.velocities.load_state({"latents": state["velocities"]})
 
     def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
         """û where nothing was observed, the observed value elsewhere."""
