@@ -48,6 +48,7 @@ ORDER = [
     "tracking",
     "runs",
     "material",
+    "description",
     "proposals",
     "sources",
     "finishing",

@@ -6,10 +6,8 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 """
 
 import os
-import platform
 import time
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from g2netpl.checkpoints import (
     write_json,
 )
 from g2netpl.config import PATHS, Mode, RunConfig
+from g2netpl.description import announce, describe
 from g2netpl.equilibrium import collapsed
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
@@ -36,7 +35,6 @@ from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, make_player, method_options
 from g2netpl.network import Network, build_backbone, build_network
 from g2netpl.runs import (
-    RUN_FORMAT,
     Run,
     check_folder,
     check_unchanged,
@@ -61,7 +59,7 @@ def train(
     if not resume:
         check_folder(Path(config.output), "train", overwrite=overwrite)
     material = read_material(config)
-    description = _describe(config, material)
+    description = describe(config, material)
     folder = Path(config.output)
     if resume:
         check_unchanged(folder, description)
@@ -85,7 +83,7 @@ def train(
         claim_folder(folder, "train", overwrite=overwrite)
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     write_json(folder / "run.json", description)
-    _announce(console, config, material, f"{k:.2f} ({how})")
+    announce(console, config, material, f"{k:.2f} ({how})")
     snapshot = _play(config, contest, sources, console)
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k)
     for problem in sources.bad_images():
@@ -262,44 +260,3 @@ def _accelerator(config: RunConfig) -> Any:
     if precision == "fp16" and accelerator.device.type == "cpu":
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
     return accelerator
-
-
-def _describe(config: RunConfig, material: Material) -> dict[str, Any]:
-    """The content of run.json."""
-    packages = ("g2netpl", "torch", "timm", "accelerate", "numpy")
-    return {
-        "format": RUN_FORMAT,
-        "command": "train",
-        "config": config.model_dump(),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in packages},
-        "data": {
-            "fingerprints": {
-                name: table.fingerprint()
-                for name, table in (
-                    ("training", material.table),
-                    ("validation", None if len(material.held_out) else material.validation),
-                    ("test", None if material.test is None else material.test.table),
-                )
-                if table is not None
-            },
-            "images": len(material.table),
-            "training_images": len(material.training),
-            "observed_fraction": material.visible.observed_fraction,
-            "chosen_epoch": material.note,
-        },
-        "classes": list(material.table.classes),
-    }
-
-
-def _announce(console: Console, config: RunConfig, material: Material, k: str) -> None:
-    visible = material.visible
-    for note in material.notes:
-        console.print(f"note: {note}", highlight=False, soft_wrap=True)
-    console.print(
-        f"{len(material.table):,} images, {len(material.table.classes)} classes; training on "
-        f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"
-        f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
-        f"k = {k}; epoch: {material.note}",
-        highlight=False,
-    )

@@ -1,0 +1,53 @@
+"""What a run says about itself: the content of run.json, and the lines at its start."""
+
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from rich.console import Console
+
+from g2netpl.config import RunConfig
+from g2netpl.material import Material
+from g2netpl.runs import RUN_FORMAT
+
+
+def describe(config: RunConfig, material: Material) -> dict[str, Any]:
+    """The content of run.json."""
+    packages = ("g2netpl", "torch", "timm", "accelerate", "numpy")
+    return {
+        "format": RUN_FORMAT,
+        "command": "train",
+        "config": config.model_dump(),
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in packages},
+        "data": {
+            "fingerprints": {
+                name: table.fingerprint()
+                for name, table in (
+                    ("training", material.table),
+                    ("validation", None if len(material.held_out) else material.validation),
+                    ("test", None if material.test is None else material.test.table),
+                )
+                if table is not None
+            },
+            "images": len(material.table),
+            "training_images": len(material.training),
+            "observed_fraction": material.visible.observed_fraction,
+            "chosen_epoch": material.note,
+        },
+        "classes": list(material.table.classes),
+    }
+
+
+def announce(console: Console, config: RunConfig, material: Material, k: str) -> None:
+    """What is trained on what, and everything a person should know about the data."""
+    visible = material.visible
+    for note in material.notes:
+        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{len(material.table):,} images, {len(material.table.classes)} classes; training on "
+        f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"
+        f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
+        f"k = {k}; epoch: {material.note}",
+        highlight=False,
+    )
