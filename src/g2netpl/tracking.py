@@ -11,6 +11,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -42,15 +43,8 @@ def follow(
     console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
 ) -> Iterator[Item]:
     """Pass outcomes through under a bar; a line for each where there is no terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    note_column = TextColumn("{task.fields[note]}")
+    with _bar(console, MofNCompleteColumn(), note_column) as progress:
         task = progress.add_task("training", total=total, note="")
         for number, outcome in enumerate(outcomes, start=1):
             note = name(outcome)
@@ -82,14 +76,7 @@ class EpochBar:
 @contextmanager
 def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[int], None]]:
     """Show progress over images; gives a function to call after some of them."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with _bar(console, MofNCompleteColumn()) as progress:
         task = progress.add_task(what, total=images)
         yield lambda count: progress.update(task, advance=count)
 
@@ -97,12 +84,12 @@ def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[in
 @contextmanager
 def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[EpochBar]:
     """Show progress while training."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+    with _bar(console, TextColumn("{task.fields[note]}")) as progress:
         yield EpochBar(progress, console, epochs, images)
+
+
+def _bar(console: Console, *more: ProgressColumn) -> Progress:
+    """A bar with times, and more columns; nothing where there is no terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20))
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, *times, *more, console=console, disable=not console.is_terminal)
