@@ -40,6 +40,7 @@ def result_keys():
         "seed",
         "learning_rate",
         "batch_size",
+        "weight",
         "best_epoch",
         "validation_map",
         "test_map",

@@ -35,6 +35,10 @@ def compare(features, output, *more):
     return main(["compare", "--features", str(features), "--output", str(output), *fixed, *more])
 
 
+def cells_of(folder):
+    return [json.loads(line) for line in (folder / "cells.jsonl").read_text().splitlines()]
+
+
 def test_help_is_quick_and_does_not_import_torch():
     code = (
         "import sys\nfrom g2netpl.cli import main\n"
@@ -81,7 +85,7 @@ def test_methods_are_listed_with_their_options(capsys):
 def test_compare_writes_rows_and_cells(features, tmp_path, capsys, result_keys):
     assert compare(features, tmp_path / "out", "--methods", "an,g2netpl", "--settings", "fspl") == 0
     rows = json.loads((tmp_path / "out" / "results.json").read_text())
-    cells = json.loads((tmp_path / "out" / "cells.json").read_text())
+    cells = cells_of(tmp_path / "out")
     assert len(rows) == 4
     assert len(cells) == 8
     assert set(rows[0]) == result_keys
@@ -133,7 +137,7 @@ def test_options_can_be_changed_for_one_method(features, tmp_path):
 def test_k_can_be_estimated_in_a_comparison(features, tmp_path):
     arguments = ["--methods", "epr", "--settings", "fspl", "--expected-positives", "estimate"]
     assert compare(features, tmp_path / "out", *arguments) == 0
-    cells = json.loads((tmp_path / "out" / "cells.json").read_text())
+    cells = cells_of(tmp_path / "out")
     # truth 1.2; labelled images have at least one positive
     assert 1 <= cells[0]["expected_positives"] <= 1.8
 

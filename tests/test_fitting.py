@@ -8,7 +8,16 @@ from g2netpl.data import ArraySource
 from g2netpl.equations import regret
 from g2netpl.equilibrium import Equilibrium, collapsed
 from g2netpl.errors import InputError
-from g2netpl.fitting import NumericalStop, Schedule, Snapshot, Validation, fit, make_optimizer
+from g2netpl.fitting import (
+    NumericalStop,
+    Schedule,
+    Snapshot,
+    Validation,
+    copy_state,
+    fit,
+    load_network,
+    make_optimizer,
+)
 from g2netpl.game import Setup
 from g2netpl.methods import make_player
 from g2netpl.network import build_network
@@ -201,6 +210,61 @@ def test_optimizers_that_cannot_train_here_are_refused():
     for name in ("LBFGS", "Optimizer", "SparseAdam", "Muon", "lr_scheduler"):
         with pytest.raises(InputError, match="optimizer"):
             make_optimizer(name, parameters, 0.1)
+
+
+def twenty_steps(network, optimizer, inputs, targets):
+    for _ in range(20):
+        optimizer.zero_grad()
+        cost = torch.nn.functional.binary_cross_entropy_with_logits(network(inputs), targets)
+        cost.backward()
+        optimizer.step()
+    return torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "Adagrad"])
+def test_one_kernel_moves_the_network_as_torch_does_without_it(name):
+    targets = torch.from_numpy(TRUTH).float()
+    kind = getattr(torch.optim, name)
+    ends = []
+    for make in (lambda p: make_optimizer(name, p, 0.01), lambda p: kind(p, lr=0.01, fused=False)):
+        network = build_network("features", 4, width=6, hidden=5, seed=0)
+        start = torch.cat([parameter.detach().flatten() for parameter in network.parameters()])
+        optimizer = make(network.parameters())
+        assert optimizer.param_groups[0]["fused"] is (not ends)
+        ends.append(twenty_steps(network, optimizer, INPUTS, targets))
+    assert float((ends[0] - ends[1]).abs().max()) < 1e-6
+    assert float((ends[0] - start).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("name", ["Adam", "NAdam"])
+def test_a_network_with_channels_last_does_without_one_kernel(name):
+    images = torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    targets = torch.from_numpy(TRUTH[:4]).float()
+    ends = []
+    for make in (make_optimizer, lambda name, p, rate: getattr(torch.optim, name)(p, lr=rate)):
+        network = build_network("tiny", 4, seed=0)
+        optimizer = make(name, network.parameters(), 1e-3)
+        assert not optimizer.param_groups[0].get("fused")
+        ends.append(twenty_steps(network, optimizer, images, targets))
+    assert torch.equal(*ends)
+    alone = make_optimizer(name, network.classifier.parameters(), 1e-3)  # of a linear training
+    assert alone.param_groups[0].get("fused", False) is (name == "Adam")
+
+
+def test_a_copied_state_is_contiguous_and_a_copy():
+    network = build_network("tiny", 4, seed=0)
+    assert not network.backbone[1].weight.is_contiguous()
+    state = copy_state(network)
+    before = copy.deepcopy(network.state_dict())
+    assert set(state) == set(before)
+    assert all(value.is_contiguous() for value in state.values())
+    with torch.no_grad():
+        for value in network.state_dict().values():
+            value.add_(1)
+    assert all(torch.equal(state[key], value) for key, value in before.items())
+    load_network(network, state)
+    assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
+    assert network.backbone[1].weight.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_probe_moves_nothing():

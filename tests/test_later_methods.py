@@ -5,7 +5,17 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_costs import LOGITS, OBSERVED, F, K
+from test_costs import (
+    LOGITS,
+    NEGATIVE,
+    OBSERVED,
+    POSITIVE,
+    UNOBSERVED,
+    UNOBSERVED_AS_POSITIVE,
+    F,
+    K,
+    R,
+)
 
 from g2netpl.data import Batch
 from g2netpl.game import Setup, network_cost
@@ -150,6 +160,49 @@ def test_gr_by_hand():
         weight = math.exp(-((f - 0.8) ** 2) / 0.5)
         total += weight * (chance * (1 - f**0.01) / 0.01 + (1 - chance) * f)
     assert cost_of("gr", 1.0) == pytest.approx(total / 12, rel=1e-5)
+
+
+def test_plmcl_by_hand():
+    # û = σ(y), momentum 0.9, steps of 0.4·φ²; λ 1 pulls with (1 − 2û)·û(1 − û)
+    player = player_of("plmcl")
+    batch = Batch(torch.arange(3), LOGITS, OBSERVED)
+
+    def visit(progress):
+        cost = float(network_cost(LOGITS, player.propose(batch, progress, torch.sigmoid), K))
+        player.respond(batch, F, progress)
+        player.end_epoch()
+        return cost
+
+    # û = ½: weights 0.1·ξ with ξ = 0.8·0.7/1.3 + 0.2·φ, R with 10 / 4^1.5
+    for progress in (0.0, 0.5):
+        weight = 0.1 * (0.8 * 0.7 / 1.3 + 0.2 * progress)
+        entropy = 0.5 * (UNOBSERVED + UNOBSERVED_AS_POSITIVE)
+        expected = (POSITIVE + NEGATIVE + weight * entropy) / 12 + 1.25 * R
+        assert visit(progress) == pytest.approx(expected, abs=1e-6)
+    # f = 0.1 at (0, 3). φ 0: v = ½ − 0.1 = 0.4, no step. φ 0.5, step 0.1: v = 0.9·0.4 + 0.4 = 0.76,
+    # y = −0.076, û = 0.481009
+    soft = player.soft_labels()
+    assert float(soft[0, 3]) == pytest.approx(0.481009, abs=1e-6)
+    visit(1.0)
+    # step 0.4: gradient 0.381009 + 0.037982·0.249639 = 0.390491, v = 0.684 + 0.390491 = 1.074491,
+    # y = −0.076 − 0.429796 = −0.505796, û = 0.376179
+    soft = player.soft_labels()
+    assert float(soft[0, 3]) == pytest.approx(0.376179, abs=1e-6)
+    for f, place in ((0.25, (2, 1)), (0.75, (2, 3)), (0.5, (1, 1))):
+        latent = velocity = 0.0
+        for step in (0.0, 0.1, 0.4):
+            u = squash(latent)
+            velocity = 0.9 * velocity + (u - f) + (1 - 2 * u) * u * (1 - u)
+            latent -= step * velocity
+        assert float(soft[place]) == pytest.approx(squash(latent), abs=1e-6)
+    assert soft[OBSERVED != -1].tolist() == [1, 0, 1]
+    again = player_of("plmcl")  # momentum goes on, too
+    again.load_state({key: value.clone() for key, value in player.state().items()})
+    for each in (player, again):
+        each.propose(batch, 1.0, torch.sigmoid)
+        each.respond(batch, F, 1.0)
+        each.end_epoch()
+    assert torch.equal(player.soft_labels(), again.soft_labels())
 
 
 @pytest.mark.parametrize("method", ["asl", "hill", "splc", "ll-r", "ll-ct", "em", "gr"])

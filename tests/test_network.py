@@ -1,3 +1,5 @@
+import copy
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -39,6 +41,23 @@ def test_any_timm_name_is_a_backbone():
         assert backbone.module.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 512)
 
 
+@pytest.mark.parametrize("name", ["tiny", "test_efficientnet"])
+def test_backbones_keep_their_channels_last_and_say_the_same(name):
+    network = build_network(name, 4, pretrained=False, image_size=32).eval()
+    kernels = [p for p in network.parameters() if p.ndim == 4 and min(p.shape[1:]) > 1]
+    assert kernels
+    last = torch.channels_last
+    assert all(kernel.is_contiguous(memory_format=last) for kernel in kernels)
+    assert not any(kernel.is_contiguous() for kernel in kernels)
+    first = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
+    assert all(parameter.is_contiguous() for parameter in first.parameters())
+    images = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(network(images), first(images), rtol=1e-4, atol=1e-5)
+    network.load_state_dict(first.state_dict())
+    assert all(kernel.is_contiguous(memory_format=last) for kernel in kernels)
+
+
 @pytest.mark.parametrize(
     ("name", "size", "width"),
     [("mobilenetv3_small_100", 64, 1024), ("vit_tiny_patch16_224", 96, 192)],
@@ -63,6 +82,7 @@ def test_an_unknown_backbone_is_named():
 
 def test_own_weights_are_loaded_strictly(tmp_path):
     saved = build_backbone("tiny", seed=1).module.state_dict()
+    saved = {key: value.contiguous() for key, value in saved.items()}
     save_file(saved, tmp_path / "tiny.safetensors")
     loaded = build_backbone("tiny", weights=tmp_path / "tiny.safetensors").module.state_dict()
     assert all(torch.equal(loaded[name], saved[name]) for name in saved)

@@ -17,6 +17,7 @@ from g2netpl.commands import (
     methods,
     observe,
     predict,
+    reproduce,
     search,
     train,
 )
@@ -25,7 +26,7 @@ from g2netpl.errors import UserError
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 COMMANDS = (
     *(demo, check, train, predict, complete),
-    *(observe, convert, search, compare, features, methods),
+    *(observe, convert, search, compare, reproduce, features, methods),
 )
 
 

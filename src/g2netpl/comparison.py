@@ -13,17 +13,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from g2netpl import expected
 from g2netpl.contest import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.data import ArraySource
 from g2netpl.evaluation import Scores, predict_all, ranked_map
 from g2netpl.features import Features
-from g2netpl.fitting import Schedule, Snapshot, State, Validation, fit, load_network
+from g2netpl.fitting import Schedule, Snapshot, State, Validation, fit, load_network, make_optimizer
 from g2netpl.game import Setup
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
-from g2netpl.methods import make_player
+from g2netpl.label_quality import label_maps, watch_labels
+from g2netpl.labels import POSITIVE, LabelMatrix
+from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import build_network
 from g2netpl.settings import IndexArray, Setting
 
@@ -33,6 +33,7 @@ RESULT_KEYS = (
     "seed",
     "learning_rate",
     "batch_size",
+    "weight",
     "best_epoch",
     "validation_map",
     "test_map",
@@ -78,22 +79,27 @@ class Outcome:
     visible: LabelMatrix  # its observed labels
     soft: Scores | None  # its soft labels at the end
     predicted: Scores | None  # its predictions at the best epoch
-    movement: list[dict[str, list[float]]]  # per epoch: quartiles of û of hidden entries, by truth
+    movement: list[Row]  # per epoch: soft labels and predictions against truth
 
     def __str__(self) -> str:
-        row = self.row
-        found = row["validation_map"]
-        score = "" if found is None else f": validation mAP {found:.1%}"
-        return (
-            f"{row['method']} {row['setting']} seed {row['seed']} lr {row['learning_rate']:g} "
-            f"batch {row['batch_size']}{score}"
-        )
+        return describe_row(self.row)
+
+
+def describe_row(row: Row) -> str:
+    """A trained cell in one line, without its test figures."""
+    found = row["validation_map"]
+    score = "" if found is None else f": validation mAP {found:.1%}"
+    return (
+        f"{row['method']} {row['setting']} seed {row['seed']} lr {row['learning_rate']:g} "
+        f"batch {row['batch_size']} {row['weight']}".rstrip()
+        + score
+    )
 
 
 def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
     """Train one cell and measure it on the test part, at the best epoch and at the last."""
     began = time.perf_counter()
-    name, changes = comparison.options_of(cell.method)
+    name, changes = comparison.options_of_cell(cell)
     training, held_out, visible = split_and_observe(
         contest.train, Setting.parse(cell.setting), cell.seed
     )
@@ -104,17 +110,19 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         contest.backbone,
         len(contest.train.classes),
         hidden=comparison.hidden,
+        dropout=dropout_of(name, changes),
         width=contest.train_inputs.shape[1],
         seed=cell.seed,
     )
     player = make_player(name, changes, Setup(observed, k, cell.learning_rate, cell.seed))
     inputs = ArraySource(contest.train_inputs[torch.from_numpy(training)])
-    movement: list[dict[str, list[float]]] = []
+    movement: list[Row] = []
 
     def watch(now: Snapshot) -> None:
         soft = player.soft_labels() if comparison.keep_labels else None
         if soft is not None:
-            movement.append(_quartiles(soft.numpy(), known, visible))
+            predicted = predict_all(network, inputs)
+            movement.append(watch_labels(soft.numpy(), predicted, known, visible))
 
     result = fit(
         network,
@@ -122,7 +130,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         inputs,
         observed,
         k,
-        torch.optim.Adam(network.parameters(), lr=cell.learning_rate),
+        make_optimizer("Adam", network.parameters(), cell.learning_rate),
         Schedule(comparison.epochs, cell.batch_size, cell.seed),
         Validation(
             ArraySource(contest.train_inputs[torch.from_numpy(held_out)]),
@@ -137,7 +145,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         "validation_map": result.best_map,
         "last_test_map": _test_map(network, result.network, contest),
         "test_map": _test_map(network, result.best_network, contest),
-        **_soft_label_quality(soft, known, visible),
+        **label_maps(None if soft is None else soft.numpy(), known, visible),
         "undecided": result.history[-1]["undecided"],
         "expected_positives": k,
         "seconds": round(time.perf_counter() - began, 3),
@@ -193,27 +201,6 @@ def _test_map(network: torch.nn.Module, state: State, contest: Contest) -> float
     load_network(network, state)
     scores = predict_all(network, ArraySource(contest.test_inputs))
     return ranked_map(scores, contest.test.values)
-
-
-def _quartiles(soft: Scores, known: LabelMatrix, visible: LabelMatrix) -> dict[str, list[float]]:
-    """û at 25, 50 and 75 % of the hidden positives and of the hidden negatives."""
-    hidden = visible == UNOBSERVED
-    bands = {}
-    for name, value in (("positive", POSITIVE), ("negative", NEGATIVE)):
-        chosen = soft[hidden & (known == value)]
-        bands[name] = np.quantile(chosen, (0.25, 0.5, 0.75)).tolist() if len(chosen) else [0.0] * 3
-    return bands
-
-
-def _soft_label_quality(soft: Tensor | None, known: LabelMatrix, visible: LabelMatrix) -> Row:
-    """mAP of the final soft labels against truth: over all entries, and over the unobserved."""
-    if soft is None:
-        return {"pseudo_label_map": None, "pseudo_label_map_unobserved": None}
-    hidden = np.where(visible == UNOBSERVED, known, UNOBSERVED)
-    return {
-        "pseudo_label_map": ranked_map(soft.numpy(), known),
-        "pseudo_label_map_unobserved": ranked_map(soft.numpy(), hidden),
-    }
 
 
 _worker: tuple[Contest, Comparison] | None = None

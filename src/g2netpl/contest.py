@@ -4,7 +4,8 @@ The data are a features folder, or the built-in scenes, whose network is the tin
 """
 
 import itertools
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from g2netpl.errors import InputError
 from g2netpl.features import read_features
 from g2netpl.game import Setup
 from g2netpl.labels import LabelMatrix, LabelTable
-from g2netpl.methods import find_method, make_player, method_options, split_variant
+from g2netpl.methods import find_method, make_player, method_options, split_variant, weights_to_try
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 
 VALIDATION_FRACTION = 0.2
@@ -28,6 +29,7 @@ class Cell:
     seed: int
     learning_rate: float
     batch_size: int
+    weight: str = ""  # one value of its main weight, as in `regulariser=0.3`
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ class Comparison:
     hidden: int = 0
     expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
     changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
+    search_weights: bool = False  # try three values of each method's main weight too
+    choose_once: bool = False  # choose on the first seed; train the others with that alone
     keep_labels: bool = False  # give back soft labels and predictions too
 
     def __post_init__(self) -> None:
@@ -109,6 +113,10 @@ class Comparison:
         name, own = split_variant(method)
         return name, {key: value for of, key, value in self.changes if of == name} | own
 
+    def options_of_cell(self, cell: Cell) -> tuple[str, dict[str, str]]:
+        """The plain name of a cell's method, and the options changed for it."""
+        return self.options_of(f"{cell.method}:{cell.weight}" if cell.weight else cell.method)
+
     def check(self, contest: Contest) -> None:
         """Find what does not fit the data, before anything is trained or written."""
         if self.expected_positives == "truth" and not contest.train.is_complete:
@@ -127,15 +135,24 @@ class Comparison:
                 make_player(name, changes, Setup(torch.from_numpy(visible[:1].copy()), 1.0, 1.0))
 
     def cells(self) -> list[Cell]:
-        """All trainings, those of one (setting, seed) next to each other."""
+        """The trainings to choose from, those of one (setting, seed) next to each other."""
         return [
-            Cell(method, setting, seed, learning_rate, batch_size)
+            Cell(method, setting, seed, learning_rate, batch_size, weight)
             for setting in self.settings
-            for seed in self.seeds
+            for seed in (self.seeds[:1] if self.choose_once else self.seeds)
             for method in self.methods
             for learning_rate in self.learning_rates
             for batch_size in self.batch_sizes
+            for weight in self._weights(method)
         ]
+
+    def later_cells(self, chosen: Iterable[Cell]) -> list[Cell]:
+        """With `choose_once`: what was chosen on the first seed, for all the others."""
+        seeds, chosen = self.seeds[1:] if self.choose_once else (), tuple(chosen)
+        return [replace(cell, seed=seed) for seed in seeds for cell in chosen]
+
+    def _weights(self, method: str) -> list[str]:
+        return weights_to_try(*self.options_of(method)) if self.search_weights else [""]
 
 
 def split_and_observe(

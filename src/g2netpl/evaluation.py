@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from g2netpl.data import Source, plain_groups
 from g2netpl.errors import InputError
@@ -122,6 +122,30 @@ def predict_all(
                 on_batch(len(inputs))
     network.train(training)
     return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
+
+
+def predict_often(network: nn.Module, source: Source, passes: int) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation (N, L) of several predictions with dropout on.
+
+    Dropout sits in the classifier, so the backbone sees every image once.
+    """
+    module = getattr(network, "module", network)
+    see = getattr(module, "vectors", nn.Identity())
+    score = getattr(module, "scores", module)
+    device = next(network.parameters()).device
+    training = network.training
+    network.eval()
+    getattr(module, "classifier", module).train()
+    means, deviations = [], []
+    with torch.no_grad():
+        groups = plain_groups(len(source), source.evaluation_batch)
+        for inputs in source.load(groups, None, device):
+            vectors = see(inputs)
+            drawn = torch.stack([score(vectors).float().sigmoid() for _ in range(passes)])
+            means.append(drawn.mean(dim=0))
+            deviations.append(drawn.std(dim=0))
+    network.train(training)
+    return torch.cat(means), torch.cat(deviations)
 
 
 def _checked(

@@ -58,6 +58,7 @@ def finish(
         "seed": config.seed,
         "learning_rate": config.rate("linear" if linear else "end-to-end"),
         "batch_size": config.batch_size,
+        "weight": "",
         "best_epoch": snapshot.best_epoch,
         "validation_map": snapshot.best_map,
         "test_map": None if test is None else ranked_map(best["test"], test),

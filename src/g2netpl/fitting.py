@@ -4,6 +4,7 @@ Nothing here sees test data. The best epoch is chosen by validation mAP; where t
 has no observed negatives, mAP cannot be had, and the last epoch is taken.
 """
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from g2netpl.data import Source, training_batches
 from g2netpl.equilibrium import Equilibrium
 from g2netpl.errors import InputError, UserError, did_you_mean
-from g2netpl.evaluation import Truth, can_rank, mean_average_precision, predict_all
+from g2netpl.evaluation import Truth, can_rank, mean_average_precision, predict_all, predict_often
 from g2netpl.game import LabelPlayer, play_epoch
 
 Record = dict[str, Any]
@@ -91,6 +92,7 @@ def fit(
     """Play all epochs; returns the last snapshot, which holds the best and the last network."""
     ranked = validation is not None and can_rank(validation.truth)
     now = start or Snapshot()
+    rounds = _Rounds(network, player, source, optimizer, schedule)  # before a resume loads both
     if now.finished:
         load_network(network, now.network)
         optimizer.load_state_dict(now.optimizer)
@@ -98,9 +100,10 @@ def fit(
     equilibrium = Equilibrium(source, observed, expected, schedule.seed)
     equilibrium.remember(player)
     quiet = _quiet_epochs(now.history, schedule)
-    while now.finished < schedule.epochs and not now.converged:
+    while now.finished < schedule.epochs * player.rounds and not now.converged:
+        rounds.begin(now.finished)
         epoch = schedule.first_epoch + now.finished
-        progress = epoch / schedule.total
+        progress = epoch / (schedule.total * player.rounds)
         began = time.perf_counter()
         batches = training_batches(source, observed, schedule.batch_size, schedule.seed, epoch)
         if on_batch is not None:
@@ -145,6 +148,35 @@ def fit(
     return now
 
 
+class _Rounds:
+    """Between rounds: the player's opinion of the last network, and a new start from the first."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        player: LabelPlayer,
+        source: Source,
+        optimizer: torch.optim.Optimizer,
+        schedule: Schedule,
+    ) -> None:
+        self.network, self.player, self.source = network, player, source
+        self.optimizer, self.schedule = optimizer, schedule
+        if player.rounds > 1:
+            self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
+
+    def begin(self, finished: int) -> None:
+        """Before an epoch: nothing, unless it is the first of a later round."""
+        if self.player.rounds == 1 or finished == 0 or finished % self.schedule.epochs:
+            return
+        with torch.random.fork_rng(devices=_cuda_devices()):
+            torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
+            opinions = predict_often(self.network, self.source, self.player.passes)
+        self.player.begin_round(*opinions)
+        state, moments = self._first
+        load_network(self.network, state)
+        self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
+
+
 def make_optimizer(
     name: str, parameters: Iterable[nn.Parameter], rate: float
 ) -> torch.optim.Optimizer:
@@ -157,17 +189,33 @@ def make_optimizer(
     trial.grad = torch.zeros(1)
     try:
         kind([trial], lr=rate).step()  # type: ignore[call-arg]
-        optimizer: torch.optim.Optimizer = kind(list(parameters), lr=rate)  # type: ignore[call-arg]
+        optimizer = _fused(kind, list(parameters), rate)
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as problem:
         first = str(problem).splitlines()[0]
         raise InputError(f"optimizer {name}: cannot be used here ({first})") from None
     return optimizer
 
 
+def _fused(
+    kind: type[torch.optim.Optimizer], parameters: list[nn.Parameter], rate: float
+) -> torch.optim.Optimizer:
+    """In one kernel where there is one, which halves the price of a step of a linear layer."""
+    build: Callable[..., torch.optim.Optimizer] = kind
+    if all(parameter.is_contiguous() for parameter in parameters):  # it asks for one layout
+        try:
+            return build(parameters, lr=rate, fused=True)
+        except (TypeError, RuntimeError):
+            pass
+    return build(parameters, lr=rate)
+
+
 def copy_state(network: nn.Module) -> State:
     """A copy of the network's tensors in main memory."""
     module = getattr(network, "module", network)
-    return {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
+    return {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in module.state_dict().items()
+    }
 
 
 def load_network(network: nn.Module, state: Mapping[str, Tensor]) -> None:

@@ -45,6 +45,15 @@ class LabelPlayer:
     fresh = False
     """Answer the prediction after the network's step, at the price of a second forward."""
 
+    rounds = 1
+    """How often the network is trained, each time from its start."""
+
+    passes = 0
+    """With several rounds: predictions of each image with dropout, before the next round."""
+
+    def begin_round(self, mean: Tensor, deviation: Tensor) -> None:
+        """Before every round but the first: mean and deviation (N, L) of those predictions."""
+
     def begin_phase(self, learning_rate: float) -> None:
         """The network's learning rate from here on; called before each phase of a training."""
 

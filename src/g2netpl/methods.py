@@ -15,6 +15,7 @@ from g2netpl.players.large_loss import LargeLossOptions, LargeLossPlayer
 from g2netpl.players.robust import AsymmetricOptions, HillOptions, RobustPlayer, SplcOptions
 from g2netpl.players.role import RoleOptions, RolePlayer
 from g2netpl.players.soft import SoftOptions, SoftPlayer
+from g2netpl.players.ups import UpsOptions, UpsPlayer
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     full_labels_only: bool = False
     two_views: bool = False  # needs image files, and trains end to end
+    grid: tuple[str, tuple[Any, ...]] | None = None  # its main weight, and three values to try
 
 
 _SPML = "Cole et al., CVPR 2021"
@@ -52,6 +54,7 @@ METHODS: dict[str, Method] = {
         "reference",
         {"unobserved_weight": 1.0, "smoothing": 0.1},
         full_labels_only=True,
+        grid=("smoothing", (0.05, 0.1, 0.2)),
     ),
     "iu": Method(
         FixedPlayer,
@@ -66,6 +69,7 @@ METHODS: dict[str, Method] = {
         "assume that unobserved means negative",
         "Kundu & Tighe, NeurIPS 2020",
         {"unobserved_weight": 1.0},
+        grid=("unobserved_weight", (0.3, 1.0, 3.0)),
     ),
     "an-ls": Method(
         FixedPlayer,
@@ -73,6 +77,7 @@ METHODS: dict[str, Method] = {
         "AN with smoothed targets 0.9 / 0.1",
         _SPML,
         {"unobserved_weight": 1.0, "smoothing": 0.1},
+        grid=("smoothing", (0.05, 0.1, 0.2)),
     ),
     "wan": Method(
         FixedPlayer,
@@ -80,6 +85,7 @@ METHODS: dict[str, Method] = {
         "AN with the unobserved weighted by 1/(L − 1)",
         "Mac Aodha et al., ICCV 2019",
         {"unobserved_weight": None},
+        grid=("unobserved_weight", (0.005, None, 0.03)),
     ),
     "epr": Method(
         FixedPlayer,
@@ -87,18 +93,21 @@ METHODS: dict[str, Method] = {
         "ignore the unobserved, keep the expected number of positives per image",
         _SPML,
         {"unobserved_weight": 0.0, "regulariser": 1.0},
+        grid=("regulariser", (0.3, 1.0, 3.0)),
     ),
     "role": Method(
         RolePlayer,
         RoleOptions,
         "estimate every label online, together with the network",
         _SPML,
+        grid=("regulariser", (0.3, 1.0, 3.0)),
     ),
     "g2netpl": Method(
         SoftPlayer,
         SoftOptions,
         "the game: soft pseudo labels against the network, our defaults",
         _PAPER,
+        grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "g2netpl-paper": Method(
         SoftPlayer,
@@ -126,6 +135,7 @@ METHODS: dict[str, Method] = {
             "regulariser": 1.0,
             "prediction": "fresh",
         },
+        grid=("unobserved_weight", (0.3, 1.0, 3.0)),
     ),
     "fixmatch": Method(
         FixMatchPlayer,
@@ -133,24 +143,43 @@ METHODS: dict[str, Method] = {
         "the weak view of an image teaches the strong one (our form)",
         "Sohn et al., NeurIPS 2020",
         two_views=True,
+        grid=("threshold", (0.8, 0.9, 0.95)),
+    ),
+    "ups": Method(
+        UpsPlayer,
+        UpsOptions,
+        "rounds of training on what the round before was sure and steady about (our form)",
+        "Rizve et al., ICLR 2021",
+        grid=("positive_mean", (0.6, 0.7, 0.8)),
+    ),
+    "plmcl": Method(
+        SoftPlayer,
+        SoftOptions,
+        "soft pseudo labels with momentum, û = sigmoid(y) (our reading)",
+        "Abdelfattah et al., arXiv 2208.09999",
+        {"map": "sigmoid", "momentum": 0.9, "step_size": 0.4},
+        grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "asl": Method(
         RobustPlayer,
         AsymmetricOptions,
         "assume negative; easy negatives count less (asymmetric loss)",
         "Ridnik et al., ICCV 2021",
+        grid=("negative_focus", (2.0, 4.0, 6.0)),
     ),
     "hill": Method(
         RobustPlayer,
         HillOptions,
         "assume negative; negatives the network doubts fade out",
         _ROBUST,
+        grid=("peak", (1.1, 1.3, 1.5)),
     ),
     "splc": Method(
         RobustPlayer,
         SplcOptions,
         "assume negative; what the network finds positive is corrected",
         _ROBUST,
+        grid=("threshold", (0.5, 0.6, 0.75)),
     ),
     "ll-r": Method(
         LargeLossPlayer,
@@ -158,6 +187,7 @@ METHODS: dict[str, Method] = {
         "assume negative; the largest losses are left out",
         _LARGE,
         {"action": "reject"},
+        grid=("rate", (0.02, 0.05, 0.1)),
     ),
     "ll-ct": Method(
         LargeLossPlayer,
@@ -165,6 +195,7 @@ METHODS: dict[str, Method] = {
         "assume negative; the largest losses are positive for this step",
         _LARGE,
         {"action": "temporary"},
+        grid=("rate", (0.005, 0.02, 0.05)),
     ),
     "ll-cp": Method(
         LargeLossPlayer,
@@ -172,12 +203,14 @@ METHODS: dict[str, Method] = {
         "assume negative; the largest losses become positive for good",
         _LARGE,
         {"action": "permanent", "rate": 0.001},
+        grid=("rate", (0.0003, 0.001, 0.003)),
     ),
     "em": Method(
         EntropyPlayer,
         EntropyOptions,
         "keep the network in doubt about the unknown (entropy maximisation)",
         _ENTROPY,
+        grid=("entropy_weight", (0.01, 0.03, 0.1)),
     ),
     "em-apl": Method(
         EntropyPlayer,
@@ -185,12 +218,14 @@ METHODS: dict[str, Method] = {
         "EM, and later the surest negatives as pseudo labels",
         _ENTROPY,
         {"negatives": 0.9},
+        grid=("entropy_weight", (0.01, 0.03, 0.1)),
     ),
     "gr": Method(
         GeneralizedPlayer,
         GeneralizedOptions,
         "a robust loss whose shape follows the prediction",
         "Chen et al., IJCAI 2024",
+        grid=("negative_shape", (0.5, 0.7, 1.0)),
     ),
 }
 
@@ -212,6 +247,19 @@ def make_player(name: str, changes: Mapping[str, Any], setup: Setup) -> LabelPla
     """The label player of a method, ready for the first epoch."""
     player: LabelPlayer = find_method(name).player(setup, method_options(name, changes))
     return player
+
+
+def dropout_of(name: str, changes: Mapping[str, Any]) -> float:
+    """The dropout that a method wants before the last layer; 0 for all but UPS."""
+    return float(getattr(method_options(name, changes), "dropout", 0.0))
+
+
+def weights_to_try(name: str, changes: Mapping[str, Any]) -> list[str]:
+    """Three values of the method's main weight as `key=value`; none if it is given, or has none."""
+    grid = find_method(name).grid
+    if grid is None or grid[0] in changes:
+        return [""]
+    return [f"{grid[0]}={value}" for value in grid[1]]
 
 
 def split_variant(text: str) -> tuple[str, dict[str, str]]:

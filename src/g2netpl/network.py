@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from g2netpl.errors import InputError, did_you_mean
 
@@ -39,8 +40,29 @@ class Network(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits (B, L)."""
-        logits: Tensor = self.classifier(self.backbone(inputs))
+        return self.scores(self.vectors(inputs))
+
+    def vectors(self, inputs: Tensor) -> Tensor:
+        """What the backbone makes of the images."""
+        vectors: Tensor = self.backbone(inputs)
+        return vectors
+
+    def scores(self, vectors: Tensor) -> Tensor:
+        """Logits (B, L) from vectors."""
+        logits: Tensor = self.classifier(vectors)
         return logits
+
+
+class DropoutLinear(nn.Linear):
+    """A linear layer that loses a share of its inputs in training; its tensors are a layer's."""
+
+    def __init__(self, width: int, classes: int, dropout: float) -> None:
+        super().__init__(width, classes)
+        self.dropout = dropout
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Logits (B, L)."""
+        return super().forward(functional.dropout(vectors, self.dropout, self.training))
 
 
 def build_network(
@@ -48,6 +70,7 @@ def build_network(
     classes: int,
     *,
     hidden: int = 0,
+    dropout: float = 0.0,
     pretrained: bool = True,
     weights: str | Path | None = None,
     width: int | None = None,
@@ -68,7 +91,8 @@ def build_network(
             seed=seed,
         )
     with _random_start(seed):
-        return Network(backbone.module, build_classifier(backbone.width, classes, hidden))
+        classifier = build_classifier(backbone.width, classes, hidden, dropout)
+        return Network(backbone.module, classifier)
 
 
 @contextmanager
@@ -80,11 +104,12 @@ def _random_start(seed: int) -> Iterator[None]:
         yield
 
 
-def build_classifier(width: int, classes: int, hidden: int = 0) -> nn.Module:
+def build_classifier(width: int, classes: int, hidden: int = 0, dropout: float = 0.0) -> nn.Module:
     """One linear layer, or with `hidden` > 0 one hidden layer before it."""
-    if hidden <= 0:
-        return nn.Linear(width, classes)
-    return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+    if hidden > 0:
+        first = nn.Linear(width, hidden)
+        return nn.Sequential(first, nn.ReLU(), build_classifier(hidden, classes, 0, dropout))
+    return DropoutLinear(width, classes, dropout) if dropout > 0 else nn.Linear(width, classes)
 
 
 def build_backbone(
@@ -106,6 +131,7 @@ def build_backbone(
         backbone = BACKBONES[name](fetch) if name in BACKBONES else _timm(name, fetch, image_size)
     if weights is not None:
         load_weights(backbone.module, weights)
+    backbone.module.to(memory_format=torch.channels_last)  # nearly twice as fast on a CPU
     return backbone
 
 

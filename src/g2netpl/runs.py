@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.checkpoints import remove_checkpoint
+from g2netpl.boostlu import boosted
+from g2netpl.checkpoints import remove_checkpoint, write_json
 from g2netpl.config import RunConfig
 from g2netpl.data import ImageSource
 from g2netpl.decisions import Decisions
@@ -66,6 +67,26 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
             )
 
 
+def begin_or_resume(
+    folder: Path, command: str, description: dict[str, Any], *, resume: bool, overwrite: bool
+) -> None:
+    """Claim the folder and write run.json; or see that it holds the same, to go on with."""
+    if not resume:
+        claim_folder(folder, command, overwrite=overwrite)
+        write_json(folder / "run.json", {"format": RUN_FORMAT, "command": command, **description})
+        return
+    before = read_run(folder)
+    if before.get("command") != command:
+        raise InputError(
+            f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
+        )
+    now = json.loads(json.dumps(description))
+    changed = [key for key in now if before.get(key) != now[key]]
+    if changed:
+        flags = ", ".join("--" + key.replace("_", "-") for key in changed)
+        raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
+
+
 _FILES = {
     "train": (
         "history.jsonl",
@@ -76,7 +97,8 @@ _FILES = {
         "result.json",
         "evaluation.json",
     ),
-    "compare": ("results.json", "cells.json"),
+    "compare": ("results.json", "cells.jsonl"),
+    "reproduce": ("cells.jsonl", "index.html"),
     "demo": ("result.json", "report.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
 }
@@ -187,6 +209,8 @@ def load_run(folder: str | Path) -> Run:
         raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
     backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
     network = build_network(backbone, len(content["classes"]), hidden=config.hidden)
+    if config.head == "boostlu":
+        network = boosted(network, config.backbone, config.image_size)
     load_weights(network, folder / "model.safetensors")
     network.eval()
     return Run(

@@ -7,6 +7,7 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from g2netpl import expected
+from g2netpl.boostlu import boosted
 from g2netpl.checkpoints import (
     load_checkpoint,
     remove_checkpoint,
@@ -32,7 +34,7 @@ from g2netpl.fitting import Record, Schedule, Snapshot, fit, load_network, make_
 from g2netpl.game import LabelPlayer, Setup
 from g2netpl.labels import POSITIVE, UNOBSERVED
 from g2netpl.material import Material, read_material
-from g2netpl.methods import find_method, make_player, method_options
+from g2netpl.methods import dropout_of, find_method, make_player, method_options
 from g2netpl.network import Network, build_backbone, build_network
 from g2netpl.runs import (
     Run,
@@ -44,6 +46,8 @@ from g2netpl.runs import (
 from g2netpl.sources import Sources
 from g2netpl.tracking import epoch_bar, write_history
 
+Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
+
 
 def train(
     config: RunConfig,
@@ -51,8 +55,12 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     console: Console | None = None,
+    on_epoch: Watch | None = None,
 ) -> Run:
-    """Train as the configuration says, write the run folder and give the run back."""
+    """Train as the configuration says, write the run folder and give the run back.
+
+    `on_epoch` is called after every epoch with all there is: for experiments.
+    """
     console = console or Console(quiet=True)
     began = time.perf_counter()
     config = _checked(config)
@@ -84,7 +92,7 @@ def train(
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     write_json(folder / "run.json", description)
     announce(console, config, material, f"{k:.2f} ({how})")
-    snapshot = _play(config, contest, sources, console)
+    snapshot = _play(config, contest, sources, console, on_epoch)
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k)
     for problem in sources.bad_images():
         console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
@@ -116,8 +124,15 @@ class _Contest:
         observed = torch.from_numpy(np.array(material.visible.values)).to(accelerator.device)
         classes = len(material.table.classes)
         network = build_network(
-            sources.backbone, classes, hidden=config.hidden, seed=config.seed
-        ).to(accelerator.device)
+            sources.backbone,
+            classes,
+            hidden=config.hidden,
+            dropout=dropout_of(config.method, config.options),
+            seed=config.seed,
+        )
+        if config.head == "boostlu":
+            network = boosted(network, config.backbone, config.image_size)
+        network.to(accelerator.device)
         setup = Setup(observed, k, config.rate(_phases(config)[0].mode), config.seed)
         player = make_player(config.method, config.options, setup)
         return cls(network, player, observed, k, accelerator)
@@ -141,7 +156,13 @@ def _phases(config: RunConfig) -> list[_Phase]:
     ]
 
 
-def _play(config: RunConfig, contest: _Contest, sources: Sources, console: Console) -> Snapshot:
+def _play(
+    config: RunConfig,
+    contest: _Contest,
+    sources: Sources,
+    console: Console,
+    watch: Watch | None,
+) -> Snapshot:
     """Play all phases, from the last checkpoint if there is one."""
     folder, phases = Path(config.output), _phases(config)
     network, player = contest.network, contest.player
@@ -165,13 +186,22 @@ def _play(config: RunConfig, contest: _Contest, sources: Sources, console: Conso
             movement_tolerance=config.movement_tolerance,
         )
         part = sources.training(linear)
-        with epoch_bar(console, phase.epochs - snapshot.finished, len(part)) as bar:
+        epochs = phase.epochs * player.rounds - snapshot.finished
+        with epoch_bar(console, epochs, len(part)) as bar:
 
-            def after_epoch(now: Snapshot, number: int = number, bar: Any = bar) -> None:
+            def after_epoch(
+                now: Snapshot,
+                number: int = number,
+                bar: Any = bar,
+                free: nn.Module = free,
+                linear: bool = linear,
+            ) -> None:
                 bar.epoch(now.history[-1])
                 _warn_of_collapse(console, now.history, contest.k)
                 write_history(folder / "history.jsonl", now.history)
                 save_checkpoint(folder, now, number)
+                if watch is not None:
+                    watch(now, free, player, sources, linear)
 
             snapshot = fit(
                 free,
@@ -241,7 +271,14 @@ def _checked(config: RunConfig) -> RunConfig:
         raise InputError(f"method {config.method} needs full labels: use it with --setting full")
     if find_method(config.method).two_views and config.mode != "end-to-end":
         raise InputError(f"method {config.method} compares views of images: use --mode end-to-end")
+    if config.head == "boostlu" and config.mode == "linear":
+        raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
     options = method_options(config.method, config.options)
+    if config.mode == "linear-init" and getattr(options, "rounds", 1) > 1:
+        raise InputError(
+            f"method {config.method} trains the network anew each round: use --mode linear or "
+            "end-to-end"
+        )
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder

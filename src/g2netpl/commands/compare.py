@@ -8,12 +8,16 @@ examples:
       --settings fspl --seeds 0 --output runs/controls
   g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
       --set g2netpl.penalty=1 --output runs/strong
+  g2netpl compare --features F --methods an,epr,em,g2netpl --settings fspl,sspl:0.2 \\
+      --search-weights --choose-once --output runs/fair
   g2netpl compare --methods an,g2netpl --settings sspl:0.2 --seeds 0,1 --epochs 12 \\
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
 Without --features the data are the built-in scenes, and the network a small CNN.
-For every method, setting and seed the learning rate and batch size are chosen on validation.
-results.json has the chosen rows, cells.json every training with its history.
+For every method, setting and seed the learning rate and batch size are chosen on validation; with
+--search-weights three values of each method's main weight are tried too. results.json has the
+chosen rows, cells.jsonl every training with its history, a line each. What was broken off goes on
+with --resume.
 """
 
 import argparse
@@ -35,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="full fspl sspl:0.2 positives:1+1 known:0.1 biased:frequency",
     )
     add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
-    add("--output", required=True, metavar="OUT", help="folder for results.json and cells.json")
+    add("--output", required=True, metavar="OUT", help="folder for results.json and cells.jsonl")
     add("--epochs", type=int, default=10, help="epochs per training (10)")
     add("--learning-rates", default="1e-3,3e-4", help="Adam's, chosen on validation (1e-3,3e-4)")
     add("--batch-sizes", default="64", help="chosen on validation too (64)")
@@ -48,7 +52,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="truth (the training truth's mean, as in the protocol), estimate, or a number",
     )
     add("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time (all cores)")
-    add("--overwrite", action="store_true", help="replace an earlier comparison in OUT")
+    add("--search-weights", action="store_true", help="try 3 values of each method's main weight")
+    add(
+        "--choose-once",
+        action="store_true",
+        help="choose on the first seed alone, and train the other seeds with that",
+    )
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--resume", action="store_true", help="go on with the comparison in OUT")
+    again.add_argument("--overwrite", action="store_true", help="replace the comparison in OUT")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -58,13 +70,13 @@ def run(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
     from g2netpl.checkpoints import write_json
-    from g2netpl.commands.parsing import split_changes, split_list
-    from g2netpl.comparison import choose, run_cells
+    from g2netpl.commands.parsing import expected_positives, split_changes, split_list
+    from g2netpl.comparison import choose
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.errors import InputError
-    from g2netpl.runs import RUN_FORMAT, claim_folder
+    from g2netpl.runs import begin_or_resume
+    from g2netpl.sweep import in_memory, sweep
     from g2netpl.tables import results_table
-    from g2netpl.tracking import follow
 
     changes = split_changes(flags.set)
     methods = split_list("--methods", flags.methods, str)
@@ -82,39 +94,21 @@ def run(flags: argparse.Namespace) -> None:
         batch_sizes=split_list("--batch-sizes", flags.batch_sizes, int),
         epochs=flags.epochs,
         hidden=flags.hidden,
-        expected_positives=_expected(flags.expected_positives),
+        expected_positives=expected_positives(flags.expected_positives),
         changes=tuple((method or "", key, value) for method, key, value in changes),
+        search_weights=flags.search_weights,
+        choose_once=flags.choose_once,
     )
     comparison.check(load_contest(flags.features))  # mistakes show before anything is written
     folder = Path(flags.output)
-    claim_folder(folder, "compare", overwrite=flags.overwrite)
-    description = {key: value for key, value in vars(flags).items() if key != "execute"}
-    write_json(folder / "run.json", {"format": RUN_FORMAT, "command": "compare", **description})
+    description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
+    begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
-    cells = []
-    outcomes = run_cells(comparison, flags.jobs)
-    try:
-        for outcome in follow(console, outcomes, len(comparison.cells()), str):
-            cells.append({**outcome.row, "history": outcome.history})
-    finally:  # what is trained is kept, even if the rest is broken off
-        write_json(folder / "cells.json", cells)
+    cells = sweep(comparison, folder, in_memory(flags.jobs), console)
     results = choose(cells)
     write_json(folder / "results.json", results)
     console.print(results_table(results))
     console.print(f"written to {folder}", highlight=False)
 
 
-def _expected(text: str) -> float | str:
-    from g2netpl.errors import InputError
-
-    if text in ("truth", "estimate"):
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise InputError(
-            f"--expected-positives: expected truth, estimate or a number, got {text!r}"
-        )
-    return value
+_NOT_KEPT = {"execute", "output", "jobs", "resume", "overwrite"}

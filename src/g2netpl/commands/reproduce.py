@@ -1,0 +1,132 @@
+"""Run an experiment of the paper on your data and show our numbers beside the published ones.
+
+examples:
+  g2netpl reproduce table1 --data VOCdevkit --output runs/voc --dry-run
+  g2netpl reproduce table2 --data coco_features --output runs/coco --choose-once
+  g2netpl reproduce ablation --data photos.csv --images photos --mode linear --backbone lite0 \\
+      --image-size 224 --learning-rates 1e-3,3e-4 --batch-sizes 64 --output runs/ablation
+  g2netpl reproduce all --output runs/scenes --seeds 0
+  g2netpl reproduce parameters --output runs/parameters
+
+WHAT is table1, table2, ablation, convergence, semi-supervised, parameters, labels or all. --data is
+a folder of VOC 2012, COCO or NUS-WIDE in its official layout, a features folder, or a label file
+with full labels (a fifth of its images becomes the test, unless --test-labels names another file);
+without it, the built-in scenes. On images the paper's protocol is the default: ResNet-50, 448 px,
+10 epochs, 8 cells for each method; --dry-run tells how long that takes. Broken off, the same
+command goes on. The folder gets index.html, and each table and figure as CSV and PNG.
+"""
+
+import argparse
+import os
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from g2netpl.reproduction import Plan
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    add = parser.add_argument
+    add("what", metavar="WHAT", help="a table or figure of the paper, or all")
+    add("--output", required=True, metavar="OUT", help="folder for the page and its files")
+    add("--data", metavar="ROOT", help="data set, features folder or label file; without: scenes")
+    add("--test-labels", metavar="FILE", help="label file of the test images")
+    add("--images", metavar="DIR", help="folder of the images, if the format does not say")
+    add("--published", metavar="NAME", help="VOC, COCO or NUS-WIDE (by the classes)")
+    add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
+    add("--epochs", type=int, help="epochs per training (10; scenes: 12)")
+    add("--learning-rates", help="chosen on validation (images: the paper's; features: 1e-3,3e-4)")
+    add("--batch-sizes", help="chosen on validation (images: 8,16; features: 64)")
+    add("--search-weights", action="store_true", help="try 3 values of each method's main weight")
+    add("--choose-once", action="store_true", help="choose on the first seed alone")
+    add("--hidden", type=int, default=0, help="width of a hidden layer; 0: none (0)")
+    add("--expected-positives", default="truth", metavar="K", help="truth, estimate or a number")
+    add("--mode", help="images: end-to-end, linear or linear-init (as the paper's experiment)")
+    add("--backbone", default="resnet50", help="images: lite0, tiny or any timm name (resnet50)")
+    add("--weights", metavar="FILE", help="images: own safetensors file of the backbone")
+    add("--no-pretrained", action="store_true", help="images: start at random")
+    add("--image-size", type=int, default=448, help="images: squash to this square (448)")
+    add("--linear-epochs", type=int, default=25, help="images: first epochs of linear-init (25)")
+    add("--workers", type=int, default=2, help="image loader processes")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="features, scenes: trainings at once")
+    add("--dry-run", action="store_true", help="say what would be trained, and for how long")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Train what is missing, write the page."""
+    from dataclasses import replace
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from g2netpl.paper import data_set_of
+    from g2netpl.reproduction import estimate_seconds, reproduce, tables_of
+    from g2netpl.reproduction_page import write_page
+    from g2netpl.runs import begin_or_resume
+    from g2netpl.subjects import with_test_part
+
+    console = Console(markup=False, soft_wrap=True)
+    plan = _plan(flags)
+    folder = Path(flags.output)
+    trainings = plan.trainings()
+    if flags.dry_run:
+        for comparison, cell in trainings:
+            epochs = f"{comparison.epochs} epochs"
+            rate = f"lr {cell.learning_rate:g} batch {cell.batch_size} {cell.weight}".rstrip()
+            line = f"{cell.method} {cell.setting} seed {cell.seed} {rate}: {epochs}"
+            console.print(line, highlight=False)
+        hours = estimate_seconds(plan, flags.jobs) / 3600
+        console.print(f"{len(trainings):,} trainings, about {hours:,.1f} hours on this machine")
+        return
+    kept = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
+    resume = (folder / "run.json").is_file()
+    begin_or_resume(folder, "reproduce", kept, resume=resume, overwrite=False)
+    plan = replace(plan, subject=with_test_part(plan.subject, folder / "labels"))
+    tables = tables_of(plan)
+    for name in plan.recipes:
+        for note in plan.left_out(name):
+            console.print(f"{name}: {note}", highlight=False)
+    found = reproduce(plan, folder, flags.jobs, console)
+    data = flags.published or data_set_of(tables[0].classes)
+    page = write_page(plan, found, tables, data, folder)
+    console.print(f"{len(trainings):,} trainings; open {page}", highlight=False)
+
+
+_NOT_KEPT = {"execute", "output", "jobs", "workers", "dry_run"}
+
+
+def _plan(flags: argparse.Namespace) -> "Plan":
+    from g2netpl.commands.parsing import expected_positives, split_list
+    from g2netpl.errors import InputError, did_you_mean
+    from g2netpl.paper import DATA_SETS, find_recipes
+    from g2netpl.reproduction import USUAL, Plan, Protocol
+    from g2netpl.subjects import find_subject
+
+    if flags.published is not None and flags.published not in DATA_SETS:
+        raise InputError(f"--published: {did_you_mean(flags.published, DATA_SETS)}")
+    recipes = find_recipes(flags.what)
+    subject = find_subject(flags.data, flags.test_labels, flags.images)
+    epochs, rates, batches = USUAL[subject.kind]
+    photos: dict[str, Any] = {
+        "backbone": flags.backbone,
+        "image_size": flags.image_size,
+        "workers": flags.workers,
+        "linear_epochs": flags.linear_epochs,
+        "pretrained": not flags.no_pretrained,
+        "weights": flags.weights,
+        "mode": flags.mode,
+    }
+    protocol = Protocol(
+        flags.epochs if flags.epochs is not None else epochs,
+        split_list("--learning-rates", flags.learning_rates, float)
+        if flags.learning_rates
+        else rates,
+        split_list("--batch-sizes", flags.batch_sizes, int) if flags.batch_sizes else batches,
+        split_list("--seeds", flags.seeds, int),
+        flags.hidden,
+        flags.search_weights,
+        flags.choose_once,
+        expected_positives(flags.expected_positives),
+        photos if subject.kind == "images" else {},
+    )
+    return Plan(subject, protocol, recipes)

@@ -1,0 +1,96 @@
+"""Cells of a comparison on image files: each is a run folder, trained as `g2netpl train` does.
+
+A run that was broken off goes on where it stopped. Where the labels are followed over the epochs,
+that is done on at most 2,000 training images.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from g2netpl.comparison import Row
+from g2netpl.config import RunConfig
+from g2netpl.contest import Cell, Comparison
+from g2netpl.data import Part
+from g2netpl.evaluation import predict_all
+from g2netpl.fitting import Snapshot
+from g2netpl.game import LabelPlayer
+from g2netpl.label_quality import watch_labels
+from g2netpl.sources import Sources
+from g2netpl.sweep import Runner
+from g2netpl.training import train
+
+_WATCHED = 2000
+
+
+def on_photos(base: dict[str, Any], folder: Path) -> Runner:
+    """Train cells with the keys of `base` (see RunConfig) below `folder`."""
+
+    def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
+        for cell in cells:
+            yield _train(config_of(base, comparison, cell, folder), cell, comparison.keep_labels)
+
+    return run
+
+
+def config_of(base: dict[str, Any], comparison: Comparison, cell: Cell, folder: Path) -> RunConfig:
+    """The training of one cell."""
+    method, options = comparison.options_of_cell(cell)
+    values = {
+        **base,
+        "method": method,
+        "options": options,
+        "setting": cell.setting,
+        "seed": cell.seed,
+        "learning_rate": cell.learning_rate,
+        "batch_size": cell.batch_size,
+        "epochs": comparison.epochs,
+        "hidden": comparison.hidden,
+        "expected_positives": comparison.expected_positives,
+        "output": str(folder / _name(cell)),
+    }
+    return RunConfig.read(values, "reproduce")
+
+
+def _name(cell: Cell) -> str:
+    parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
+    text = " ".join(part for part in parts if part)
+    return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}".replace(":", "_")
+
+
+def _train(config: RunConfig, cell: Cell, watched: bool) -> Row:
+    folder = Path(config.output)
+    track = folder / "labels.jsonl"
+
+    def watch(
+        now: Snapshot, network: nn.Module, player: LabelPlayer, sources: Sources, linear: bool
+    ) -> None:
+        soft = player.soft_labels()
+        if soft is None:
+            return
+        material = sources.material
+        rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(material.training))
+        rows = np.sort(rows[:_WATCHED])
+        record = watch_labels(
+            soft.cpu().numpy()[rows],
+            predict_all(network, Part(sources.training(linear), rows)),
+            material.table.values[material.training[rows]],
+            material.visible.values[rows],
+        )
+        with track.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"epoch": now.history[-1]["epoch"], **record}) + "\n")
+
+    run = train(config, resume=(folder / "run.json").is_file(), on_epoch=watch if watched else None)
+    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    movement = {}
+    if watched and track.is_file():
+        for line in track.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            movement[record.pop("epoch")] = record  # an epoch that was played again counts once
+    named = {"method": cell.method, "weight": cell.weight}
+    kept = {"history": history, "movement": [movement[epoch] for epoch in sorted(movement)]}
+    return {**run.result, **named, "expected_positives": run.expected_positives, **kept}

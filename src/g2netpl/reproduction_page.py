@@ -1,0 +1,263 @@
+"""The page of a reproduction: our numbers beside the published ones, and what differs.
+
+Every recipe also leaves its numbers as CSV, and its picture as PNG with the numbers behind it.
+"""
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from g2netpl import figures
+from g2netpl.comparison import Row
+from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.paper import PROTOCOL, SSPL, Recipe, published
+from g2netpl.players.soft import SoftOptions
+from g2netpl.reproduction import Plan
+
+TABLE = (
+    "row",
+    "method",
+    "setting",
+    "seeds",
+    "best epoch",
+    "± best",
+    "last epoch",
+    "± last",
+    "published",
+    "undecided %",
+    "pseudo-label mAP",
+)
+
+
+@dataclass
+class Section:
+    """One recipe on the page."""
+
+    title: str
+    about: str
+    table: list[list[Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pictures: list[tuple[str, str]] = field(default_factory=list)  # file name, base64
+
+    @property
+    def settings(self) -> list[str]:
+        """The columns on the page."""
+        return list(dict.fromkeys(line[2] for line in self.table))
+
+    @property
+    def grid(self) -> list[tuple[str, str, list[dict[str, str] | None]]]:
+        """The rows on the page: name, method, a cell for every setting."""
+        lines = {(line[1], line[2]): line for line in self.table}
+        names = {line[1]: line[0] for line in self.table}
+        return [
+            (name, method, [_cell(lines.get((method, setting))) for setting in self.settings])
+            for method, name in names.items()
+        ]
+
+
+def write_page(
+    plan: Plan,
+    found: dict[str, list[Row]],
+    tables: tuple[LabelTable, LabelTable | None],
+    data: str | None,
+    folder: Path,
+) -> Path:
+    """CSV, PNG and index.html in the folder."""
+    from jinja2 import Environment, select_autoescape
+
+    sections = [
+        _section(name, recipe, found[name], data, plan.left_out(name), folder)
+        for name, recipe in plan.recipes.items()
+    ]
+    template = (files("g2netpl") / "templates" / "reproduction.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=select_autoescape(default=True))
+    page = environment.from_string(template).render(
+        sections=sections,
+        data=data,
+        subject=plan.subject.name,
+        differs=[(key, text, here(plan, tables)[key]) for key, text in PROTOCOL.items()],
+    )
+    path = folder / "index.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def _section(
+    name: str, recipe: Recipe, rows: list[Row], data: str | None, notes: list[str], folder: Path
+) -> Section:
+    section = Section(recipe.title, recipe.about, notes=list(notes))
+    known = published(name, data)
+    if rows:
+        section.table = table_of(recipe, rows, known, name == "labels")
+        figures.write_csv(folder / f"{name}.csv", TABLE, section.table)
+    picture = folder / f"figure-{name}.png"
+    _draw(name, rows, section.table, picture)
+    section.pictures.append((picture.name, base64.b64encode(picture.read_bytes()).decode("ascii")))
+    if name == "ablation":
+        section.notes += steps(recipe, rows, known)
+    if name == "table2":
+        section.notes += against_role(rows)
+    return section
+
+
+def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> None:
+    """The picture of a recipe, and its numbers beside it."""
+    numbers = picture.with_suffix(".csv")
+    if name == "parameters":
+        usual = SoftOptions()
+        lines = figures.parameter_lines(usual.beta, usual.gamma)
+        figures.write_csv(numbers, figures.PARAMETERS, lines)
+        title = f"scheduler ξ, β = {usual.beta:g}, γ = {usual.gamma:g}"
+        figures.draw_parameters(picture, lines, title)
+    elif name == "convergence":
+        figures.write_csv(numbers, figures.CONVERGENCE, figures.convergence_lines(rows))
+        figures.draw_convergence(picture, rows)
+    elif name == "labels":
+        figures.write_csv(numbers, figures.QUALITY, figures.quality_lines(rows))
+        figures.draw_quality(picture, rows)
+    elif name in ("table2", "semi-supervised"):
+        lines = [
+            [line[1], line[2].partition(":")[2], line[4], line[5] or 0, line[8]]
+            for line in table
+            if line[2] in SSPL
+        ]
+        figures.write_csv(numbers, ("method", "share", "mAP", "deviation", "published"), lines)
+        figures.draw_shares(picture, lines)
+    else:
+        lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
+        figures.write_csv(numbers, ("row", "setting", "mAP", "deviation", "published"), lines)
+        figures.draw_rows(picture, lines)
+
+
+def table_of(
+    recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float], of_labels: bool
+) -> list[list[Any]]:
+    """One line per (method, setting): mean and deviation over seeds, in percent."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["method"], row["setting"]), []).append(row)
+    return [
+        [
+            recipe.name_of(method),
+            method,
+            setting,
+            len(group),
+            *(("", "") if of_labels else _spread(group, "test_map")),
+            *_spread(group, "pseudo_label_map" if of_labels else "last_test_map"),
+            known.get((method, setting), ""),
+            _spread(group, "undecided")[0],
+            _spread(group, "pseudo_label_map")[0],
+        ]
+        for (method, setting), group in groups.items()
+    ]
+
+
+def _spread(group: Sequence[Row], key: str) -> tuple[Any, Any]:
+    """Mean and deviation in percent; nothing where there is nothing."""
+    values = [row[key] for row in group]
+    if any(value is None for value in values):
+        return "", ""
+    percent = 100.0 * np.asarray(values, dtype=np.float64)
+    deviation = round(float(percent.std(ddof=1)), 2) if len(percent) > 1 else ""
+    return round(float(percent.mean()), 2), deviation
+
+
+def _cell(line: list[Any] | None) -> dict[str, str] | None:
+    """The best epoch, and in small letters the rest; of pseudo labels the last epoch alone."""
+    if line is None:
+        return None
+    best, last, known, undecided = line[4:6], line[6:8], line[8], line[9]
+    more = [f"last {_text(last)}"] if best[0] != "" else []
+    if undecided != "":
+        more.append(f"{undecided:.0f} % undecided")
+    if known != "":
+        more.append(f"published {known:.1f}")
+    return {"main": _text(best if best[0] != "" else last), "more": "\n".join(more)}
+
+
+def _text(pair: list[Any]) -> str:
+    mean, deviation = pair
+    if mean == "":
+        return "–"
+    return f"{mean:.1f}" if deviation == "" else f"{mean:.1f} ± {deviation:.1f}"
+
+
+def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float]) -> list[str]:
+    """What each row adds to the one before, seed by seed, beside what was published."""
+    block = recipe.blocks[0]
+    scores = {(row["method"], row["setting"], row["seed"]): row["test_map"] for row in rows}
+    seeds = sorted({row["seed"] for row in rows})
+    notes = []
+    for setting in block.settings:
+        for before, after in zip(block.methods, block.methods[1:], strict=False):
+            gains = [100 * (scores[after, setting, s] - scores[before, setting, s]) for s in seeds]
+            spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
+            text = f"{setting}: {recipe.name_of(after)}: {np.mean(gains):+.2f}{spread}"
+            if (after, setting) in known:
+                text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
+            notes.append(text)
+    return notes
+
+
+def against_role(rows: Sequence[Row]) -> list[str]:
+    """The paper's comparison of its 60 and 80 % with ROLE at FSPL."""
+
+    def mean(method: str, setting: str) -> float | None:
+        scores = [r["test_map"] for r in rows if (r["method"], r["setting"]) == (method, setting)]
+        return 100 * float(np.mean(scores)) if scores and None not in scores else None
+
+    role = mean("role", "fspl")
+    ours = [(setting, mean("g2netpl", setting)) for setting in ("sspl:0.6", "sspl:0.8")]
+    return [
+        f"g2netpl at {setting} {score:.1f}, role at fspl {role:.1f}: {score - role:+.1f}"
+        for setting, score in ours
+        if score is not None and role is not None
+    ]
+
+
+def here(plan: Plan, tables: tuple[LabelTable, LabelTable | None]) -> dict[str, str]:
+    """The protocol of this reproduction, in the words of the paper's."""
+    train, test = tables
+    protocol, subject = plan.protocol, plan.subject
+    rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
+    batches = ", ".join(str(size) for size in protocol.batch_sizes)
+    k = float((train.values == POSITIVE).sum(axis=1).mean())
+    weights = "; three values of each method's main weight" if protocol.search_weights else ""
+    once = ", on the first seed" if protocol.choose_once else ""
+    modes = sorted({plan.mode(name) for name in plan.recipes if plan.recipes[name].blocks})
+    head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
+    described = {
+        "features": (_features_note(subject.root), "as the features were made", "frozen, " + head),
+        "scenes": ("a small CNN from a random start", "64 × 64, generated", "end to end"),
+        "images": (
+            str(protocol.photos.get("backbone", "lite0")),
+            f"{protocol.photos.get('image_size', 224)} px squares, mirrored at random",
+            " / ".join(modes) + ("" if protocol.hidden == 0 else f", {head}"),
+        ),
+    }[subject.kind]
+    return {
+        "backbone": described[0],
+        "images": described[1],
+        "training": f"{described[2]}, {protocol.epochs} epochs",
+        "optimizer": f"Adam, learning rate {rates}, batch {batches}{weights}",
+        "chosen on": f"a fifth of the training images, held out with full labels{once}",
+        "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
+        f"{len(train.classes)} classes, {k:.2f} positives each"
+        + ("" if test is None else f"; {len(test):,} test images"),
+        "seeds": ", ".join(str(seed) for seed in protocol.seeds),
+    }
+
+
+def _features_note(root: str | None) -> str:
+    note = Path(root or ".") / "run.json"
+    if note.is_file():
+        content = json.loads(note.read_text(encoding="utf-8"))
+        if "backbone" in content:
+            return f"{content['backbone']} at {content.get('size')} px, frozen"
+    return "frozen features as given"

@@ -1,0 +1,75 @@
+"""What an experiment runs on: features, the built-in scenes, or images with a label file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from g2netpl.errors import InputError
+from g2netpl.formats import image_folder, read_labels, write_labels
+from g2netpl.settings import split_indices
+
+Kind = Literal["scenes", "features", "images"]
+
+_LAYOUTS = (  # official layouts: training labels, test labels
+    ("ImageSets/Main/train.txt", "ImageSets/Main/val.txt"),
+    ("annotations/instances_train2014.json", "annotations/instances_val2014.json"),
+    ("annotations/instances_train2017.json", "annotations/instances_val2017.json"),
+    ("formatted_train_labels.npy", "formatted_val_labels.npy"),
+    ("ImageList/TrainImagelist.txt", "ImageList/TestImagelist.txt"),
+    ("train.csv", "test.csv"),
+)
+_BELOW = (".", "VOC2012", "VOCdevkit/VOC2012", "coco", "NUS-WIDE", "nuswide")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Where the data are; label files for images alone."""
+
+    kind: Kind
+    root: str | None
+    labels: str | None = None
+    test_labels: str | None = None
+    images: str | None = None
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return "the built-in scenes" if self.root is None else Path(self.root).name
+
+
+def find_subject(
+    root: str | None, test_labels: str | None = None, images: str | None = None
+) -> Subject:
+    """Recognise a features folder, an official layout or a label file; nothing: the scenes."""
+    if root is None:
+        return Subject("scenes", None)
+    path = Path(root)
+    if not path.exists():
+        raise InputError(f"{root}: no such file or folder")
+    if (path / "meta.npz").is_file():
+        return Subject("features", root)
+    if path.is_file() or test_labels is not None:
+        return Subject("images", root, root, test_labels, images)
+    for below in _BELOW:
+        for train, test in _LAYOUTS:
+            if (path / below / train).is_file() and (path / below / test).is_file():
+                labels, held = str(path / below / train), str(path / below / test)
+                return Subject("images", root, labels, held, images)
+    raise InputError(
+        f"{root}: no data found; expected a label file, a features folder (meta.npz), or one of "
+        + ", ".join(train for train, _ in _LAYOUTS)
+    )
+
+
+def with_test_part(subject: Subject, folder: Path) -> Subject:
+    """A label file without a test file is split once: a fifth of its images become the test."""
+    if subject.labels is None or subject.test_labels is not None:
+        return subject
+    images = subject.images or str(image_folder(subject.labels))
+    parts = [folder / f"{part}.csv" for part in ("train", "test")]
+    if not all(part.is_file() for part in parts):
+        table = read_labels(subject.labels)
+        folder.mkdir(parents=True, exist_ok=True)
+        for part, rows in zip(parts, split_indices(len(table), 0.2, 0), strict=True):
+            write_labels(table.take(rows), part)
+    return Subject("images", subject.root, str(parts[0]), str(parts[1]), images)

@@ -1,0 +1,94 @@
+"""A comparison as a folder: each finished training is a line of cells.jsonl.
+
+A sweep that was broken off goes on with the trainings that are missing.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from g2netpl.comparison import RESULT_KEYS, Row, choose, describe_row, run_cells
+from g2netpl.contest import Cell, Comparison
+from g2netpl.errors import InputError
+from g2netpl.tracking import follow
+
+CELLS = "cells.jsonl"
+
+Runner = Callable[[Comparison, Sequence[Cell]], Iterator[Row]]
+
+
+def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -> list[Row]:
+    """Train what is missing in the folder; gives back the rows of all trainings."""
+    path = folder / CELLS
+    rows = {cell_of(row): row for row in read_cells(path)}
+
+    def train(cells: Sequence[Cell]) -> None:
+        missing = [cell for cell in cells if not _has(rows.get(cell), comparison)]
+        if not missing:
+            return
+        with path.open("a", encoding="utf-8") as file:
+            for row in follow(console, run(comparison, missing), len(missing), describe_row):
+                rows[cell_of(row)] = row
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+
+    first = comparison.cells()
+    train(first)
+    later = comparison.later_cells(cell_of(row) for row in choose([rows[cell] for cell in first]))
+    train(later)
+    return [rows[cell] for cell in (*first, *later)]
+
+
+def in_memory(jobs: int) -> Runner:
+    """Train cells of features or scenes in `jobs` processes."""
+
+    def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
+        for outcome in run_cells(comparison, jobs, cells):
+            yield {**outcome.row, "history": outcome.history, "movement": outcome.movement}
+
+    return run
+
+
+def _has(row: Row | None, comparison: Comparison) -> bool:
+    """Whether a cell is trained, and its labels followed where it has some and that is wanted."""
+    if row is None or not comparison.keep_labels:
+        return row is not None
+    return bool(row["movement"]) or row["undecided"] is None
+
+
+def read_cells(path: Path) -> list[Row]:
+    """The finished trainings; a last line that was broken off counts as not written."""
+    if not path.is_file():
+        return []
+    whole, _, torn = path.read_bytes().rpartition(b"\n")
+    if torn:
+        path.write_bytes(whole + b"\n" if whole else b"")
+    lines = whole.split(b"\n") if whole else []
+    return [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
+
+
+def _row(line: bytes, where: str) -> Row:
+    try:
+        row: Row = json.loads(line)
+        hash(cell_of(row))
+        missing = {*RESULT_KEYS, "movement"} - set(row)
+    except (ValueError, KeyError, TypeError):
+        missing = {"all"}
+    if missing:
+        raise InputError(f"{where}: not a training of a comparison")
+    return row
+
+
+def cell_of(row: dict[str, Any]) -> Cell:
+    """Which training a row is of."""
+    return Cell(
+        row["method"],
+        row["setting"],
+        row["seed"],
+        row["learning_rate"],
+        row["batch_size"],
+        row["weight"],
+    )

@@ -1,0 +1,111 @@
+"""Soft labels against hidden truth: plain loops and scikit-learn."""
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.metrics import average_precision_score
+from test_fitting import INPUTS, TRUTH
+
+from g2netpl.comparison import train_cell
+from g2netpl.contest import Cell, Comparison, Contest
+from g2netpl.label_quality import label_maps, watch_labels
+from g2netpl.labels import LabelTable
+
+RANDOM = np.random.default_rng(0)
+KNOWN = RANDOM.integers(-1, 2, (50, 4)).astype(np.int8)  # some truth is not known either
+KNOWN[:, 3] = np.minimum(KNOWN[:, 3], 0)  # a class without a positive
+VISIBLE = np.where(RANDOM.random((50, 4)) < 0.4, KNOWN, -1).astype(np.int8)
+SOFT = (RANDOM.integers(0, 20, (50, 4)) / 20).astype(np.float32)  # with ties
+PREDICTED = RANDOM.random((50, 4)).astype(np.float32)
+
+
+def hidden_values(scores, value):
+    """Scores of the entries with that truth which were not shown."""
+    found = []
+    for row in range(50):
+        for column in range(4):
+            if VISIBLE[row, column] == -1 and KNOWN[row, column] == value:
+                found.append(float(scores[row, column]))
+    return sorted(found)
+
+
+def quantile(ordered, share):
+    """Between two neighbours in proportion."""
+    place = share * (len(ordered) - 1)
+    low, part = math.floor(place), place % 1
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] * (1 - part) + ordered[high] * part
+
+
+def mean_precision(scores, counts):
+    """Over the classes, on the entries that count; a class without a positive is 0."""
+    total = 0.0
+    for column in range(scores.shape[1]):
+        rows = [row for row in range(len(scores)) if counts[row, column]]
+        truth = KNOWN[rows, column]
+        if (truth == 1).any():
+            total += average_precision_score(truth, scores[rows, column])
+    return total / scores.shape[1]
+
+
+def test_one_epoch_equals_plain_loops():
+    record = watch_labels(SOFT, PREDICTED, KNOWN, VISIBLE)
+    for name, value in (("positive", 1), ("negative", 0)):
+        for prefix, scores in (("", SOFT), ("predicted_", PREDICTED)):
+            ordered = hidden_values(scores, value)
+            expected = [quantile(ordered, share) for share in (0.25, 0.5, 0.75)]
+            assert record[prefix + name] == pytest.approx(expected, abs=1e-6)
+    hidden = (VISIBLE == -1) & (KNOWN != -1)
+    assert record["pseudo_label_map"] == pytest.approx(mean_precision(SOFT, hidden), abs=1e-9)
+    assert record["predicted_map"] == pytest.approx(mean_precision(PREDICTED, hidden), abs=1e-9)
+    assert len(record) == 6
+
+
+def test_soft_labels_are_measured_over_all_entries_and_over_the_hidden():
+    maps = label_maps(SOFT, KNOWN, VISIBLE)
+    assert maps["pseudo_label_map"] == pytest.approx(mean_precision(SOFT, KNOWN != -1), abs=1e-9)
+    hidden = (VISIBLE == -1) & (KNOWN != -1)
+    unobserved = mean_precision(SOFT, hidden)
+    assert maps["pseudo_label_map_unobserved"] == pytest.approx(unobserved, abs=1e-9)
+    assert maps["pseudo_label_map"] != maps["pseudo_label_map_unobserved"]
+    assert set(label_maps(None, KNOWN, VISIBLE).values()) == {None}
+    assert label_maps(None, KNOWN, VISIBLE).keys() == maps.keys()
+
+
+def test_where_nothing_is_hidden_there_is_nothing_to_measure():
+    record = watch_labels(SOFT, PREDICTED, KNOWN, KNOWN)
+    assert record["positive"] == record["predicted_negative"] == [0.0, 0.0, 0.0]
+    assert record["pseudo_label_map"] is record["predicted_map"] is None
+    # hidden positives alone have quartiles, but nothing to be ranked against
+    only = np.where(KNOWN == 1, -1, KNOWN).astype(np.int8)
+    record = watch_labels(SOFT, PREDICTED, KNOWN, only)
+    assert max(record["positive"]) > 0
+    assert record["negative"] == [0.0, 0.0, 0.0]
+    assert record["pseudo_label_map"] is None
+
+
+def test_nothing_is_changed_by_being_watched():
+    names = tuple(map(str, range(len(TRUTH))))
+    table = LabelTable(names, tuple("abcd"), TRUTH)
+    contest = Contest(INPUTS, table, INPUTS, table)
+    cell = Cell("g2netpl", "sspl:0.5", 0, 0.03, 16)
+    outcomes = [
+        train_cell(
+            contest,
+            Comparison(None, ("g2netpl",), ("sspl:0.5",), (0,), epochs=3, keep_labels=keep),
+            cell,
+        )
+        for keep in (True, False)
+    ]
+    watched, alone = outcomes
+    assert {**watched.row, "seconds": 0} == {**alone.row, "seconds": 0}
+    assert alone.movement == []
+    assert len(watched.movement) == 3
+    # the last epoch watched is the end of the training
+    row, last = watched.row, watched.movement[-1]
+    assert row["pseudo_label_map_unobserved"] == last["pseudo_label_map"]
+    truth = TRUTH[watched.training]
+    expected = watch_labels(watched.soft, watched.predicted, truth, watched.visible)
+    assert last["positive"] == expected["positive"]
+    assert last["pseudo_label_map"] == expected["pseudo_label_map"]

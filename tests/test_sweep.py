@@ -1,0 +1,369 @@
+"""A comparison that searches weights, chooses once, is broken off and goes on."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from g2netpl import comparison
+from g2netpl.cli import main
+from g2netpl.features import FeatureFolder, write_features
+from g2netpl.labels import LabelTable
+from g2netpl.methods import METHODS, method_options
+from g2netpl.sweep import read_cells
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    random = np.random.default_rng(0)
+    parts = []
+    for name, count in (("train", 100), ("test", 40)):
+        values = random.normal(size=(count, 6)).astype(np.float32)
+        labels = (values[:, :3] + random.normal(size=(count, 3)) > 0.3).astype(np.int8)
+        labels[0], labels[1] = 1, 0
+        parts += [
+            values,
+            LabelTable(tuple(f"{name}{i}" for i in range(count)), tuple("abc"), labels),
+        ]
+    folder = tmp_path_factory.mktemp("features")
+    write_features(folder, FeatureFolder(*parts))
+    return folder
+
+
+def compare(features, output, *more):
+    fixed = ["--settings", "sspl:0.5", "--epochs", "2", "--jobs", "1"]
+    fixed += ["--learning-rates", "1e-1,1e-2"]
+    return main(["compare", "--features", str(features), "--output", str(output), *fixed, *more])
+
+
+def cells_of(folder):
+    lines = (folder / "cells.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def results_of(folder):
+    """Without the time a training took."""
+    return [row | {"seconds": 0} for row in json.loads((folder / "results.json").read_text())]
+
+
+def key(row):
+    names = ("method", "setting", "seed", "learning_rate", "batch_size", "weight")
+    return tuple(row[name] for name in names)
+
+
+def best(cells):
+    """The first of the best, as a plain loop finds it."""
+    found = cells[0]
+    for cell in cells[1:]:
+        if cell["validation_map"] > found["validation_map"]:
+            found = cell
+    return found
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The cells that are trained, in their order; `trained.stop_after` breaks off like Ctrl-C."""
+    train_cell = comparison.train_cell
+
+    class Trained(list):
+        stop_after = None
+
+    seen = Trained()
+
+    def watch(contest, what, cell):
+        if len(seen) == seen.stop_after:
+            raise KeyboardInterrupt
+        seen.append(cell)
+        return train_cell(contest, what, cell)
+
+    monkeypatch.setattr(comparison, "train_cell", watch)
+    return seen
+
+
+# --- every method's main weight -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.grid])
+def test_a_grid_has_three_values_that_the_method_takes(method):
+    name, values = METHODS[method].grid
+    assert name in METHODS[method].options.model_fields
+    assert len(set(values)) == len(values) == 3
+    for value in values:
+        for given in (value, str(value)):  # as it is, and as a command has it
+            assert getattr(method_options(method, {name: given}), name) == value
+    default = getattr(method_options(method, {}), name)
+    if name != "unobserved_weight" or default is not None:
+        numbers = [value for value in values if value is not None]
+        assert numbers == sorted(numbers)
+        assert numbers[0] <= default <= numbers[-1]  # what is usual lies among them
+
+
+def test_methods_without_a_grid_have_no_weight():
+    assert {name for name, row in METHODS.items() if row.grid is None} == {"bce", "iu"}
+
+
+# --- what is trained and chosen -----------------------------------------------------------------
+
+
+def test_weights_are_searched_and_chosen_on_validation(features, tmp_path, trained):
+    methods = "an,iu,epr,epr:regulariser=0.1"
+    arguments = ["--methods", methods, "--seeds", "0,1", "--search-weights"]
+    assert compare(features, tmp_path / "out", *arguments) == 0
+    cells, rows = cells_of(tmp_path / "out"), results_of(tmp_path / "out")
+    weights = {
+        "an": ["unobserved_weight=0.3", "unobserved_weight=1.0", "unobserved_weight=3.0"],
+        "iu": [""],
+        "epr": ["regulariser=0.3", "regulariser=1.0", "regulariser=3.0"],
+        "epr:regulariser=0.1": [""],
+    }
+    expected = [
+        (method, "sspl:0.5", seed, rate, 64, weight)
+        for seed in (0, 1)
+        for method in methods.split(",")
+        for rate in (0.1, 0.01)
+        for weight in weights[method]
+    ]
+    assert [key(cell) for cell in cells] == expected
+    assert len(trained) == len(expected) == 2 * 2 * (3 + 1 + 3 + 1)
+    assert len(rows) == 2 * 4
+    for row in rows:
+        same = [c for c in cells if (c["method"], c["seed"]) == (row["method"], row["seed"])]
+        chosen = best(same)
+        assert key(row) == key(chosen)
+        assert row["test_map"] == chosen["test_map"]
+    # the choice is one: not always the first weight, nor always the first learning rate
+    assert len({row["weight"] for row in rows}) > 3
+
+
+def test_a_searched_weight_is_the_option_of_that_name(features, tmp_path):
+    searched, given = tmp_path / "searched", tmp_path / "given"
+    assert compare(features, searched, "--methods", "epr", "--seeds", "0", "--search-weights") == 0
+    values = ("0.3", "1.0", "3.0")
+    variants = ",".join(f"epr:regulariser={value}" for value in values)
+    assert compare(features, given, "--methods", variants, "--seeds", "0") == 0
+    figures = ("learning_rate", "validation_map", "test_map", "last_test_map")
+    for value in values:
+        ours = [c for c in cells_of(searched) if c["weight"] == f"regulariser={value}"]
+        theirs = [c for c in cells_of(given) if c["method"] == f"epr:regulariser={value}"]
+        assert len(ours) == len(theirs) == 2
+        for one, two in zip(ours, theirs, strict=True):
+            assert [one[name] for name in figures] == [two[name] for name in figures]
+            assert one["history"][0]["cost"] == two["history"][0]["cost"]
+    costs = {cell["history"][0]["cost"] for cell in cells_of(searched)}
+    assert len(costs) == 6
+
+
+def test_a_weight_set_for_a_method_is_not_searched(features, tmp_path):
+    more = ["--methods", "epr,an", "--seeds", "0", "--search-weights", "--set", "epr.regulariser=2"]
+    assert compare(features, tmp_path / "out", *more) == 0
+    weights = {(cell["method"], cell["weight"]) for cell in cells_of(tmp_path / "out")}
+    searched = {("an", f"unobserved_weight={value}") for value in (0.3, 1.0, 3.0)}
+    assert weights == {("epr", ""), *searched}
+
+
+def test_other_seeds_are_trained_with_what_the_first_chose(features, tmp_path, trained):
+    arguments = ["--methods", "an,epr", "--seeds", "1,0,2", "--search-weights"]
+    assert compare(features, tmp_path / "once", *arguments, "--choose-once") == 0
+    assert len(trained) == 2 * 6 + 2 * 2
+    cells, rows = cells_of(tmp_path / "once"), results_of(tmp_path / "once")
+    assert len(cells) == 2 * 6 + 2 * 2
+    assert [(row["seed"], row["method"]) for row in rows] == [
+        (seed, method) for seed in (1, 0, 2) for method in ("an", "epr")
+    ]
+    for method in ("an", "epr"):
+        first = best([c for c in cells if (c["method"], c["seed"]) == (method, 1)])
+        for row in rows:
+            if row["method"] == method:
+                assert key(row) == key(first | {"seed": row["seed"]})
+    # the figures of a seed are those of a comparison that trains all its cells
+    assert compare(features, tmp_path / "all", *arguments) == 0
+    everything = {key(cell): cell for cell in cells_of(tmp_path / "all")}
+    assert len(everything) == 3 * 2 * 6
+    for cell in cells:
+        assert cell["test_map"] == everything[key(cell)]["test_map"]
+
+
+def test_of_equal_cells_the_first_is_chosen():
+    row = dict.fromkeys(comparison.RESULT_KEYS) | {"method": "an", "setting": "fspl", "seed": 0}
+    scores = (0.5, 0.7, 0.6, 0.7)
+    rows = [row | {"weight": str(n), "validation_map": s} for n, s in enumerate(scores)]
+    assert [chosen["weight"] for chosen in comparison.choose(rows)] == ["1"]
+    nothing = [each | {"validation_map": None} for each in rows]
+    assert [chosen["weight"] for chosen in comparison.choose(nothing)] == ["0"]
+
+
+# --- what was broken off ------------------------------------------------------------------------
+
+ARGUMENTS = ["--methods", "an,g2netpl", "--seeds", "0,1", "--search-weights", "--choose-once"]
+CELLS = 2 * 6 + 2
+
+
+@pytest.fixture(scope="module")
+def whole(features, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    assert compare(features, folder, *ARGUMENTS) == 0
+    return folder
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5, 12, 13])
+def test_a_comparison_broken_off_goes_on(features, whole, tmp_path, trained, kept, capsys):
+    folder = tmp_path / "out"
+    trained.stop_after = kept
+    assert compare(features, folder, *ARGUMENTS) == 130
+    assert len(cells_of(folder)) == kept
+    assert not (folder / "results.json").exists()
+    done = list(trained)
+    trained.clear()
+    trained.stop_after = None
+    assert compare(features, folder, *ARGUMENTS, "--resume") == 0
+    assert len(trained) == CELLS - kept
+    assert not set(done) & set(trained)
+    assert results_of(folder) == results_of(whole)
+    assert [key(cell) for cell in cells_of(folder)] == [key(cell) for cell in cells_of(whole)]
+    trained.clear()
+    assert compare(features, folder, *ARGUMENTS, "--resume", "--jobs", "2") == 0  # all is there
+    assert trained == []
+    assert results_of(folder) == results_of(whole)
+    capsys.readouterr()
+
+
+def test_a_finished_training_is_in_the_file_at_once(features, tmp_path, monkeypatch):
+    lines = []
+    train_cell = comparison.train_cell
+
+    def count(*arguments):
+        lines.append(len(cells_of(tmp_path / "out")))
+        return train_cell(*arguments)
+
+    monkeypatch.setattr(comparison, "train_cell", count)
+    assert compare(features, tmp_path / "out", *ARGUMENTS) == 0
+    assert lines == list(range(CELLS))
+
+
+@pytest.mark.parametrize("lost", [[0], [3, 7, 13], [12, 13], list(range(12))])
+def test_only_what_is_missing_is_trained(features, whole, copied, trained, lost):
+    path = copied / "cells.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    assert len(lines) == CELLS
+    path.write_text("".join(line for number, line in enumerate(lines) if number not in lost))
+    (copied / "results.json").unlink()
+    assert compare(features, copied, *ARGUMENTS, "--resume") == 0
+    missing = [key(json.loads(lines[number])) for number in lost]
+    assert [key(vars(cell)) for cell in trained] == missing
+    assert results_of(copied) == results_of(whole)
+    assert sorted(map(key, cells_of(copied))) == sorted(map(key, cells_of(whole)))
+
+
+@pytest.mark.parametrize("left", [1, 40, -1])
+def test_a_torn_last_line_is_trained_again(features, whole, copied, trained, left):
+    path = copied / "cells.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]) + lines[-1][:left])  # −1: all but the end of the line
+    assert compare(features, copied, *ARGUMENTS, "--resume") == 0
+    assert [key(vars(cell)) for cell in trained] == [key(json.loads(lines[-1]))]
+    after = path.read_text().splitlines(keepends=True)
+    assert after[:-1] == lines[:-1]
+    assert key(json.loads(after[-1])) == key(json.loads(lines[-1]))
+    assert after[-1].endswith("\n")
+    assert results_of(copied) == results_of(whole)
+
+
+def test_a_file_of_a_torn_line_alone_is_an_empty_one(tmp_path):
+    path = tmp_path / "cells.jsonl"
+    assert read_cells(path) == []
+    path.write_text('{"method": "an", "sett')
+    assert read_cells(path) == []
+    assert path.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "flag"),
+    [
+        (["--epochs", "3"], "--epochs"),
+        (["--learning-rates", "1e-1"], "--learning-rates"),
+        (["--methods", "an"], "--methods"),
+        (["--seeds", "0"], "--seeds"),
+        (["--settings", "fspl"], "--settings"),
+        (["--hidden", "4"], "--hidden"),
+        (["--set", "an.smoothing=0.1"], "--set"),
+        (["--expected-positives", "1.2"], "--expected-positives"),
+        (["--epochs", "3", "--seeds", "4"], "--seeds, --epochs"),
+    ],
+)
+def test_other_flags_than_it_began_with_are_refused(features, copied, trained, capsys, more, flag):
+    before = {path.name: path.read_bytes() for path in copied.iterdir()}
+    assert compare(features, copied, *ARGUMENTS, *more, "--resume") == 3
+    shown = capsys.readouterr().err
+    assert f"out: other {flag} than it began with" in shown
+    assert len(shown.strip().splitlines()) == 1
+    assert trained == []
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_other_switches_than_it_began_with_are_refused(features, copied, capsys):
+    assert compare(features, copied, *ARGUMENTS[:-1], "--resume") == 3
+    assert "--choose-once" in capsys.readouterr().err
+    assert compare(features, copied, *ARGUMENTS[:-2], "--choose-once", "--resume") == 3
+    assert "--search-weights" in capsys.readouterr().err
+    assert compare(features, copied, *ARGUMENTS) == 3
+    assert "not empty" in capsys.readouterr().err
+
+
+def test_there_must_be_a_comparison_to_go_on_with(features, tmp_path, copied, capsys):
+    assert compare(features, tmp_path / "none", *ARGUMENTS, "--resume") == 2
+    assert "run.json is missing" in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()
+    run = json.loads((copied / "run.json").read_text())
+    (copied / "run.json").write_text(json.dumps(run | {"command": "train"}))
+    assert compare(features, copied, *ARGUMENTS, "--resume") == 2
+    assert "was written by 'g2netpl train', not by compare" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        compare(features, copied, *ARGUMENTS, "--resume", "--overwrite")
+    assert stopped.value.code == 2
+    capsys.readouterr()
+
+
+def without(row, name):
+    return {key: value for key, value in row.items() if key != name}
+
+
+DAMAGE = {
+    "no JSON": lambda row: b"nonsense",
+    "an empty line": lambda row: b"",
+    "a list": lambda row: b"[1, 2]",
+    "null": lambda row: b"null",
+    "half a line": lambda row: json.dumps(row).encode()[:80],
+    "no UTF-8": lambda row: json.dumps(row).encode().replace(b"sspl", b"ss\xffl"),
+    "no seed": lambda row: json.dumps(without(row, "seed")).encode(),
+    "no validation mAP": lambda row: json.dumps(without(row, "validation_map")).encode(),
+    "a list for a name": lambda row: json.dumps(row | {"method": ["an"]}).encode(),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_a_damaged_line_is_named(features, copied, trained, capsys, case):
+    path = copied / "cells.jsonl"
+    lines = path.read_bytes().splitlines()
+    lines[4] = DAMAGE[case](json.loads(lines[4]))
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    before = path.read_bytes()
+    assert compare(features, copied, *ARGUMENTS, "--resume") == 2
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert f"{path}: line 5: not a training of a comparison" in shown
+    assert path.read_bytes() == before
+    assert trained == []
+
+
+def test_overwriting_begins_again(features, whole, copied, trained):
+    assert compare(features, copied, *ARGUMENTS, "--overwrite") == 0
+    assert len(trained) == CELLS
+    assert len(cells_of(copied)) == CELLS
+    assert results_of(copied) == results_of(whole)

@@ -1,0 +1,460 @@
+"""UPS: the selection by hand, rounds against fresh trainings, dropout against all its masks."""
+
+import copy
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from test_costs import LOGITS, NEGATIVE, OBSERVED, POSITIVE, K
+from test_fitting import INPUTS, TRUTH, VISIBLE, without_times
+from torch import nn
+from torch.nn import functional
+
+from g2netpl import RunConfig, comparison, load_run, train, training
+from g2netpl.cli import main
+from g2netpl.contest import Cell, Comparison, Contest
+from g2netpl.data import ArraySource, Batch
+from g2netpl.evaluation import predict_often
+from g2netpl.fitting import Schedule, Validation, fit, make_optimizer
+from g2netpl.game import Setup, network_cost
+from g2netpl.labels import LabelTable
+from g2netpl.methods import METHODS, dropout_of, make_player
+from g2netpl.network import DropoutLinear, build_classifier, build_network
+
+# an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
+# mean ≤ 0.05 and deviation < 0.005 for a negative
+BORDERS = [
+    (0.7, 0.04, 1),  # the mean may be met
+    (0.69, 0.04, -1),
+    (0.99, 0.05, -1),  # the deviation must stay below
+    (0.99, 0.049, 1),
+    (0.05, 0.004, 0),
+    (0.051, 0.004, -1),
+    (0.0, 0.005, -1),
+    (0.0, 0.0049, 0),
+    (0.05, 0.049, -1),  # steady enough for a positive, not for a negative
+    (0.5, 0.0, -1),
+    (math.nan, 0.0, -1),  # an image that could not be read
+    (0.99, math.nan, -1),
+    (math.nan, math.nan, -1),
+]
+
+
+def player_of(observed=OBSERVED, **options):
+    return make_player("ups", options, Setup(observed, K, 1e-3))
+
+
+def minus_log(value):
+    return -math.log(value)
+
+
+# --- the player ----------------------------------------------------------------------------------
+
+
+def exact(values):
+    """Numbers as the thresholds are, so that 0.7 is 0.7."""
+    return torch.tensor(values, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(("mean", "deviation", "label"), BORDERS)
+def test_the_selection_at_every_threshold(mean, deviation, label):
+    observed = torch.tensor([[-1, 1, 0]], dtype=torch.int8)
+    player = player_of(observed)
+    player.begin_round(exact([[mean] * 3]), exact([[deviation] * 3]))
+    assert player.selected.tolist() == [[label, -1, -1]]  # never what was observed
+    soft = {1: 1.0, 0: 0.0, -1: 0.5}[label]
+    assert player.soft_labels().tolist() == [[soft, 1.0, 0.0]]
+
+
+def test_other_thresholds_are_used():
+    player = player_of(
+        torch.full((1, 4), -1, dtype=torch.int8),
+        positive_mean=0.6,
+        positive_deviation=0.2,
+        negative_mean=0.4,
+        negative_deviation=0.1,
+    )
+    player.begin_round(exact([[0.6, 0.59, 0.4, 0.41]]), exact([[0.15, 0.15, 0.09, 0.09]]))
+    assert player.selected.tolist() == [[1, -1, 0, -1]]
+
+
+def test_each_selection_is_made_anew():
+    player = player_of()
+    still = torch.zeros(3, 4)
+    player.begin_round(torch.full((3, 4), 0.9), still)
+    assert int((player.selected == 1).sum()) == 9
+    player.begin_round(torch.full((3, 4), 0.5), still)
+    assert (player.selected == -1).all()
+
+
+# means of the nine unobserved entries: (0, 3) and (2, 0) are sure positives, (1, 0) and (2, 3) sure
+# negatives; the observed ones are contradicted, which must not matter
+MEAN = torch.tensor([[0.0, 0.5, 1.0, 0.9], [0.01, 0.5, 0.0, 0.5], [0.8, 0.5, 0.5, 0.02]])
+
+
+def cost_of(player):
+    batch = Batch(torch.arange(3), LOGITS, OBSERVED)
+    return float(network_cost(LOGITS, player.propose(batch, 0.0, torch.sigmoid), K))
+
+
+def test_the_cost_before_and_after_a_selection_by_hand():
+    ignoring, assuming = player_of(unobserved="ignore"), player_of(unobserved="negative")
+    observed = POSITIVE + NEGATIVE
+    # the unobserved of the two labelled images: 0.5, 0.1 | 0.6, 0.5, 0.5; the third has no label
+    assumed = sum(minus_log(1 - f) for f in (0.5, 0.1, 0.6, 0.5, 0.5))
+    assert cost_of(ignoring) == pytest.approx(observed / 12, rel=1e-5)
+    assert cost_of(assuming) == pytest.approx((observed + assumed) / 12, rel=1e-5)
+    for player in (ignoring, assuming):
+        player.begin_round(MEAN, torch.zeros(3, 4))
+    # selected: + where f is 0.1 (row 0) and 0.5 (row 2), − where it is 0.6 (row 1) and 0.75 (row 2)
+    selected = minus_log(0.1) + minus_log(0.5) + minus_log(0.4) + minus_log(0.25)
+    assert cost_of(ignoring) == pytest.approx((observed + selected) / 12, rel=1e-5)
+    # the other three of the labelled images stay negative, all three with f = 0.5
+    rest = 3 * minus_log(0.5)
+    assert cost_of(assuming) == pytest.approx((observed + selected + rest) / 12, rel=1e-5)
+
+
+def test_the_selection_follows_the_rows_of_a_batch_and_a_resume():
+    player = player_of(unobserved="ignore")
+    player.begin_round(MEAN, torch.zeros(3, 4))
+    again = player_of(unobserved="ignore")
+    again.load_state({key: value.clone() for key, value in player.state().items()})
+    rows = torch.tensor([2, 0])
+    for each in (player, again):
+        proposal = each.propose(Batch(rows, LOGITS[rows], OBSERVED[rows]), 0.0, torch.sigmoid)
+        assert proposal.targets.tolist() == [[1, 0, 0, 0], [1, 0, 0, 1]]
+        assert proposal.weights.tolist() == [[1, 0, 0, 1], [1, 0, 1, 1]]
+
+
+# --- dropout -------------------------------------------------------------------------------------
+
+
+def test_dropout_is_for_ups_alone():
+    assert {name for name in METHODS if dropout_of(name, {}) > 0} == {"ups"}
+    assert dropout_of("ups", {"dropout": "0.4"}) == 0.4
+    for hidden in (0, 7):
+        assert not any(
+            isinstance(module, DropoutLinear)
+            for module in build_network("features", 3, width=5, hidden=hidden).modules()
+        )
+
+
+@pytest.mark.parametrize("method", ["an", "role", "g2netpl", "plmcl", "ups", "ups:dropout=0.6"])
+def test_both_ways_to_train_build_the_network_with_that_dropout(
+    method, monkeypatch, photos, tmp_path
+):
+    class Stop(Exception):
+        pass
+
+    built = []
+
+    def stop(network, *arguments, **keywords):
+        built.append(network)
+        raise Stop
+
+    for module in (comparison, training):
+        monkeypatch.setattr(module, "fit", stop)
+    names = tuple(map(str, range(20)))
+    table = LabelTable(names, tuple("abcd"), TRUTH[:20])
+    contest = Contest(INPUTS[:20], table, INPUTS[:20], table)
+    cell = Cell(method, "fspl", 0, 1e-3, 8)
+    with pytest.raises(Stop):
+        comparison.train_cell(contest, Comparison(None, (method,), ("fspl",), (0,)), cell)
+    name, _, option = method.partition(":")
+    values = {**run_values(photos, tmp_path / "run"), "method": name}
+    if option:
+        values["options"] = {"dropout": option.partition("=")[2]}
+    with pytest.raises(Stop):
+        train(RunConfig(**values))
+    dropout = {"ups": 0.3, "ups:dropout=0.6": 0.6}.get(method)
+    for network in built:
+        if dropout is None:
+            assert type(network.classifier) is nn.Linear
+        else:
+            assert network.classifier.dropout == dropout
+    assert len(built) == 2
+
+
+def test_a_layer_with_dropout_has_the_tensors_of_one_without():
+    for hidden in (0, 7):
+        torch.manual_seed(0)
+        plain = build_classifier(5, 3, hidden)
+        torch.manual_seed(0)
+        dropping = build_classifier(5, 3, hidden, dropout=0.5)
+        assert list(plain.state_dict()) == list(dropping.state_dict())
+        for key, value in plain.state_dict().items():  # the same start, too
+            assert torch.equal(value, dropping.state_dict()[key])
+        inputs = torch.randn(4, 5)
+        assert torch.equal(plain.eval()(inputs), dropping.eval()(inputs))
+        assert not torch.equal(dropping.train()(inputs), dropping(inputs))
+
+
+@pytest.mark.parametrize("hidden", [0, 7])
+def test_several_predictions_equal_a_plain_loop(hidden):
+    inputs = torch.randn(600, 5, generator=torch.Generator().manual_seed(1))  # two groups: 512, 88
+    network = build_network("features", 3, width=5, hidden=hidden, dropout=0.4, seed=2)
+    torch.manual_seed(3)
+    mean, deviation = predict_often(network, ArraySource(inputs), 4)
+    last = network.classifier if hidden == 0 else network.classifier[2]
+    torch.manual_seed(3)
+    for group in (range(512), range(512, 600)):
+        vectors = inputs[group.start : group.stop]
+        if hidden:
+            vectors = (vectors @ network.classifier[0].weight.T + network.classifier[0].bias).relu()
+        drawn = []
+        for _ in range(4):
+            kept = functional.dropout(vectors, 0.4, training=True)
+            drawn.append((kept @ last.weight.T + last.bias).sigmoid().detach().numpy())
+        rows = slice(group.start, group.stop)
+        np.testing.assert_allclose(mean[rows], np.mean(drawn, axis=0), atol=1e-6)
+        np.testing.assert_allclose(deviation[rows], np.std(drawn, axis=0, ddof=1), atol=1e-6)
+    assert float(deviation.mean()) > 0.01
+
+
+def test_several_predictions_come_near_the_expectation_over_all_masks():
+    share, passes = 0.3, 6000
+    inputs = torch.tensor([[1.0, -2.0, 0.5], [0.3, 0.0, 3.0]])
+    layer = DropoutLinear(3, 2, share)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 0.5, -0.4], [-1.5, 0.2, 0.8]]))
+        layer.bias.copy_(torch.tensor([0.2, -0.1]))
+    weight, bias = layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()
+    first = second = np.zeros((2, 2))
+    for kept in itertools.product((0, 1), repeat=3):
+        chance = math.prod(1 - share if one else share for one in kept)
+        logits = (inputs.double().numpy() * kept / (1 - share)) @ weight.T + bias
+        predicted = 1 / (1 + np.exp(-logits))
+        first = first + chance * predicted
+        second = second + chance * predicted**2
+    spread = np.sqrt(second - first**2)
+    torch.manual_seed(0)
+    mean, deviation = predict_often(layer, ArraySource(inputs), passes)
+    assert (np.abs(mean.numpy() - first) < 4 * spread / math.sqrt(passes)).all()
+    np.testing.assert_allclose(deviation.numpy(), spread, rtol=0.05)
+
+
+def test_several_predictions_move_nothing_and_see_each_image_once():
+    network = build_network("tiny", 4, dropout=0.3)
+    images = torch.randn(70, 3, 16, 16, generator=torch.Generator().manual_seed(0))
+    images[5] = torch.nan
+    network.train()
+    network(torch.randn(8, 3, 16, 16))  # statistics that differ from those of a new layer
+    before = copy.deepcopy(network.state_dict())
+    seen = []
+    network.backbone.register_forward_hook(lambda module, given, made: seen.append(len(made)))
+    mean, deviation = predict_often(network, ArraySource(images), 3)
+    assert seen == [64, 6]
+    assert all(torch.equal(value, before[key]) for key, value in network.state_dict().items())
+    assert all(module.training for module in network.modules())
+    assert mean.shape == deviation.shape == (70, 4)
+    assert not mean.requires_grad
+    assert mean.isnan().any(dim=1).nonzero().flatten().tolist() == [5]
+    observed = torch.full((70, 4), -1, dtype=torch.int8)
+    player = player_of(observed, positive_mean=0.51, negative_mean=0.49, negative_deviation=1)
+    player.begin_round(mean, deviation)
+    assert (player.selected[5] == -1).all()
+    assert (player.selected != -1).any()
+    network.eval()  # dropout is on, and the backbone uses its statistics: as without training
+    torch.manual_seed(4)
+    asleep = predict_often(network, ArraySource(images[:3]), 3)
+    assert not any(module.training for module in network.modules())
+    torch.manual_seed(4)
+    awake = predict_often(network.train(), ArraySource(images[:3]), 3)
+    assert torch.equal(asleep[0], awake[0])
+    assert (asleep[1] > 0).all()
+
+
+# --- rounds --------------------------------------------------------------------------------------
+
+SURE = {
+    "positive_mean": 0.6,
+    "positive_deviation": 0.3,
+    "negative_mean": 0.3,
+    "negative_deviation": 0.2,
+    "unobserved": "ignore",
+}
+NEVER = {"positive_deviation": 1e-30, "negative_deviation": 1e-30}
+
+
+def play(
+    options,
+    epochs=3,
+    start=None,
+    on_epoch=None,
+    optimizer="Adam",
+    selected=None,
+    rate=0.03,
+    **schedule,
+):
+    observed = torch.from_numpy(VISIBLE[:60])
+    observed = torch.where(torch.from_numpy(TRUTH[:60] == 0) & (observed[:, :1] == -1), 0, observed)
+    observed = observed.to(torch.int8)
+    network = build_network("features", 4, width=6, dropout=0.3, seed=0)
+    player = make_player("ups", options, Setup(observed, 1.4, rate, 0))
+    if selected is not None:
+        player.load_state({"selected": selected})
+    snapshot = fit(
+        network,
+        player,
+        ArraySource(INPUTS[:60]),
+        observed,
+        1.4,
+        make_optimizer(optimizer, network.parameters(), rate),
+        Schedule(epochs, 16, 0, **schedule),
+        Validation(ArraySource(INPUTS[60:]), TRUTH[60:]),
+        start=start,
+        on_epoch=on_epoch,
+    )
+    return snapshot, player
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "SGD", "Adagrad", "NAdam"])
+def test_every_round_starts_anew(optimizer):
+    """Where nothing is selected, a round is a training of its own with the order of its epochs."""
+    whole, player = play({"rounds": 3, **NEVER}, optimizer=optimizer)
+    assert whole.finished == 9
+    assert [record["epoch"] for record in whole.history] == list(range(1, 10))
+    assert (player.selected == -1).all()
+    for number in range(3):
+        alone, _ = play({"rounds": 1}, optimizer=optimizer, first_epoch=3 * number)
+        part = whole.history[3 * number : 3 * number + 3]
+        assert without_times(alone.history) == without_times(part)
+    assert all(torch.equal(value, whole.network[key]) for key, value in alone.network.items())
+    costs = [record["cost"] for record in whole.history]
+    assert costs[3] > costs[2]  # it has forgotten
+
+
+def test_a_second_round_learns_what_the_first_was_sure_about():
+    kept = []
+    whole, player = play(
+        {"rounds": 2, "passes": 6, **SURE}, on_epoch=lambda now: kept.append(copy.deepcopy(now))
+    )
+    assert (kept[2].player["selected"] == -1).all()  # nothing before the first round is over
+    # what the network at the end of round 1 says, by a plain loop with the same random numbers
+    weight, bias = (kept[2].network[f"classifier.{name}"] for name in ("weight", "bias"))
+    torch.manual_seed(3)
+    drawn = torch.stack(
+        [(functional.dropout(INPUTS[:60], 0.3, True) @ weight.T + bias).sigmoid() for _ in range(6)]
+    ).numpy()
+    mean, deviation = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
+    hidden = player.observed.numpy() == -1
+    expected = np.full((60, 4), -1)
+    expected[hidden & (mean >= 0.6) & (deviation < 0.3)] = 1
+    expected[hidden & (mean <= 0.3) & (deviation < 0.2)] = 0
+    assert {-1, 0, 1} == set(expected[hidden])
+    assert (player.selected.numpy() == expected).all()
+    # and round 2 is a training on these labels from the first start
+    alone, _ = play({"rounds": 1, **SURE}, first_epoch=3, selected=player.selected)
+    for ours, theirs in zip(whole.history[3:], alone.history, strict=True):
+        assert (ours["cost"], ours["validation_map"]) == (theirs["cost"], theirs["validation_map"])
+    other, _ = play({"rounds": 1, **SURE}, first_epoch=3)
+    assert other.history[0]["cost"] != alone.history[0]["cost"]
+    moved = (expected != -1).sum() / hidden.sum() / 2  # from ½ to 0 or 1
+    assert [record["movement"] for record in whole.history[2:5]] == pytest.approx([0, moved, 0])
+
+
+@pytest.mark.parametrize("optimizer", ["Adam", "Adagrad"])
+@pytest.mark.parametrize("finished", [2, 3, 4, 6, 7])
+def test_going_on_from_a_snapshot_is_exact(finished, optimizer):
+    """In the middle of a round, and where one is over: rounds are 3 epochs long."""
+    kept = []
+    options = {"rounds": 3, "passes": 4, **SURE}
+    whole, player = play(
+        options, optimizer=optimizer, on_epoch=lambda now: kept.append(copy.deepcopy(now))
+    )
+    snapshot = kept[finished - 1]
+    assert snapshot.finished == finished
+    resumed, other = play(options, optimizer=optimizer, start=snapshot)
+    assert without_times(resumed.history) == without_times(whole.history)
+    assert resumed.best_epoch == whole.best_epoch
+    for key, value in whole.network.items():
+        assert torch.equal(value, resumed.network[key])
+        assert torch.equal(whole.best_network[key], resumed.best_network[key])
+    assert torch.equal(player.selected, other.selected)
+
+
+def test_random_numbers_of_others_are_left_alone():
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    play({"rounds": 2, "passes": 3}, epochs=1)
+    assert torch.equal(torch.rand(3), expected)
+
+
+# --- from files ----------------------------------------------------------------------------------
+
+
+def run_values(photos, output):
+    return {
+        "labels": str(photos / "train.csv"),
+        "images": str(photos),
+        "only_listed": True,
+        "output": str(output),
+        "setting": "sspl:0.5",
+        "backbone": "tiny",
+        "image_size": 32,
+        "epochs": 2,
+        "workers": 0,
+        "device": "cpu",
+        "method": "ups",
+        "expected_positives": 2.3,
+    }
+
+
+def history(folder):
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
+def test_a_resumed_run_on_photos_equals_one_that_was_never_stopped(
+    mode, photos, tmp_path, monkeypatch
+):
+    class Stop(Exception):
+        pass
+
+    values = run_values(photos, tmp_path / "whole") | {
+        "mode": mode,
+        "cache": str(tmp_path / "cache"),
+        "learning_rate": 0.01,
+        "options": {"passes": 3, "negative_mean": 0.4, "negative_deviation": 0.2},
+    }
+    whole = train(RunConfig(**values))
+    records = history(whole.folder)
+    assert [record["epoch"] for record in records] == [1, 2, 3, 4]
+    assert records[1]["undecided"] == 1 > records[2]["undecided"]  # something was selected
+    save = training.save_checkpoint
+    for after in (2, 3):  # where round 1 is over, and in the middle of round 2
+        broken = RunConfig(**values | {"output": str(tmp_path / f"broken{after}")})
+
+        def save_and_stop(folder, snapshot, phase, after=after):
+            save(folder, snapshot, phase)
+            if snapshot.finished == after:
+                raise Stop
+
+        with monkeypatch.context() as patch:
+            patch.setattr(training, "save_checkpoint", save_and_stop)
+            with pytest.raises(Stop):
+                train(broken)
+        resumed = train(broken, resume=True)
+        assert without_times(history(resumed.folder)) == without_times(records)
+        one, two = (load_file(run.folder / "model.safetensors") for run in (whole, resumed))
+        assert all(torch.equal(value, two[name]) for name, value in one.items())
+        assert (whole.soft_labels() == resumed.soft_labels()).all()
+    # a run needs no dropout to be used again
+    network = load_run(whole.folder).network
+    assert type(network.classifier) is nn.Linear
+    assert torch.equal(network.classifier.bias, one["classifier.bias"])
+
+
+def test_linear_init_is_refused_in_one_line(photos, tmp_path, capsys):
+    arguments = ["train", "--labels", str(photos / "train.csv"), "--images", str(photos)]
+    arguments += ["--backbone", "tiny", "--method", "ups", "--mode", "linear-init"]
+    assert main([*arguments, "--output", str(tmp_path / "run")]) == 2
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert "method ups trains the network anew each round: use --mode linear or" in shown
+    assert not (tmp_path / "run").exists()
