@@ -4,6 +4,7 @@ The data are a features folder, or the built-in scenes, whose network is the tin
 """
 
 import itertools
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -98,8 +99,8 @@ class Comparison:
             ("batch size", self.batch_sizes),
         ):
             for value in values:
-                if not value > 0:
-                    raise InputError(f"{what}: must be greater than 0, got {value}")
+                if not 0 < value < math.inf:
+                    raise InputError(f"{what}: must be greater than 0 and finite, got {value}")
         for what, number, least in (
             ("epochs", self.epochs, 1),
             ("hidden", self.hidden, 0),
@@ -107,6 +108,8 @@ class Comparison:
         ):
             if number < least:
                 raise InputError(f"{what}: must be {least} or more, got {number}")
+        if max(self.seeds) >= 2**31:
+            raise InputError(f"seeds: must be less than 2³¹, got {max(self.seeds)}")
 
     def options_of(self, method: str) -> tuple[str, dict[str, str]]:
         """The plain name of a method, and the options changed for it."""

@@ -1,7 +1,7 @@
 """The pictures of an experiment: each a PNG, with the numbers behind it as CSV of the same name."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,11 +104,17 @@ def draw_shares(path: Path, lines: Lines) -> None:
     _save(figure, path)
 
 
+def _watched(row: Row) -> Iterator[tuple[Row, Row]]:
+    """What was seen of the labels after an epoch, with its history; an epoch may lack the first."""
+    pairs = zip(row["movement"], row["history"], strict=True)
+    return ((record, epoch) for record, epoch in pairs if record is not None)
+
+
 def convergence_lines(rows: Sequence[Row]) -> Lines:
-    """seed, epoch, what, truth, the three quartiles; and the diagnostics of the epoch."""
+    """seed, epoch, what, truth, the three quartiles."""
     lines: Lines = []
     for row in rows:
-        for record, epoch in zip(row["movement"], row["history"], strict=True):
+        for record, epoch in _watched(row):
             for truth in ("positive", "negative"):
                 for what, key in (("soft label", truth), ("prediction", f"predicted_{truth}")):
                     bands = [round(value, 6) for value in record[key]]
@@ -153,12 +159,17 @@ def quality_lines(rows: Sequence[Row]) -> Lines:
             row["method"],
             row["seed"],
             epoch["epoch"],
-            round(100 * record["pseudo_label_map"], 3),
-            round(100 * record["predicted_map"], 3),
+            _percent(record["pseudo_label_map"]),
+            _percent(record["predicted_map"]),
         ]
         for row in rows
-        for record, epoch in zip(row["movement"], row["history"], strict=True)
+        for record, epoch in _watched(row)
     ]
+
+
+def _percent(value: float | None) -> float | str:
+    """Nothing where nothing hidden could be ranked."""
+    return "" if value is None else round(100 * value, 3)
 
 
 def draw_quality(path: Path, rows: Sequence[Row]) -> None:
@@ -170,7 +181,10 @@ def draw_quality(path: Path, rows: Sequence[Row]) -> None:
         own = [line for line in lines if line[0] == name]
         epochs = sorted({line[2] for line in own})
         for column, style, what in ((3, "o-", "soft labels"), (4, "--", "predictions")):
-            means = [np.mean([line[column] for line in own if line[2] == e]) for e in epochs]
+            means = [
+                np.mean([float(line[column] or "nan") for line in own if line[2] == e])
+                for e in epochs
+            ]
             panel.plot(
                 epochs, means, style, ms=3, color=_colour(name, number), label=f"{name}, {what}"
             )

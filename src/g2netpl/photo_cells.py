@@ -81,16 +81,33 @@ def _train(config: RunConfig, cell: Cell, watched: bool) -> Row:
             material.table.values[material.training[rows]],
             material.visible.values[rows],
         )
-        with track.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"epoch": now.history[-1]["epoch"], **record}) + "\n")
+        seen = {**_records(track), now.history[-1]["epoch"]: record}
+        lines = (json.dumps({"epoch": epoch, **each}) + "\n" for epoch, each in seen.items())
+        temporary = track.with_name("labels.jsonl.new")
+        temporary.write_text("".join(lines), encoding="utf-8")
+        temporary.replace(track)
 
     run = train(config, resume=(folder / "run.json").is_file(), on_epoch=watch if watched else None)
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-    movement = {}
-    if watched and track.is_file():
-        for line in track.read_text(encoding="utf-8").splitlines():
-            record = json.loads(line)
-            movement[record.pop("epoch")] = record  # an epoch that was played again counts once
+    seen = _records(track) if watched else {}
+    movement = [seen.get(record["epoch"]) for record in history] if seen else []
     named = {"method": cell.method, "weight": cell.weight}
-    kept = {"history": history, "movement": [movement[epoch] for epoch in sorted(movement)]}
+    kept = {"history": history, "movement": movement}
     return {**run.result, **named, "expected_positives": run.expected_positives, **kept}
+
+
+def _records(track: Path) -> dict[int, Row]:
+    """What was seen after each epoch; the last word counts where an epoch was played again.
+
+    A run that is broken off between its checkpoint and the line here has no line of that epoch.
+    """
+    if not track.is_file():
+        return {}
+    found = {}
+    for line in track.read_text(encoding="utf-8").splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:  # broken off while it was written
+            continue
+        found[record.pop("epoch")] = record
+    return found

@@ -1,7 +1,7 @@
 """Recipes of the paper, planned for given data and trained: what there is to do, and how long.
 
-The trainings of all recipes share one cells.jsonl, so nothing is trained twice, and a reproduction
-that was broken off goes on with the same command.
+The trainings of all recipes share one cells.jsonl (on images one for each mode of training), so
+nothing is trained twice, and a reproduction that was broken off goes on with the same command.
 """
 
 import time
@@ -15,17 +15,20 @@ from rich.console import Console
 
 from g2netpl.comparison import Row, choose, train_cell
 from g2netpl.config import RunConfig
-from g2netpl.contest import Cell, Comparison, load_contest
+from g2netpl.contest import Cell, Comparison, load_contest, split_and_observe
 from g2netpl.data import ImageSource, training_batches
+from g2netpl.errors import InputError, counted
+from g2netpl.evaluation import can_rank
 from g2netpl.fitting import make_optimizer
 from g2netpl.game import Setup, play_epoch
-from g2netpl.labels import LabelTable
+from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.material import read_material
 from g2netpl.methods import find_method, make_player, method_options, split_variant
 from g2netpl.network import build_backbone, build_network
 from g2netpl.paper import Recipe
 from g2netpl.photo_cells import config_of, on_photos
-from g2netpl.subjects import Kind, Subject
+from g2netpl.settings import Setting
+from g2netpl.subjects import Kind, Subject, split_test_part
 from g2netpl.sweep import Runner, in_memory, sweep
 
 
@@ -33,7 +36,7 @@ from g2netpl.sweep import Runner, in_memory, sweep
 class Protocol:
     """How every cell is trained."""
 
-    epochs: int
+    epochs: int | None  # none: as usual
     learning_rates: tuple[float, ...]
     batch_sizes: tuple[int, ...]
     seeds: tuple[int, ...]
@@ -50,6 +53,16 @@ USUAL: dict[Kind, tuple[int, tuple[float, ...], tuple[int, ...]]] = {
     "images": (10, (1e-2, 1e-3, 1e-4, 1e-5), (8, 16)),
 }
 """Epochs, learning rates and batch sizes where nobody says: of images, the paper's."""
+LINEAR_INIT_EPOCHS = 5  # of everything, after those of the classifier; the paper's
+
+
+@dataclass(frozen=True)
+class Training:
+    """One cell to be trained."""
+
+    mode: str  # of images; else empty
+    comparison: Comparison
+    cell: Cell
 
 
 @dataclass(frozen=True)
@@ -65,7 +78,7 @@ class Plan:
         recipe, protocol = self.recipes[name], self.protocol
         found = []
         for block in recipe.blocks:
-            methods = tuple(m for m in block.methods if self._can_train(m))
+            methods = tuple(m for m in block.methods if self._obstacle(name, m) is None)
             if methods:
                 features = self.subject.root if self.subject.kind == "features" else None
                 comparison = Comparison(
@@ -75,7 +88,7 @@ class Plan:
                     protocol.seeds,
                     protocol.learning_rates,
                     protocol.batch_sizes,
-                    protocol.epochs,
+                    self.epochs(name),
                     protocol.hidden,
                     protocol.expected_positives,
                     search_weights=protocol.search_weights,
@@ -87,28 +100,48 @@ class Plan:
 
     def left_out(self, name: str) -> list[str]:
         """Methods of a recipe that cannot be trained here, and why."""
-        methods = [m for block in self.recipes[name].blocks for m in block.methods]
-        return [
-            f"{method} is left out: it compares views of images, and there are none here"
-            for method in methods
-            if not self._can_train(method)
-        ]
+        methods = dict.fromkeys(m for block in self.recipes[name].blocks for m in block.methods)
+        reasons = ((method, self._obstacle(name, method)) for method in methods)
+        return [f"{method} is left out: {why}" for method, why in reasons if why is not None]
 
-    def trainings(self) -> list[tuple[Comparison, Cell]]:
+    def trainings(self) -> list[Training]:
         """All cells, each once; with `choose_once`, one more per row and further seed."""
-        found: dict[Cell, Comparison] = {}
+        found: dict[tuple[str, Cell], Training] = {}
         for name in self.recipes:
+            mode = self.mode(name)
             for comparison in self.comparisons(name):
                 first = comparison.cells()
                 later = comparison.later_cells({(c.method, c.setting): c for c in first}.values())
                 for cell in (*first, *later):
-                    found.setdefault(cell, comparison)
-        return [(comparison, cell) for cell, comparison in found.items()]
+                    found.setdefault((mode, cell), Training(mode, comparison, cell))
+        return list(found.values())
 
     def mode(self, name: str) -> str:
         """How networks of a recipe are trained on images, as the paper did unless told."""
+        if self.subject.kind != "images":
+            return ""
         usual = "linear-init" if self.recipes[name].linear_init else "end-to-end"
         return str(self.protocol.photos.get("mode") or usual)
+
+    def epochs(self, name: str) -> int:
+        """How long, as the paper did unless told; with linear-init, of everything."""
+        usual = USUAL[self.subject.kind][0]
+        if self.mode(name) == "linear-init":
+            usual = LINEAR_INIT_EPOCHS
+        return usual if self.protocol.epochs is None else self.protocol.epochs
+
+    def training(self, name: str) -> str:
+        """How and how long, for people."""
+        mode, epochs = self.mode(name), self.epochs(name)
+        if mode == "linear-init":
+            linear = self.protocol.photos.get("linear_epochs")
+            return f"linear-init, {linear} epochs linear + {epochs} of everything"
+        how = {"features": "frozen features", "scenes": "end to end", "images": mode}
+        return f"{how[self.subject.kind]}, {epochs} epochs"
+
+    def cells_folder(self, name: str, folder: Path) -> Path:
+        """Where the cells of a recipe are: those of different modes must not be mixed up."""
+        return folder / "runs" / self.mode(name) if self.subject.kind == "images" else folder
 
     def base(self, name: str) -> dict[str, Any]:
         """What every training on images has in common."""
@@ -122,10 +155,17 @@ class Plan:
             "only_listed": True,
         }
 
-    def _can_train(self, method: str) -> bool:
-        views = find_method(split_variant(method)[0]).two_views
-        linear = self.protocol.photos.get("mode") in ("linear", "linear-init")
-        return not views or (self.subject.kind == "images" and not linear)
+    def _obstacle(self, name: str, method: str) -> str | None:
+        """Why a method cannot be trained here."""
+        plain, changes = split_variant(method)
+        mode = self.mode(name)
+        if find_method(plain).two_views and self.subject.kind != "images":
+            return "it compares views of images, and there are none here"
+        if find_method(plain).two_views and mode != "end-to-end":
+            return f"it compares views of images, and with --mode {mode} there is one of each"
+        if mode == "linear-init" and getattr(method_options(plain, changes), "rounds", 1) > 1:
+            return "it trains the network anew each round, which --mode linear-init cannot"
+        return None
 
 
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:
@@ -133,8 +173,10 @@ def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str
     found = {}
     for name in plan.recipes:
         rows: list[Row] = []
+        cells = plan.cells_folder(name, folder)
+        cells.mkdir(parents=True, exist_ok=True)
         for comparison in plan.comparisons(name):
-            rows += sweep(comparison, folder, _runner(plan, name, folder, jobs), console)
+            rows += sweep(comparison, cells, _runner(plan, name, cells, jobs), console)
         found[name] = _chosen(rows)
     return found
 
@@ -149,7 +191,7 @@ def _chosen(rows: list[Row]) -> list[Row]:
 def _runner(plan: Plan, name: str, folder: Path, jobs: int) -> Runner:
     if plan.subject.kind != "images":
         return in_memory(jobs)
-    return on_photos(plan.base(name), folder / "runs" / plan.mode(name))
+    return on_photos(plan.base(name), folder)
 
 
 # --- how long ------------------------------------------------------------------------------------
@@ -161,26 +203,30 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     if not trainings:
         return 0.0
     if plan.subject.kind != "images":
-        comparison = replace(trainings[0][0], epochs=1, keep_labels=False)
-        cell = replace(trainings[0][1], method="g2netpl", setting="sspl:0.5", weight="")
+        comparison = replace(trainings[0].comparison, epochs=1, keep_labels=False)
+        cell = replace(trainings[0].cell, method="g2netpl", setting="sspl:0.5", weight="")
         outcome = train_cell(load_contest(comparison.features), comparison, cell)
         epoch = float(outcome.history[0]["seconds"])
         once = float(outcome.row["seconds"]) - epoch
-        passes = sum(_passes(*training) for training in trainings)
+        passes = sum(_passes(training) for training in trainings)
         return (passes * epoch + len(trainings) * once) / max(jobs, 1)
     name = next(name for name in plan.recipes if plan.comparisons(name))
-    config = config_of(plan.base(name), *trainings[0], Path("."))
+    config = config_of(plan.base(name), trainings[0].comparison, trainings[0].cell, Path("."))
     material = read_material(config.model_copy(update={"setting": "own"}))
-    rate = images_per_second(config, material.paths[:96], len(material.table.classes))
+    some = material.paths[: max(96, 4 * config.batch_size)]
+    rate = images_per_second(config, some, len(material.table.classes))
     images = len(material.table) + (0 if material.test is None else len(material.test.table) / 10)
-    return images / rate * sum(_passes(*training) for training in trainings)
+    passes = sum(_passes(each) for each in trainings if each.mode != "linear")
+    if any(each.mode != "end-to-end" for each in trainings):
+        passes += 1  # the features of the frozen backbone, once for all
+    return images / rate * passes
 
 
-def _passes(comparison: Comparison, cell: Cell) -> int:
+def _passes(training: Training) -> int:
     """Epochs of a cell, counting rounds and views."""
-    name, changes = comparison.options_of_cell(cell)
+    name, changes = training.comparison.options_of_cell(training.cell)
     rounds = getattr(method_options(name, changes), "rounds", 1)
-    return comparison.epochs * int(rounds) * (2 if find_method(name).two_views else 1)
+    return training.comparison.epochs * int(rounds) * (2 if find_method(name).two_views else 1)
 
 
 def images_per_second(config: RunConfig, paths: list[str], classes: int) -> float:
@@ -206,11 +252,39 @@ def images_per_second(config: RunConfig, paths: list[str], classes: int) -> floa
     return max(seen, 1) / (time.perf_counter() - began)
 
 
-def tables_of(plan: Plan) -> tuple[LabelTable, LabelTable | None]:
-    """The labels of the training file and of the test."""
+def tables_of(plan: Plan) -> tuple[LabelTable, LabelTable]:
+    """The labels to train on and those of the test."""
     if plan.subject.kind != "images":
         contest = load_contest(plan.subject.root if plan.subject.kind == "features" else None)
         return contest.train, contest.test
     base = plan.base(next(iter(plan.recipes)))
     material = read_material(RunConfig.read({**base, "output": "unused"}, "reproduce"))
-    return material.table, None if material.test is None else material.test.table
+    if material.test is None:
+        return split_test_part(material.table)
+    return material.table, material.test.table
+
+
+def check(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> None:
+    """Find what does not fit the data, before anything is trained or written."""
+    train, test = tables
+    comparisons = [each for name in plan.recipes for each in plan.comparisons(name)]
+    if not comparisons:
+        return
+    given, classes = plan.protocol.expected_positives, len(train.classes)
+    if given == "truth" and not train.is_complete:
+        raise InputError(
+            "expected positives: 'truth' needs full labels, some are unknown here; use estimate "
+            "or a number"
+        )
+    if isinstance(given, float) and given > classes:
+        raise InputError(f"expected positives: {given:g} per image of only {classes} classes")
+    if not can_rank(test.values):
+        raise InputError(
+            f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
+            "there, so mAP cannot be had; more images are needed, or full labels (g2netpl convert "
+            "--absent negative)"
+        )
+    for setting in dict.fromkeys(setting for each in comparisons for setting in each.settings):
+        _, _, visible = split_and_observe(train, Setting.parse(setting), plan.protocol.seeds[0])
+        if not (visible == POSITIVE).any():
+            raise InputError(f"setting {setting}: no positive label is left in {len(train)} images")

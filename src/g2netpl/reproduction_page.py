@@ -5,7 +5,7 @@ Every recipe also leaves its numbers as CSV, and its picture as PNG with the num
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 from g2netpl import figures
 from g2netpl.comparison import Row
 from g2netpl.labels import POSITIVE, LabelTable
-from g2netpl.paper import PROTOCOL, SSPL, Recipe, published
+from g2netpl.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
 from g2netpl.players.soft import SoftOptions
 from g2netpl.reproduction import Plan
 
@@ -64,7 +64,7 @@ class Section:
 def write_page(
     plan: Plan,
     found: dict[str, list[Row]],
-    tables: tuple[LabelTable, LabelTable | None],
+    tables: tuple[LabelTable, LabelTable],
     data: str | None,
     folder: Path,
 ) -> Path:
@@ -73,15 +73,17 @@ def write_page(
 
     sections = [
         _section(name, recipe, found[name], data, plan.left_out(name), folder)
-        for name, recipe in plan.recipes.items()
+        for name, recipe in RECIPES.items()  # in the paper's order, not that of training
+        if name in plan.recipes
     ]
+    ours = here(plan, tables)
     template = (files("g2netpl") / "templates" / "reproduction.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=select_autoescape(default=True))
     page = environment.from_string(template).render(
         sections=sections,
         data=data,
         subject=plan.subject.name,
-        differs=[(key, text, here(plan, tables)[key]) for key, text in PROTOCOL.items()],
+        differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
     )
     path = folder / "index.html"
     path.write_text(page, encoding="utf-8")
@@ -221,7 +223,7 @@ def against_role(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def here(plan: Plan, tables: tuple[LabelTable, LabelTable | None]) -> dict[str, str]:
+def here(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> dict[str, str]:
     """The protocol of this reproduction, in the words of the paper's."""
     train, test = tables
     protocol, subject = plan.protocol, plan.subject
@@ -230,34 +232,42 @@ def here(plan: Plan, tables: tuple[LabelTable, LabelTable | None]) -> dict[str, 
     k = float((train.values == POSITIVE).sum(axis=1).mean())
     weights = "; three values of each method's main weight" if protocol.search_weights else ""
     once = ", on the first seed" if protocol.choose_once else ""
-    modes = sorted({plan.mode(name) for name in plan.recipes if plan.recipes[name].blocks})
+    trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
     head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
     described = {
-        "features": (_features_note(subject.root), "as the features were made", "frozen, " + head),
-        "scenes": ("a small CNN from a random start", "64 × 64, generated", "end to end"),
+        "features": (_features_note(subject.root), "as the features were made"),
+        "scenes": ("a small CNN from a random start", "64 × 64, generated"),
         "images": (
-            str(protocol.photos.get("backbone", "lite0")),
+            str(protocol.photos.get("backbone", "lite0")) + _start(protocol.photos),
             f"{protocol.photos.get('image_size', 224)} px squares, mirrored at random",
-            " / ".join(modes) + ("" if protocol.hidden == 0 else f", {head}"),
         ),
     }[subject.kind]
     return {
         "backbone": described[0],
         "images": described[1],
-        "training": f"{described[2]}, {protocol.epochs} epochs",
+        "training": ("; ".join(trained) or "none") + f"; {head}",
         "optimizer": f"Adam, learning rate {rates}, batch {batches}{weights}",
         "chosen on": f"a fifth of the training images, held out with full labels{once}",
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
-        f"{len(train.classes)} classes, {k:.2f} positives each"
-        + ("" if test is None else f"; {len(test):,} test images"),
+        f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
+
+
+def _start(photos: Mapping[str, Any]) -> str:
+    """Where the backbone's weights come from."""
+    if photos.get("weights"):
+        return f", weights of {Path(photos['weights']).name}"
+    return ", pretrained" if photos.get("pretrained", True) else ", from a random start"
 
 
 def _features_note(root: str | None) -> str:
     note = Path(root or ".") / "run.json"
     if note.is_file():
-        content = json.loads(note.read_text(encoding="utf-8"))
-        if "backbone" in content:
+        try:
+            content = json.loads(note.read_text(encoding="utf-8"))
+        except ValueError:
+            content = None
+        if isinstance(content, dict) and "backbone" in content:
             return f"{content['backbone']} at {content.get('size')} px, frozen"
     return "frozen features as given"

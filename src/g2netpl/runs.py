@@ -83,7 +83,8 @@ def begin_or_resume(
     now = json.loads(json.dumps(description))
     changed = [key for key in now if before.get(key) != now[key]]
     if changed:
-        flags = ", ".join("--" + key.replace("_", "-") for key in changed)
+        names = {"what": "WHAT"}
+        flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
         raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
 
 
@@ -97,7 +98,7 @@ _FILES = {
         "result.json",
         "evaluation.json",
     ),
-    "compare": ("results.json", "cells.jsonl"),
+    "compare": ("results.json", "results.md", "cells.jsonl"),
     "reproduce": ("cells.jsonl", "index.html"),
     "demo": ("result.json", "report.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),

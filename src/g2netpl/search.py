@@ -1,5 +1,7 @@
 """Learning rate × batch size, chosen on validation: every cell is a run folder of its own.
 
+The cells are a grid, or the trials of an Optuna study between the smallest and the largest rate.
+
 A cell that is finished is not trained again, one that was broken off goes on where it stopped.
 Nothing is ever chosen on test: without held-out images that have known negatives the search is
 refused, and the test figure is shown of the chosen cell alone.
@@ -15,7 +17,6 @@ from g2netpl.checkpoints import write_json
 from g2netpl.config import RunConfig
 from g2netpl.errors import InputError, Refused
 from g2netpl.material import read_material
-from g2netpl.runs import Run
 from g2netpl.training import train
 
 PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
@@ -45,7 +46,50 @@ def search(
     batches: Sequence[int] = PAPER_BATCHES,
     console: Console | None = None,
 ) -> Iterator[Found]:
-    """Train every cell below `config.output`, one after the other."""
+    """Train every cell of the grid below `config.output`, one after the other."""
+    _check(config)
+    for batch in batches:
+        for rate in rates:
+            yield _train_cell(config, rate, batch, console)
+
+
+def study(
+    config: RunConfig,
+    rates: Sequence[float],
+    batches: Sequence[int],
+    trials: int,
+    console: Console | None = None,
+) -> Iterator[Found]:
+    """Train as many cells as there are trials, each where the ones before promise most.
+
+    The study follows from the seed and the results, so one that was broken off goes on.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "--trials: needs Optuna; install it with pip install 'g2netpl[study]'"
+        ) from None
+    if trials < 1 or not 0 < min(rates) < max(rates):
+        raise InputError(
+            "--trials: expected 1 or more, and two learning rates to search between, got "
+            f"{trials} and {', '.join(f'{rate:g}' for rate in rates)}"
+        )
+    _check(config)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=config.seed)
+    found = optuna.create_study(direction="maximize", sampler=sampler)
+    for _ in range(trials):
+        trial = found.ask()
+        rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
+        batch = trial.suggest_categorical("batch_size", list(batches))
+        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console)
+        found.tell(trial, cell.validation_map)
+        yield cell
+
+
+def _check(config: RunConfig) -> None:
+    """Refuse what cannot be chosen from, before anything is trained."""
     folder = Path(config.output)
     if folder.is_dir() and any(folder.iterdir()) and not list(folder.glob("rate-*-batch-*")):
         raise Refused(f"{folder}: is not empty and holds no search; choose another --output")
@@ -54,16 +98,6 @@ def search(
             f"{config.labels}: no held-out images with known negatives to choose by, and nothing "
             "is chosen on test; give --validation-labels"
         )
-    for batch in batches:
-        for rate in rates:
-            run = _train_cell(config, rate, batch, console)
-            yield Found(
-                rate,
-                batch,
-                run.result["validation_map"],
-                run.result["best_epoch"],
-                str(run.folder),
-            )
 
 
 def choose(found: Sequence[Found]) -> Found:
@@ -77,8 +111,10 @@ def write_found(folder: Path, found: Sequence[Found]) -> None:
     write_json(folder / "search.json", {"chosen": vars(choose(found)), "cells": cells})
 
 
-def _train_cell(config: RunConfig, rate: float, batch: int, console: Console | None) -> Run:
+def _train_cell(config: RunConfig, rate: float, batch: int, console: Console | None) -> Found:
     folder = Path(config.output) / f"rate-{rate:g}-batch-{batch}"
     changes = {"learning_rate": rate, "batch_size": batch, "output": str(folder)}
     cell = RunConfig.read({**config.model_dump(), **changes}, "search")
-    return train(cell, resume=(folder / "run.json").is_file(), console=console)
+    run = train(cell, resume=(folder / "run.json").is_file(), console=console)
+    result = run.result
+    return Found(rate, batch, result["validation_map"], result["best_epoch"], str(run.folder))

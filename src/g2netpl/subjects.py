@@ -6,6 +6,7 @@ from typing import Literal
 
 from g2netpl.errors import InputError
 from g2netpl.formats import image_folder, read_labels, write_labels
+from g2netpl.labels import LabelTable
 from g2netpl.settings import split_indices
 
 Kind = Literal["scenes", "features", "images"]
@@ -34,7 +35,7 @@ class Subject:
     @property
     def name(self) -> str:
         """For people."""
-        return "the built-in scenes" if self.root is None else Path(self.root).name
+        return "the built-in scenes" if self.root is None else Path(self.root).resolve().name
 
 
 def find_subject(
@@ -70,6 +71,12 @@ def with_test_part(subject: Subject, folder: Path) -> Subject:
     if not all(part.is_file() for part in parts):
         table = read_labels(subject.labels)
         folder.mkdir(parents=True, exist_ok=True)
-        for part, rows in zip(parts, split_indices(len(table), 0.2, 0), strict=True):
-            write_labels(table.take(rows), part)
+        for part, own in zip(parts, split_test_part(table), strict=True):
+            write_labels(own, part)
     return Subject("images", subject.root, str(parts[0]), str(parts[1]), images)
+
+
+def split_test_part(table: LabelTable) -> tuple[LabelTable, LabelTable]:
+    """Four fifths to train on, and the test; always the same."""
+    train, test = split_indices(len(table), 0.2, 0)
+    return table.take(train), table.take(test)

@@ -55,6 +55,21 @@ def results_table(rows: Sequence[Row]) -> Table:
     return table
 
 
+def results_markdown(rows: Sequence[Row]) -> str:
+    """The same as Markdown: `best / last`, and what was chosen for each method."""
+    summary = summarise(rows)
+    settings = list(dict.fromkeys(setting for _, setting in summary))
+    lines = [
+        f"| method | {' | '.join(settings)} |",
+        "| --- |" + " --- |" * len(settings),
+    ]
+    for method in dict.fromkeys(method for method, _ in summary):
+        cells = [summary.get((method, setting)) for setting in settings]
+        shown = ["" if cell is None else f"{cell['best']} / {cell['last']}" for cell in cells]
+        lines.append(f"| `{method}` | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _cell_text(cell: dict[str, str] | None) -> str:
     if cell is None:
         return ""

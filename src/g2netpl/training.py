@@ -199,9 +199,9 @@ def _play(
                 bar.epoch(now.history[-1])
                 _warn_of_collapse(console, now.history, contest.k)
                 write_history(folder / "history.jsonl", now.history)
-                save_checkpoint(folder, now, number)
                 if watch is not None:
                     watch(now, free, player, sources, linear)
+                save_checkpoint(folder, now, number)
 
             snapshot = fit(
                 free,

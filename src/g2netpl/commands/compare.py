@@ -16,8 +16,8 @@ examples:
 Without --features the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. results.json has the
-chosen rows, cells.jsonl every training with its history, a line each. What was broken off goes on
-with --resume.
+chosen rows, results.md the table, cells.jsonl every training with its history, a line each. What
+was broken off goes on with --resume.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.errors import InputError
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
-    from g2netpl.tables import results_table
+    from g2netpl.tables import results_markdown, results_table
 
     changes = split_changes(flags.set)
     methods = split_list("--methods", flags.methods, str)
@@ -107,6 +107,7 @@ def run(flags: argparse.Namespace) -> None:
     cells = sweep(comparison, folder, in_memory(flags.jobs), console)
     results = choose(cells)
     write_json(folder / "results.json", results)
+    (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
     console.print(results_table(results))
     console.print(f"written to {folder}", highlight=False)
 

@@ -21,6 +21,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from g2netpl.reproduction import Plan
 
 
@@ -34,7 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--images", metavar="DIR", help="folder of the images, if the format does not say")
     add("--published", metavar="NAME", help="VOC, COCO or NUS-WIDE (by the classes)")
     add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
-    add("--epochs", type=int, help="epochs per training (10; scenes: 12)")
+    add("--epochs", type=int, help="epochs per training (10; scenes 12; linear-init 5)")
     add("--learning-rates", help="chosen on validation (images: the paper's; features: 1e-3,3e-4)")
     add("--batch-sizes", help="chosen on validation (images: 8,16; features: 64)")
     add("--search-weights", action="store_true", help="try 3 values of each method's main weight")
@@ -60,29 +62,31 @@ def run(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
     from g2netpl.paper import data_set_of
-    from g2netpl.reproduction import estimate_seconds, reproduce, tables_of
+    from g2netpl.reproduction import check, estimate_seconds, reproduce, tables_of
     from g2netpl.reproduction_page import write_page
-    from g2netpl.runs import begin_or_resume
     from g2netpl.subjects import with_test_part
 
     console = Console(markup=False, soft_wrap=True)
     plan = _plan(flags)
     folder = Path(flags.output)
     trainings = plan.trainings()
+    tables = tables_of(plan)
+    check(plan, tables)
     if flags.dry_run:
-        for comparison, cell in trainings:
-            epochs = f"{comparison.epochs} epochs"
+        for training in trainings:
+            cell = training.cell
             rate = f"lr {cell.learning_rate:g} batch {cell.batch_size} {cell.weight}".rstrip()
-            line = f"{cell.method} {cell.setting} seed {cell.seed} {rate}: {epochs}"
+            how = f"{training.mode} {training.comparison.epochs} epochs".lstrip()
+            line = f"{cell.method} {cell.setting} seed {cell.seed} {rate}: {how}"
             console.print(line, highlight=False)
         hours = estimate_seconds(plan, flags.jobs) / 3600
         console.print(f"{len(trainings):,} trainings, about {hours:,.1f} hours on this machine")
         return
-    kept = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
-    resume = (folder / "run.json").is_file()
-    begin_or_resume(folder, "reproduce", kept, resume=resume, overwrite=False)
-    plan = replace(plan, subject=with_test_part(plan.subject, folder / "labels"))
-    tables = tables_of(plan)
+    _begin(folder, {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT})
+    subject = with_test_part(plan.subject, folder / "labels")
+    if subject != plan.subject:
+        plan = replace(plan, subject=subject)
+        tables = tables_of(plan)
     for name in plan.recipes:
         for note in plan.left_out(name):
             console.print(f"{name}: {note}", highlight=False)
@@ -93,6 +97,23 @@ def run(flags: argparse.Namespace) -> None:
 
 
 _NOT_KEPT = {"execute", "output", "jobs", "workers", "dry_run"}
+
+
+def _begin(folder: "Path", kept: dict[str, Any]) -> None:
+    """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
+    from g2netpl.errors import Refused
+    from g2netpl.runs import begin_or_resume, read_run
+
+    there = (folder / "run.json").is_file()
+    if not there and folder.is_dir() and any(folder.iterdir()):
+        raise Refused(f"{folder}: is not empty and holds no reproduction; choose another --output")
+    trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))
+    trained = trained or any(path.stat().st_size for path in folder.rglob("cells.jsonl"))
+    anew = there and not trained and read_run(folder).get("command") == "reproduce"
+    if anew:
+        for part in ("train", "test"):
+            (folder / "labels" / f"{part}.csv").unlink(missing_ok=True)
+    begin_or_resume(folder, "reproduce", kept, resume=there and not anew, overwrite=anew)
 
 
 def _plan(flags: argparse.Namespace) -> "Plan":
@@ -106,7 +127,11 @@ def _plan(flags: argparse.Namespace) -> "Plan":
         raise InputError(f"--published: {did_you_mean(flags.published, DATA_SETS)}")
     recipes = find_recipes(flags.what)
     subject = find_subject(flags.data, flags.test_labels, flags.images)
-    epochs, rates, batches = USUAL[subject.kind]
+    for flag in ("test_labels", "images", "mode", "weights"):
+        if subject.kind != "images" and getattr(flags, flag) is not None:
+            name = flag.replace("_", "-")
+            raise InputError(f"--{name}: for images with a label file; here are {subject.kind}")
+    _, rates, batches = USUAL[subject.kind]
     photos: dict[str, Any] = {
         "backbone": flags.backbone,
         "image_size": flags.image_size,
@@ -117,7 +142,7 @@ def _plan(flags: argparse.Namespace) -> "Plan":
         "mode": flags.mode,
     }
     protocol = Protocol(
-        flags.epochs if flags.epochs is not None else epochs,
+        flags.epochs,
         split_list("--learning-rates", flags.learning_rates, float)
         if flags.learning_rates
         else rates,

@@ -5,8 +5,12 @@ examples:
   g2netpl search --labels labels.csv --images photos --output runs/search \\
       --learning-rates 3e-4,1e-4 --batch-sizes 16
 
+  g2netpl search --labels labels.csv --images photos --output runs/study \\
+      --learning-rates 1e-5,1e-2 --trials 20
+
 All flags of g2netpl train; every cell is a run folder below --output. Broken off, the same command
-goes on. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8 and 16.
+goes on. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8 and 16. With
+--trials an Optuna study looks between the smallest and the largest rate instead.
 """
 
 import argparse
@@ -18,6 +22,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("--learning-rates", default="1e-2,1e-3,1e-4,1e-5", help="comma-separated")
     parser.add_argument("--batch-sizes", default="8,16", help="comma-separated")
+    parser.add_argument("--trials", type=int, metavar="N", help="an Optuna study of N trainings")
     add_training_flags(parser, without={"learning_rate", "batch_size"})
 
 
@@ -31,25 +36,31 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
     from g2netpl.runs import load_run
-    from g2netpl.search import choose, search, write_found
+    from g2netpl.search import choose, search, study, write_found
 
     console = Console(markup=False, soft_wrap=True)
     rates = split_list("--learning-rates", flags.learning_rates, float)
     batches = split_list("--batch-sizes", flags.batch_sizes, int)
     config = config_of(flags)
+    total = len(rates) * len(batches) if flags.trials is None else flags.trials
+    cells = (
+        search(config, rates, batches, console)
+        if flags.trials is None
+        else study(config, rates, batches, flags.trials, console)
+    )
     found = []
-    for cell in search(config, rates, batches, console):
+    for cell in cells:
         found.append(cell)
-        console.print(f"{len(found)}/{len(rates) * len(batches)} {cell}", highlight=False)
+        console.print(f"{len(found)}/{total} {cell}", highlight=False)
         write_found(Path(config.output), found)
     best = choose(found)
     table = Table("learning rate", *(f"batch {batch}" for batch in batches), box=None)
     scores = {(cell.learning_rate, cell.batch_size): cell.validation_map for cell in found}
-    for rate in rates:
-        cells = [f"{scores[rate, batch]:.1%}" for batch in batches]
-        table.add_row(f"{rate:g}", *cells)
+    for rate in sorted({cell.learning_rate for cell in found}, reverse=True):
+        shown = [scores.get((rate, batch)) for batch in batches]
+        table.add_row(f"{rate:g}", *("" if score is None else f"{score:.1%}" for score in shown))
     console.print("validation mAP")
     console.print(table)
     test = load_run(best.folder).result["test_map"]
-    shown = "" if test is None else f", test mAP {test:.1%}"
-    console.print(f"chosen: {best}{shown}\n{best.folder}", highlight=False)
+    figure = "" if test is None else f", test mAP {test:.1%}"
+    console.print(f"chosen: {best}{figure}\n{best.folder}", highlight=False)

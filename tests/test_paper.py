@@ -1,0 +1,246 @@
+"""The recipes of the paper and its numbers, held against a second copy typed from its tables."""
+
+import pytest
+
+from g2netpl.contest import Comparison
+from g2netpl.errors import InputError
+from g2netpl.methods import METHODS, method_options, split_variant
+from g2netpl.paper import DATA_SETS, PROTOCOL, RECIPES, data_set_of, find_recipes, published
+from g2netpl.settings import Setting
+
+# --- the paper's tables, line by line as printed ------------------------------------------------
+
+TABLE_1 = """
+           VOC  COCO NUS-WIDE
+bce        89.1 75.5 52.6
+bce-ls     90.0 76.8 53.5
+iu         83.2 59.7 42.9
+an         85.1 64.1 42.0
+an-ls      86.7 66.9 44.9
+wan        86.5 64.8 46.3
+epr        85.5 63.3 46.0
+role       87.9 66.3 43.1
+g2netpl    88.8 72.4 49.7
+"""
+TABLE_2 = """
+          COCO                 VOC                  NUS-WIDE
+an        46.3 53.8 59.5 62.4  51.3 71.7 80.2 82.8  28.5 35.2 38.9 40.8
+an-ls     48.9 57.9 62.3 65.5  70.0 79.0 85.0 86.1  27.8 36.0 39.1 41.4
+wan       57.0 60.9 63.5 64.5  76.4 82.5 85.1 85.6  37.6 41.3 43.7 44.8
+epr       52.7 58.4 61.5 62.6  75.5 81.0 83.9 84.5  34.9 39.5 42.3 44.2
+role      47.3 57.6 62.7 65.2  66.9 80.9 85.9 86.8  27.0 32.2 37.1 39.7
+g2netpl   62.2 65.8 69.7 71.2  79.6 85.2 87.6 88.2  38.4 42.9 46.9 48.5
+"""
+TABLE_3 = {  # SSPL 20 % and FSPL, on COCO and on NUS-WIDE
+    "Baseline": (56.6, 67.3, 36.0, 46.8),
+    "Use sigmoid": (62.4, 71.1, 44.5, 49.9),
+    "Add the scheduler": (64.4, 71.4, 44.8, 50.4),
+    "Use CDF": (65.0, 72.7, 45.3, 50.9),
+}
+SHARES = ("sspl:0.2", "sspl:0.4", "sspl:0.6", "sspl:0.8")
+
+
+def printed(text):
+    header, *lines = text.strip().splitlines()
+    rows = {}
+    for line in lines:
+        name, *numbers = line.split()
+        rows[name] = [float(number) for number in numbers]
+    return header.split(), rows
+
+
+@pytest.mark.parametrize("data", ["VOC", "COCO", "NUS-WIDE"])
+def test_table_1_is_as_printed(data):
+    header, rows = printed(TABLE_1)
+    settings = {"bce": "full", "bce-ls": "full", "iu": "positives:1+1"}
+    expected = {
+        (name, settings.get(name, "fspl")): numbers[header.index(data)]
+        for name, numbers in rows.items()
+    }
+    assert published("table1", data) == expected
+    assert len(expected) == 9
+
+
+@pytest.mark.parametrize("recipe", ["table2", "semi-supervised"])
+@pytest.mark.parametrize("data", ["VOC", "COCO", "NUS-WIDE"])
+def test_table_2_is_as_printed(recipe, data):
+    header, rows = printed(TABLE_2)
+    first = 4 * header.index(data)
+    expected = {
+        (name, share): numbers[first + place]
+        for name, numbers in rows.items()
+        for place, share in enumerate(SHARES)
+    }
+    column, full = printed(TABLE_1)
+    expected["role", "fspl"] = full["role"][column.index(data)]
+    assert published(recipe, data) == expected
+    assert len(expected) == 25
+
+
+@pytest.mark.parametrize(("data", "first"), [("COCO", 0), ("NUS-WIDE", 2)])
+def test_the_ablation_is_as_printed(data, first):
+    methods = RECIPES["ablation"].blocks[0].methods
+    expected = {}
+    for method, numbers in zip(methods, TABLE_3.values(), strict=True):
+        expected[method, "sspl:0.2"] = numbers[first]
+        expected[method, "fspl"] = numbers[first + 1]
+    assert published("ablation", data) == expected
+    names = [RECIPES["ablation"].name_of(method) for method in methods]
+    for name, word in zip(names, ("baseline", "sigmoid", "ξ", "CDF"), strict=True):
+        assert word in name
+
+
+def test_the_quality_of_pseudo_labels_is_as_printed():
+    assert published("labels", "VOC") == {("g2netpl", "fspl"): 93.6, ("role", "fspl"): 89.8}
+
+
+def test_nothing_else_was_published():
+    assert published("ablation", "VOC") == {}
+    assert published("labels", "COCO") == {}
+    for recipe in RECIPES:
+        assert published(recipe, None) == {}
+        assert published(recipe, "LVIS") == {}
+        if recipe in ("convergence", "parameters"):
+            assert all(published(recipe, data) == {} for data in DATA_SETS)
+
+
+def test_every_published_number_has_its_row_in_the_recipe():
+    for name in ("table1", "table2", "ablation", "labels"):
+        blocks = RECIPES[name].blocks
+        rows = {(m, s) for block in blocks for m in block.methods for s in block.settings}
+        for data in DATA_SETS:
+            assert set(published(name, data)) in (rows, set())
+
+
+def test_the_differences_the_paper_speaks_of_follow_from_its_numbers():
+    """0.9, 5.5 and 3.4 above the best other method at FSPL; 4.4 below full labels on COCO."""
+    for data, gain in (("VOC", 0.9), ("COCO", 5.5), ("NUS-WIDE", 3.4)):
+        table = published("table1", data)
+        others = [v for (m, s), v in table.items() if s == "fspl" and m != "g2netpl"]
+        assert table["g2netpl", "fspl"] - max(others) == pytest.approx(gain)
+    coco = published("table1", "COCO")
+    assert coco["bce-ls", "full"] - coco["g2netpl", "fspl"] == pytest.approx(4.4)
+
+
+# --- recipes --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_method_and_setting_of_a_recipe_can_be_trained(name):
+    recipe = RECIPES[name]
+    for block in recipe.blocks:
+        Comparison(None, block.methods, block.settings, (0,))  # refuses what does not fit
+        for method in block.methods:
+            plain, changes = split_variant(method)
+            assert plain in METHODS
+            method_options(plain, changes)
+        for setting in block.settings:
+            assert str(Setting.parse(setting)) == setting  # rows are found again by this text
+    methods = {method for block in recipe.blocks for method in block.methods}
+    assert set(recipe.names) <= methods
+    assert bool(recipe.blocks) == (name != "parameters")
+
+
+def test_the_settings_are_those_of_the_paper():
+    for name in ("table2", "semi-supervised"):
+        block = RECIPES[name].blocks[0]
+        assert [Setting.parse(setting).fraction for setting in block.settings] == [
+            0.2,
+            0.4,
+            0.6,
+            0.8,
+        ]
+    assert [name for name, recipe in RECIPES.items() if recipe.linear_init] == ["ablation"]
+    watching = {name for name, recipe in RECIPES.items() if recipe.watches_labels}
+    assert watching == {"convergence", "labels"}
+
+
+def options_of(method):
+    plain, changes = split_variant(method)
+    return method_options(plain, changes).model_dump()
+
+
+def test_rows_of_the_ablation_differ_by_one_switch():
+    baseline, sigmoid, scheduled, cdf = RECIPES["ablation"].blocks[0].methods
+    assert baseline == "an"
+    assert {split_variant(method)[0] for method in (sigmoid, scheduled, cdf)} == {"g2netpl"}
+
+    def changed(before, after):
+        first, second = options_of(before), options_of(after)
+        return {key for key in first if first[key] != second[key]}
+
+    assert changed(sigmoid, scheduled) == {"beta", "gamma"}  # ξ as a whole
+    assert changed(scheduled, cdf) == {"map"}
+    assert options_of(cdf) == options_of("g2netpl")
+    assert options_of(cdf)["map"] == "cdf"
+    assert options_of(sigmoid)["map"] == options_of(scheduled)["map"] == "sigmoid"
+
+
+def test_without_the_scheduler_every_pseudo_label_counts_fully():
+    """ξ = β(1 − γe^…)/(1 + γe^…) + (1 − β)φ is 1 for all û and φ exactly at β = 1, γ = 0."""
+    options = options_of(RECIPES["ablation"].blocks[0].methods[1])
+    assert (options["beta"], options["gamma"]) == (1, 0)
+
+
+# --- finding them ---------------------------------------------------------------------------------
+
+
+def test_a_recipe_is_found_by_its_name():
+    for name, recipe in RECIPES.items():
+        assert find_recipes(name) == {name: recipe}
+
+
+def test_all_begins_with_those_that_follow_the_labels():
+    """They keep more of a training, which the others then share."""
+    found = list(find_recipes("all"))
+    assert sorted(found) == sorted(RECIPES)
+    assert set(found[:2]) == {"convergence", "labels"}
+
+
+@pytest.mark.parametrize(
+    ("what", "hint"),
+    [
+        ("tabel1", "did you mean 'table1'?"),
+        ("Table2", "did you mean 'table2'?"),
+        ("semisupervised", "did you mean 'semi-supervised'?"),
+        ("al", "did you mean 'all'?"),
+        ("xyz", "known: ablation, all, convergence, labels, parameters, semi-supervised"),
+        ("", "known: ablation, all"),
+    ],
+)
+def test_a_misspelt_recipe_is_told(what, hint):
+    with pytest.raises(InputError) as told:
+        find_recipes(what)
+    assert f"unknown recipe {what!r}" in str(told.value)
+    assert hint in str(told.value)
+
+
+def names(count, *special):
+    return (*special, *(f"c{number}" for number in range(count - len(special))))
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (names(20, "aeroplane"), "VOC"),
+        (names(80, "toothbrush"), "COCO"),
+        (names(81, "zebra"), "NUS-WIDE"),
+        (names(80, "zebra", "toothbrush"), "COCO"),
+        (names(20, "airplane"), None),
+        (names(19, "aeroplane"), None),
+        (names(80, "zebra"), None),
+        (names(81, "toothbrush"), None),
+        ((), None),
+    ],
+)
+def test_a_data_set_is_known_by_its_classes(classes, expected):
+    assert data_set_of(classes) == expected
+    assert data_set_of(classes[::-1]) == expected
+
+
+def test_what_the_paper_says_of_its_trainings():
+    assert "10 epochs" in PROTOCOL["training"]
+    assert "25 linear + 5" in PROTOCOL["training"]
+    for count in ("5,717", "5,823", "82,081", "40,137"):
+        assert count in PROTOCOL["data"]
+    assert DATA_SETS == ("VOC", "COCO", "NUS-WIDE")

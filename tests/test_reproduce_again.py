@@ -1,0 +1,290 @@
+"""`g2netpl reproduce` again, broken off, as a dry run, and with mistakes in its flags."""
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from test_reproduce import cells_of, chosen, csv_of, key, page_of, texts, words_of, write_folder
+
+from g2netpl import comparison
+from g2netpl.cli import main
+from g2netpl.paper import RECIPES
+from g2netpl.reproduction import Plan, Protocol, _passes
+from g2netpl.subjects import Subject
+
+WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data") / "features")
+
+
+def reproduce(features, output, what, *more):
+    data = ["--data", str(features), "--output", str(output), "--jobs", "1"]
+    fixed = ["--seeds", "0,1", "--epochs", "2", "--learning-rates", "1e-1,1e-2"]
+    return main(["reproduce", what, *data, *fixed, *more])
+
+
+@pytest.fixture(scope="module")
+def whole(features, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    assert reproduce(features, folder, WHAT) == 0
+    return folder
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "out")
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The cells that are trained, in their order; `trained.stop_after` breaks off like Ctrl-C."""
+    train_cell = comparison.train_cell
+
+    class Trained(list):
+        stop_after = None
+
+    seen = Trained()
+
+    def watch(contest, what, cell):
+        if len(seen) == seen.stop_after:
+            raise KeyboardInterrupt
+        seen.append(cell)
+        return train_cell(contest, what, cell)
+
+    monkeypatch.setattr(comparison, "train_cell", watch)
+    return seen
+
+
+# --- again, and broken off ------------------------------------------------------------------------
+
+
+def test_the_same_command_trains_nothing_again(features, whole, copied, trained):
+    before = (copied / "cells.jsonl").read_bytes()
+    for path in (*copied.glob("*.csv"), *copied.glob("*.png"), copied / "index.html"):
+        path.unlink()
+    assert reproduce(features, copied, WHAT) == 0
+    assert trained == []
+    assert (copied / "cells.jsonl").read_bytes() == before
+    assert texts(copied) == texts(whole)
+    assert page_of(copied) == page_of(whole)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 6])
+def test_what_was_broken_off_goes_on(features, whole, tmp_path, trained, kept, capsys):
+    folder = tmp_path / "out"
+    trained.stop_after = kept
+    assert reproduce(features, folder, WHAT) == 130
+    assert len(cells_of(folder)) == kept
+    assert not (folder / "index.html").exists()
+    assert "interrupted" in capsys.readouterr().err
+    done = list(trained)
+    trained.clear()
+    trained.stop_after = None
+    assert reproduce(features, folder, WHAT) == 0
+    assert len(trained) == CELLS - kept
+    assert not set(done) & set(trained)
+    assert texts(folder) == texts(whole)
+
+
+def test_only_what_was_cut_off_is_trained(features, whole, copied, trained):
+    path = copied / "cells.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-2]) + lines[-2][:50])
+    assert reproduce(features, copied, WHAT) == 0
+    assert [key(vars(cell)) for cell in trained] == [key(json.loads(line)) for line in lines[-2:]]
+    assert texts(copied) == texts(whole)
+
+
+def test_a_training_without_its_labels_is_done_again_where_they_are_needed(
+    features, whole, copied, trained
+):
+    path = copied / "cells.jsonl"
+    cells = cells_of(copied)
+    bare = [cell | {"movement": []} if cell["method"] == "role" else cell for cell in cells]
+    path.write_text("".join(json.dumps(cell) + "\n" for cell in bare))
+    assert reproduce(features, copied, WHAT) == 0
+    assert {(cell.method, cell.setting) for cell in trained} == {("role", "fspl")}
+    assert len(trained) == 2 * 2
+    assert texts(copied) == texts(whole)
+
+
+@pytest.mark.parametrize(
+    ("more", "flag"),
+    [
+        (["--epochs", "3"], "--epochs"),
+        (["--seeds", "0"], "--seeds"),
+        (["--learning-rates", "1e-1"], "--learning-rates"),
+        (["--batch-sizes", "32"], "--batch-sizes"),
+        (["--hidden", "4"], "--hidden"),
+        (["--expected-positives", "1.2"], "--expected-positives"),
+        (["--choose-once"], "--choose-once"),
+        (["--search-weights"], "--search-weights"),
+        (["--published", "VOC"], "--published"),
+    ],
+)
+def test_other_flags_than_it_began_with_are_refused(features, copied, trained, capsys, more, flag):
+    before = {path.name: path.read_bytes() for path in copied.iterdir()}
+    assert reproduce(features, copied, WHAT, *more) == 3
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert f"other {flag} than it began with" in shown
+    assert trained == []
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_another_recipe_in_the_same_folder_is_refused(features, copied, capsys):
+    assert reproduce(features, copied, "table1") == 3
+    assert "what than it began with" in capsys.readouterr().err
+    other = write_folder(copied.parent / "other", seed=1)
+    assert reproduce(other, copied, WHAT) == 3
+    assert "--data than it began with" in capsys.readouterr().err
+
+
+def test_other_jobs_may_be_given(features, whole, copied):
+    assert reproduce(features, copied, WHAT, "--jobs", "2") == 0
+    assert texts(copied) == texts(whole)
+
+
+def test_where_nothing_was_trained_yet_other_flags_may_be_given(features, tmp_path, trained):
+    """A first try that failed leaves a folder that can be used."""
+    trained.stop_after = 0
+    assert reproduce(features, tmp_path / "out", "convergence") == 130
+    trained.stop_after = None
+    assert reproduce(features, tmp_path / "out", "convergence", "--epochs", "1") == 0
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["epochs"] == 1
+    assert {len(cell["history"]) for cell in cells_of(tmp_path / "out")} == {1}
+
+
+@pytest.mark.parametrize("what", ["a file", "a folder of mine", "a training"])
+def test_a_foreign_output_is_not_touched(features, tmp_path, trained, capsys, what):
+    out = tmp_path / "out"
+    if what == "a file":
+        out.write_text("mine")
+    else:
+        out.mkdir()
+        content = '{"format": 2, "command": "train"}'
+        (out / ("run.json" if what == "a training" else "mine.txt")).write_text(content)
+    assert reproduce(features, out, "convergence") == (2 if what == "a training" else 3)
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert "overwrite" not in shown  # there is no such flag
+    assert trained == []
+    assert out.is_file() or len(list(out.iterdir())) == 1
+
+
+# --- fewer trainings, and none --------------------------------------------------------------------
+
+
+def test_choosing_once_trains_the_other_seed_once(features, tmp_path, trained):
+    assert reproduce(features, tmp_path / "out", "convergence", "--choose-once") == 0
+    assert [(cell.seed, cell.learning_rate) for cell in trained[:2]] == [(0, 0.1), (0, 0.01)]
+    (first,) = chosen([c for c in cells_of(tmp_path / "out") if c["seed"] == 0], "g2netpl", "fspl")
+    assert [(c.seed, c.learning_rate) for c in trained[2:]] == [(1, first["learning_rate"])]
+    assert "on the first seed" in words_of(tmp_path / "out")
+
+
+def test_a_dry_run_counts_what_is_trained(features, tmp_path, trained, capsys):
+    more = ["table1", "--choose-once", "--search-weights", "--epochs", "1"]
+    assert reproduce(features, tmp_path / "out", *more, "--dry-run") == 0
+    assert trained == []
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert reproduce(features, tmp_path / "out", *more) == 0
+    assert shown[-1].startswith(f"{len(trained)} trainings")
+    assert len(shown) == len(trained) + 1
+
+
+def test_parameters_need_no_training_and_use_the_defaults(tmp_path, features, trained, capsys):
+    assert reproduce(features, tmp_path / "out", "parameters") == 0
+    assert trained == []
+    assert "0 trainings" in capsys.readouterr().out
+    lines = csv_of(tmp_path / "out" / "figure-parameters.csv")
+    middle = [
+        float(line["y"])
+        for line in lines
+        if (line["curve"], line["parameter"], line["x"]) == ("scheduler", "0.0", "0.5")
+    ]
+    assert middle == [pytest.approx(0.8 * 0.7 / 1.3, abs=1e-6)]  # β = 0.8, γ = 0.3
+    assert not (tmp_path / "out" / "parameters.csv").exists()
+
+
+def test_a_dry_run_of_nothing(features, tmp_path, capsys):
+    assert reproduce(features, tmp_path / "out", "parameters", "--dry-run") == 0
+    assert "0 trainings, about 0.0 hours" in capsys.readouterr().out
+
+
+def test_hours_grow_with_epochs_rounds_and_views():
+    """In passes over the images: UPS trains twice, FixMatch sees two views."""
+    protocol = Protocol(3, (1e-3,), (64,), (0,))
+    plan = Plan(Subject("images", "x", "x"), protocol, {"s": RECIPES["semi-supervised"]})
+    passes = {each.cell.method: _passes(each) for each in plan.trainings()}
+    assert passes == {"fixmatch": 6, "ups": 6, "g2netpl": 3}
+    longer = replace(plan, protocol=replace(protocol, epochs=9))
+    assert sum(map(_passes, longer.trainings())) == 3 * sum(map(_passes, plan.trainings()))
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["tabel1"], "unknown recipe 'tabel1' (did you mean 'table1'?)"),
+        (["table1", "--seeds", "x"], "--seeds: expected a comma-separated list of ints"),
+        (["table1", "--seeds", ""], "--seeds: expected"),
+        (["table1", "--seeds", "0,0"], "names something twice"),
+        (["table1", "--seeds", "-1"], "seeds: must be 0 or more"),
+        (["table1", "--seeds", str(2**31)], "seeds: must be less than"),
+        (["table1", "--epochs", "0"], "epochs: must be 1 or more"),
+        (["table1", "--learning-rates", "0"], "learning rate: must be greater than 0"),
+        (["table1", "--learning-rates", "inf"], "learning rate: must be greater than 0 and finite"),
+        (["table1", "--learning-rates", "nan"], "learning rate: must be greater than 0"),
+        (["table1", "--batch-sizes", "1.5"], "--batch-sizes: expected"),
+        (["table1", "--hidden", "-1"], "hidden: must be 0 or more"),
+        (["table1", "--published", "MNIST"], "--published: known: COCO, NUS-WIDE, VOC"),
+        (["table1", "--published", "coco"], "--published: "),
+        (["table1", "--expected-positives", "many"], "--expected-positives: expected"),
+        (["table1", "--expected-positives", "4"], "4 per image of only 3 classes"),
+        (["table1", "--mode", "linear"], "--mode: for images"),
+        (["table1", "--mode", "foo"], "--mode: for images"),
+        (["table1", "--images", "x"], "--images: for images"),
+        (["table1", "--test-labels", "x"], "--test-labels: for images"),
+        (["table1", "--weights", "x"], "--weights: for images"),
+    ],
+)
+@pytest.mark.parametrize("dry", [[], ["--dry-run"]], ids=["", "dry"])
+def test_a_mistake_is_told_in_one_line(
+    features, tmp_path, trained, capsys, arguments, expected, dry
+):
+    assert reproduce(features, tmp_path / "out", *arguments, *dry) == 2
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert expected in shown
+    assert not (tmp_path / "out").exists()
+    assert trained == []
+
+
+@pytest.mark.parametrize("more", [["--epochs", "x"], ["--jobs", "x"], ["--nonsense"]])
+def test_flags_that_cannot_be_read(features, tmp_path, capsys, more):
+    with pytest.raises(SystemExit) as stopped:
+        reproduce(features, tmp_path / "out", "table1", *more)
+    assert stopped.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_unknown_labels_are_told_before_anything_is_written(tmp_path, trained, capsys):
+    folder = write_folder(tmp_path / "partial", unknown=30)
+    assert reproduce(folder, tmp_path / "out", "convergence") == 2
+    assert "'truth' needs full labels" in capsys.readouterr().err
+    more = ["--expected-positives", "1.2"]
+    assert reproduce(folder, tmp_path / "out", "table1", *more) == 2
+    shown = capsys.readouterr().err
+    assert "setting full: every label must be known" in shown
+    assert len(shown.strip().splitlines()) == 1
+    assert trained == []
+    assert not (tmp_path / "out").exists()
+    assert reproduce(folder, tmp_path / "out", "convergence", *more) == 0  # no full labels needed

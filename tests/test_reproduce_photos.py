@@ -1,0 +1,395 @@
+"""`g2netpl reproduce` on image files: every cell is a run folder that can be resumed."""
+
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+from rich.console import Console
+from test_reproduce import cells_of, csv_of, key, texts, words_of
+
+from g2netpl import photo_cells, read_labels, training
+from g2netpl.cli import main
+from g2netpl.formats import table as csv_table
+from g2netpl.labels import LabelTable
+from g2netpl.paper import RECIPES, Block, Recipe
+from g2netpl.reproduction import Plan, Protocol, reproduce, tables_of
+from g2netpl.reproduction_page import here
+from g2netpl.subjects import Subject
+
+SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
+ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Features of frozen backbones stay within the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def run(what, data, output, *more):
+    return main(
+        ["reproduce", what, "--data", str(data), "--output", str(output), *SMALL, *ONE, *more]
+    )
+
+
+def run_folders(output, mode):
+    return sorted(path.parent for path in (output / "runs" / mode).glob("*/run.json"))
+
+
+def config_of(folder):
+    return json.loads((folder / "run.json").read_text())["config"]
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+# --- following the labels -------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def convergence(photos, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("convergence") / "out"
+    assert run("convergence", photos, folder, "--epochs", "2") == 0
+    return folder
+
+
+def test_a_cell_is_a_run_folder(convergence, photos):
+    (folder,) = run_folders(convergence, "end-to-end")
+    config = config_of(folder)
+    expected = {
+        "mode": "end-to-end",
+        "method": "g2netpl",
+        "setting": "fspl",
+        "seed": 0,
+        "learning_rate": 1e-3,
+        "batch_size": 16,
+        "epochs": 2,
+        "backbone": "tiny",
+        "image_size": 32,
+        "pretrained": False,
+        "expected_positives": "truth",
+        "labels": str(photos / "train.csv"),
+        "test_labels": str(photos / "test.csv"),
+    }
+    assert {name: config[name] for name in expected} == expected
+    (cell,) = cells_of(folder.parent)
+    result = json.loads((folder / "result.json").read_text())
+    assert {name: cell[name] for name in result} == result
+    assert key(cell) == ("g2netpl", "fspl", 0, 1e-3, 16, "")
+    assert [record["epoch"] for record in cell["history"]] == [1, 2]
+    (line,) = csv_of(convergence / "convergence.csv")
+    assert float(line["best epoch"]) == pytest.approx(100 * result["test_map"], abs=0.0051)
+    assert float(line["last epoch"]) == pytest.approx(100 * result["last_test_map"], abs=0.0051)
+    assert line["± best"] == line["± last"] == ""  # of one seed there is none
+
+
+def test_labels_are_watched_once_per_epoch(convergence):
+    (folder,) = run_folders(convergence, "end-to-end")
+    (cell,) = cells_of(folder.parent)
+    watched = lines_of(folder / "labels.jsonl")
+    assert [record["epoch"] for record in watched] == [1, 2]
+    assert len(cell["movement"]) == 2
+    figure = csv_of(convergence / "figure-convergence.csv")
+    assert len(figure) == 2 * 4
+    for line in figure:
+        record = watched[int(line["epoch"]) - 1]
+        name = {"soft label": "", "prediction": "predicted_"}[line["what"]] + line["hidden truth"]
+        found = [float(line[part]) for part in ("quartile 1", "median", "quartile 3")]
+        assert found == pytest.approx(record[name], abs=1e-6)
+
+
+def test_the_soft_labels_that_are_watched_are_those_of_the_training(convergence):
+    """At the end, against the file that the run itself leaves."""
+    (folder,) = run_folders(convergence, "end-to-end")
+    soft = np.load(folder / "soft_labels.npy", allow_pickle=False)
+    with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
+        trained, observed = arrays["soft"], arrays["observed"]
+    truth = read_labels(config_of(folder)["labels"]).values
+    hidden = trained[:, None] & (observed == -1)
+    last = lines_of(folder / "labels.jsonl")[-1]
+    for name, value in (("positive", 1), ("negative", 0)):
+        values = soft[hidden & (truth == value)]
+        assert last[name] == pytest.approx(np.quantile(values, (0.25, 0.5, 0.75)), abs=1e-5)
+
+
+def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, monkeypatch):
+    shutil.copytree(convergence, tmp_path / "out")
+    before = (tmp_path / "out/runs/end-to-end/cells.jsonl").read_bytes()
+    monkeypatch.setattr(photo_cells, "train", None)  # to be called would be an error
+    assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--workers", "1") == 0
+    assert (tmp_path / "out/runs/end-to-end/cells.jsonl").read_bytes() == before
+    assert texts(tmp_path / "out") == texts(convergence)
+
+
+def interrupt_at(monkeypatch, module, name, call):
+    """Ctrl-C at the given call of a function, once."""
+    original, calls = getattr(module, name), []
+
+    def interrupted(*arguments, **named):
+        calls.append(1)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return original(*arguments, **named)
+
+    monkeypatch.setattr(module, name, interrupted)
+
+
+def test_an_epoch_that_is_played_again_is_watched_once(convergence, photos, tmp_path, monkeypatch):
+    """Broken off before the checkpoint of the second epoch."""
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, training, "save_checkpoint", 2)
+        assert run("convergence", photos, out, "--epochs", "2") == 130
+    (folder,) = run_folders(out, "end-to-end")
+    assert len(lines_of(folder / "labels.jsonl")) == 1
+    torn = (folder / "labels.jsonl").read_text()
+    (folder / "labels.jsonl").write_text(torn + torn)  # as if that had been played twice
+    assert run("convergence", photos, out, "--epochs", "2") == 0
+    (cell,) = cells_of(folder.parent)
+    (whole,) = cells_of(convergence / "runs/end-to-end")
+    assert cell["movement"] == whole["movement"]
+    assert texts(out) == texts(convergence)
+
+
+def test_an_epoch_that_was_never_watched_is_left_out(convergence, photos, tmp_path, monkeypatch):
+    """Broken off between the checkpoint and the look at the labels."""
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, photo_cells, "watch_labels", 1)
+        assert run("convergence", photos, out, "--epochs", "2") == 130
+    (folder,) = run_folders(out, "end-to-end")
+    (folder / "labels.jsonl").write_text('{"epoch": 1, "positi')  # and while it was written
+    assert run("convergence", photos, out, "--epochs", "2") == 0
+    (cell,) = cells_of(folder.parent)
+    (whole,) = cells_of(convergence / "runs/end-to-end")
+    assert cell["movement"] == [None, whole["movement"][1]]
+    figure = csv_of(out / "figure-convergence.csv")
+    assert {line["epoch"] for line in figure} == {"2"}
+    both = csv_of(convergence / "figure-convergence.csv")
+    assert figure == [line for line in both if line["epoch"] == "2"]
+    assert texts(out)["convergence.csv"] == texts(convergence)["convergence.csv"]
+
+
+# --- semi-supervised methods ----------------------------------------------------------------------
+
+
+def test_fixmatch_is_trained_on_images(photos, tmp_path):
+    out = tmp_path / "out"
+    more = ["--epochs", "1", "--expected-positives", "2.3"]
+    assert run("semi-supervised", photos, out, *more) == 0
+    folders = run_folders(out, "end-to-end")
+    methods, shares = ("fixmatch", "ups", "g2netpl"), ("0.2", "0.4", "0.6", "0.8")
+    assert len(folders) == len(methods) * len(shares)
+    results = {}
+    for folder in folders:
+        config = config_of(folder)
+        assert config["expected_positives"] == 2.3
+        result = json.loads((folder / "result.json").read_text())
+        results[config["method"], config["setting"]] = 100 * result["test_map"]
+    lines = csv_of(out / "semi-supervised.csv")
+    assert {(line["method"], line["setting"]) for line in lines} == set(results)
+    for line in lines:
+        score = results[line["method"], line["setting"]]
+        assert float(line["best epoch"]) == pytest.approx(score, abs=0.0051)
+    figure = csv_of(out / "figure-semi-supervised.csv")
+    assert {(line["method"], line["share"]) for line in figure} == {
+        (method, share) for method in methods for share in shares
+    }
+    shown = words_of(out)
+    assert "left out" not in shown
+    assert "end-to-end, 1 epochs" in shown
+    assert "tiny, from a random start" in shown
+    assert "32 px squares" in shown
+
+
+def plan_of(*names, mode=None, epochs=None, subject=None):
+    photos = {"mode": mode, "linear_epochs": 25, "backbone": "resnet50", "image_size": 448}
+    protocol = Protocol(epochs, (1e-3,), (16,), (0,), photos=photos)
+    recipes = {name: RECIPES[name] for name in names}
+    return Plan(subject or Subject("images", "x", "x", "y"), protocol, recipes)
+
+
+@pytest.mark.parametrize(
+    ("mode", "left"),
+    [
+        (None, {}),
+        ("end-to-end", {}),
+        ("linear", {"fixmatch": "views"}),
+        ("linear-init", {"fixmatch": "views", "ups": "anew each round"}),
+    ],
+)
+def test_what_a_mode_cannot_train_is_left_out(mode, left):
+    plan = plan_of("semi-supervised", mode=mode)
+    trained = {each.cell.method for each in plan.trainings()}
+    assert trained == {"fixmatch", "ups", "g2netpl"} - set(left)
+    notes = plan.left_out("semi-supervised")
+    assert len(notes) == len(left)
+    for note, (method, why) in zip(notes, left.items(), strict=True):
+        assert note.startswith(f"{method} is left out: ")
+        assert why in note
+        assert str(mode) in note
+
+
+# --- the paper's way of training ------------------------------------------------------------------
+
+
+def test_the_ablation_is_linear_init_unless_told(photos, tmp_path):
+    out = tmp_path / "out"
+    assert run("ablation", photos, out, "--epochs", "1", "--linear-epochs", "2") == 0
+    folders = run_folders(out, "linear-init")
+    assert len(folders) == 4 * 2
+    assert [path.name for path in (out / "runs").iterdir()] == ["linear-init"]
+    for folder in folders:
+        config = config_of(folder)
+        assert (config["mode"], config["linear_epochs"], config["epochs"]) == ("linear-init", 2, 1)
+        assert len(lines_of(folder / "history.jsonl")) == 3
+    assert len({(config_of(f)["setting"], str(config_of(f)["options"])) for f in folders}) == 6
+    assert "linear-init, 2 epochs linear + 1 of everything" in words_of(out)
+    assert len(csv_of(out / "ablation.csv")) == 8
+
+
+def test_epochs_are_the_papers_unless_told(photos):
+    plan = plan_of("table1", "ablation")
+    assert (plan.mode("table1"), plan.epochs("table1")) == ("end-to-end", 10)
+    assert (plan.mode("ablation"), plan.epochs("ablation")) == ("linear-init", 5)
+    told = plan_of("table1", "ablation", mode="linear", epochs=7)
+    for name in ("table1", "ablation"):
+        assert (told.mode(name), told.epochs(name)) == ("linear", 7)
+    subject = Subject("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
+    plan = plan_of("table1", "ablation", subject=subject)
+    ours = here(plan, tables_of(plan))
+    assert "end-to-end, 10 epochs" in ours["training"]
+    assert "linear-init, 25 epochs linear + 5 of everything" in ours["training"]
+    assert "60 images" in ours["data"]
+    assert "20 test images" in ours["data"]
+
+
+def test_trainings_of_different_modes_are_not_mixed_up(photos, tmp_path):
+    """The same cell in two recipes, one of them linear-init, is trained twice."""
+    block = (Block(("an",), ("fspl",)),)
+    recipes = {
+        "first": Recipe("", "", block),
+        "second": Recipe("", "", block, linear_init=True),
+        "third": Recipe("", "", block),
+    }
+    values = {"backbone": "tiny", "image_size": 32, "pretrained": False, "workers": 0}
+    protocol = Protocol(1, (1e-3,), (16,), (0,), photos=values | {"linear_epochs": 2})
+    subject = Subject("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
+    plan = Plan(subject, protocol, recipes)
+    assert [each.mode for each in plan.trainings()] == ["end-to-end", "linear-init"]
+    found = reproduce(plan, tmp_path, 1, Console(quiet=True))
+    lengths = {name: [len(row["history"]) for row in rows] for name, rows in found.items()}
+    assert lengths == {"first": [1], "second": [3], "third": [1]}
+    assert found["first"] == found["third"]
+    assert (
+        len(run_folders(tmp_path, "end-to-end")) == len(run_folders(tmp_path, "linear-init")) == 1
+    )
+
+
+def test_everything_on_images_counts_the_ablation_on_its_own():
+    plan = plan_of(*RECIPES)
+    modes = [each.mode for each in plan.trainings()]
+    # table 1, SSPL of table 2, FixMatch and UPS; the ablation
+    assert (modes.count("end-to-end"), modes.count("linear-init")) == (9 + 24 + 8, 8)
+    # of one mode, the rows of the ablation are shared with the tables
+    assert len(plan_of(*RECIPES, mode="end-to-end").trainings()) == 9 + 24 + 8 + 4
+
+
+def test_a_dry_run_says_how(photos, tmp_path, capsys):
+    assert run("ablation", photos, tmp_path / "out", "--dry-run") == 0
+    *lines, last = capsys.readouterr().out.strip().splitlines()
+    assert len(set(lines)) == len(lines) == 8
+    assert all(line.endswith(": linear-init 5 epochs") for line in lines)
+    assert re.fullmatch(r"8 trainings, about \d+\.\d hours on this machine", last)
+    assert not (tmp_path / "out").exists()
+
+
+# --- a label file alone ---------------------------------------------------------------------------
+
+
+def test_a_file_without_a_test_is_split(photos, tmp_path, capsys):
+    out = tmp_path / "out"
+    more = ["--mode", "linear", "--epochs", "1"]
+    # a mistake that shows in the first training leaves a folder that can be used
+    assert run("convergence", photos / "train.csv", out, *more, "--backbone", "nonsense") == 2
+    assert "unknown backbone 'nonsense'" in capsys.readouterr().err
+    assert run("convergence", photos / "train.csv", out, *more) == 0
+    train, test = read_labels(out / "labels/train.csv"), read_labels(out / "labels/test.csv")
+    assert (len(train), len(test)) == (48, 12)
+    (folder,) = run_folders(out, "linear")
+    config = config_of(folder)
+    assert config["labels"] == str(out / "labels/train.csv")
+    assert config["test_labels"] == str(out / "labels/test.csv")
+    assert config["images"] == str(photos)
+    with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
+        used = {str(name) for name in arrays["images"]}
+    assert used == set(train.images)  # the other images of the folder are not trained on
+    assert not used & set(test.images)
+    shown = words_of(out)
+    assert "train.csv: 48 images" in shown
+    assert "; 12 test images" in shown
+    assert "linear, 1 epochs" in shown
+    assert len(csv_of(out / "figure-convergence.csv")) == 4
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+
+def write(path, table, values=None, classes=None):
+    given = table.values if values is None else values
+    csv_table.write(LabelTable(table.images, classes or table.classes, given), path)
+    return path
+
+
+@pytest.fixture
+def files(photos, tmp_path):
+    """Label files with something odd about each."""
+    full, test = read_labels(photos / "train.csv"), read_labels(photos / "test.csv")
+    unknown = full.values.copy()
+    unknown[3:30, 1] = -1
+    folder = tmp_path / "files"
+    folder.mkdir()
+    write(folder / "unknown.csv", full, unknown)
+    write(folder / "one.csv", full.take(np.arange(1)))
+    write(folder / "few.csv", full.take(np.arange(5)))
+    write(folder / "tags.csv", test, np.where(test.values == 1, 1, -1))
+    write(folder / "other.csv", test, classes=tuple(f"no {name}" for name in test.classes))
+    (folder / "broken.csv").write_text("image,a\nx.png,7\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "expected"),
+    [
+        (".", ["--mode", "foo"], "'end-to-end', 'linear' or 'linear-init', got 'foo'"),
+        (".", ["--image-size", "8"], "image_size: "),
+        (".", ["--epochs", "0"], "epochs: must be 1 or more"),
+        (".", ["--linear-epochs", "0"], "linear_epochs: "),
+        (".", ["--workers", "-1"], "workers: "),
+        (".", ["--images", "nowhere"], "nowhere: no such image folder"),
+        (".", ["--expected-positives", "11"], "11 per image of only 10 classes"),
+        ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
+        ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
+        ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
+        ("FILES/unknown.csv", [], "'truth' needs full labels"),
+        ("FILES/unknown.csv", ["--expected-positives", "2"], "every label must be known"),
+        ("FILES/one.csv", [], "expected at least 2 images, got 1"),
+        ("FILES/few.csv", [], "1 test image: no class has both"),
+        ("FILES/broken.csv", [], "broken.csv:2: class 'a'"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_written(
+    photos, files, tmp_path, capsys, data, more, expected
+):
+    root = photos / data.replace("FILES", str(files))
+    flags = ["--epochs", "1", *(flag.replace("FILES", str(files)) for flag in more)]
+    if "--images" not in flags:
+        flags += ["--images", str(photos)]
+    assert run("table1", root, tmp_path / "out", *flags) == 2
+    shown = capsys.readouterr().err
+    assert len(shown.strip().splitlines()) == 1
+    assert expected in shown
+    assert not (tmp_path / "out").exists()
