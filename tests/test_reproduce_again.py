@@ -139,7 +139,7 @@ def test_other_flags_than_it_began_with_are_refused(features, copied, trained, c
 
 def test_another_recipe_in_the_same_folder_is_refused(features, copied, capsys):
     assert reproduce(features, copied, "table1") == 3
-    assert "what than it began with" in capsys.readouterr().err
+    assert "other WHAT than it began with" in capsys.readouterr().err
     other = write_folder(copied.parent / "other", seed=1)
     assert reproduce(other, copied, WHAT) == 3
     assert "--data than it began with" in capsys.readouterr().err
