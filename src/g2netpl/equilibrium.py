@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.data import Source, readable_batch
-from g2netpl.game import LabelPlayer, Predict, network_cost
+from g2netpl.game import LabelPlayer, Predict, batch_cost
 from g2netpl.labels import UNOBSERVED
 
 Reading = dict[str, float | None]
@@ -78,11 +78,12 @@ class Equilibrium:
             batch = readable_batch(rows, inputs, self.observed)
             if not len(batch):
                 continue
-            logits = network(batch.inputs).float()
-            predicted = logits.detach().sigmoid()
+            with torch.no_grad():
+                predicted = network(batch.inputs).float().sigmoid()
             proposal = player.propose(batch, progress, _always(predicted))
             share = len(batch) / len(self.rows)
-            (network_cost(logits, proposal, self.expected) * share).backward()  # type: ignore[no-untyped-call]
+            cost, _ = batch_cost(network, batch.inputs, proposal, self.expected)
+            (cost * share).backward()  # type: ignore[no-untyped-call]
             sums += predicted.sum()
             gain = player.regret(batch.rows, predicted)
             gains.append(None if gain is None else gain * share)

@@ -31,7 +31,7 @@ def finish(
     """Write the network, the labels, the decisions and the metrics; returns the figures."""
     folder = Path(config.output)
     linear = config.mode == "linear"
-    judged: nn.Module = network.classifier if linear else network
+    judged: nn.Module = network.head() if linear else network
     judged_on = _parts(material, sources, linear)
     load_network(judged, snapshot.network)
     last = _scores(judged, judged_on)

@@ -7,7 +7,7 @@ add a row to `METHODS`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from g2netpl.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.data import Batch
 
 Predict = Callable[[Tensor], Tensor]
+Costed = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,23 @@ class Proposal:
     regulariser: float = 0.0  # weight of R
     reversed_weights: Tensor | None = None  # (B, L): entries that enter as CE(ŷ, target) instead
     entry_cost: Callable[[Tensor], Tensor] | None = None  # logits → (B, L), in place of CE
+    depth: Tensor | None = None  # (B, L) in [0, 1]: the share that teaches the backbone too
+
+    def split(self) -> tuple["Proposal", "Proposal"]:
+        """What the whole network learns, with R, and what the classifier alone learns besides."""
+        deep = torch.ones_like(self.weights) if self.depth is None else self.depth
+
+        def part(share: Tensor, regulariser: float) -> Proposal:
+            other = self.reversed_weights
+            return replace(
+                self,
+                weights=self.weights * share,
+                regulariser=regulariser,
+                reversed_weights=None if other is None else other * share,
+                depth=None,
+            )
+
+        return part(deep, self.regulariser), part(1.0 - deep, 0.0)
 
 
 class LabelPlayer:
@@ -87,6 +105,18 @@ class LabelPlayer:
         """Go on from `state`."""
 
 
+def batch_cost(network: nn.Module, inputs: Tensor, proposal: Proposal, expected: float) -> Costed:
+    """The network's cost for one batch, and its logits."""
+    module = getattr(network, "module", network)
+    if proposal.depth is None or not getattr(module, "is_deep", False):
+        logits: Tensor = network(inputs).float()
+        return network_cost(logits, proposal, expected), logits
+    logits, apart = (each.float() for each in network(inputs, apart=True))
+    deep, shallow = proposal.split()
+    cost = network_cost(logits, deep, expected) + network_cost(apart, shallow, expected)
+    return cost, logits
+
+
 def network_cost(logits: Tensor, proposal: Proposal, expected: float) -> Tensor:
     """L_obs + L_unobs of the paper for one batch, as the label player proposed it."""
     if proposal.entry_cost is None:
@@ -126,8 +156,7 @@ def play_epoch(
         proposal = player.propose(batch, progress, predict)  # line 2: û and its weight ξ
 
         optimizer.zero_grad()  # line 3: the network moves
-        logits = network(player.inputs(batch)).float()
-        cost = network_cost(logits, proposal, expected)
+        cost, logits = batch_cost(network, player.inputs(batch), proposal, expected)
         backward(cost)
         optimizer.step()
 

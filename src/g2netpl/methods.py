@@ -131,6 +131,7 @@ METHODS: dict[str, Method] = {
             "beta": 0.5,
             "gamma": 1.0,
             "averaging": "entries",
+            "doubt_teaches": "network",
             "unobserved_weight": 1.0,
             "regulariser": 1.0,
             "prediction": "fresh",
@@ -157,7 +158,7 @@ METHODS: dict[str, Method] = {
         SoftOptions,
         "soft pseudo labels with momentum, û = sigmoid(y) (our reading)",
         "Abdelfattah et al., arXiv 2208.09999",
-        {"map": "sigmoid", "momentum": 0.9, "step_size": 0.4},
+        {"map": "sigmoid", "momentum": 0.9, "step_size": 0.4, "doubt_teaches": "network"},
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "asl": Method(

@@ -31,19 +31,27 @@ class Backbone:
 
 
 class Network(nn.Module):
-    """Predictions for a batch are `sigmoid(network(inputs))`."""
+    """Predictions for a batch are `sigmoid(network(inputs))`.
+
+    The backbone turns inputs into vectors, the classifier vectors into logits.
+    """
 
     def __init__(self, backbone: nn.Module, classifier: nn.Module) -> None:
         super().__init__()
         self.backbone = backbone
         self.classifier = classifier
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Logits (B, L)."""
-        return self.scores(self.vectors(inputs))
+    def forward(self, inputs: Tensor, apart: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Logits (B, L); with `apart` also the same logits from which the classifier alone learns.
+
+        Both at once, since a network on several devices must be called as a whole.
+        """
+        vectors = self.vectors(inputs)
+        logits = self.scores(vectors)
+        return (logits, self.scores(vectors.detach())) if apart else logits
 
     def vectors(self, inputs: Tensor) -> Tensor:
-        """What the backbone makes of the images."""
+        """What the backbone makes of the inputs."""
         vectors: Tensor = self.backbone(inputs)
         return vectors
 
@@ -51,6 +59,15 @@ class Network(nn.Module):
         """Logits (B, L) from vectors."""
         logits: Tensor = self.classifier(vectors)
         return logits
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether there is a backbone that can learn."""
+        return any(parameter.requires_grad for parameter in self.backbone.parameters())
+
+    def head(self) -> "Network":
+        """The classifier alone, for vectors that the backbone has made before."""
+        return Network(nn.Identity(), self.classifier)
 
 
 class DropoutLinear(nn.Linear):

@@ -171,7 +171,7 @@ def _play(
         if number < first:
             continue
         linear = phase.mode == "linear"
-        free: nn.Module = network.classifier if linear else network
+        free: nn.Module = network.head() if linear else network
         optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
         free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode))
@@ -220,7 +220,7 @@ def _play(
         if snapshot.converged:
             console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
         if linear:
-            load_network(network.classifier, snapshot.best_network)
+            load_network(network.head(), snapshot.best_network)
         if number + 1 < len(phases):
             snapshot = Snapshot(history=snapshot.history)
     return snapshot

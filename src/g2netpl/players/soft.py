@@ -59,6 +59,11 @@ class SoftOptions(Options):
     penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
     beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
     gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: how little doubt counts")
+    doubt_teaches: Literal["classifier", "network"] = Field(
+        default="classifier",
+        description="who learns from soft labels in doubt; with classifier, the backbone does only "
+        "as far as they are sure, |2û − 1|",
+    )
     averaging: Literal["entries", "own"] = Field(
         default="entries",
         description="entries: all parts over B·L; own: L_unobs and R × the observed fraction",
@@ -157,10 +162,13 @@ class SoftPlayer(LabelPlayer):
         targets = self._with_observed(soft, batch.observed, known)
         weights = confidence_weight(soft, progress, self.options.beta, self.options.gamma)
         weights.mul_(self.unobserved_weight)
+        depth = None
+        if self.options.doubt_teaches == "classifier":
+            depth = (2.0 * targets - 1.0).abs_()  # 1 where observed
         if self.options.order == "literal":
             reversed_weights = weights.masked_fill_(known, 0.0)
-            return Proposal(targets, known.float(), self.regulariser, reversed_weights)
-        return Proposal(targets, weights.masked_fill_(known, 1.0), self.regulariser)
+            return Proposal(targets, known.float(), self.regulariser, reversed_weights, depth=depth)
+        return Proposal(targets, weights.masked_fill_(known, 1.0), self.regulariser, depth=depth)
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""
