@@ -40,7 +40,7 @@ def test_each_part_learns_its_share_of_every_entry():
     found = gradients(net, cost)
     assert torch.equal(logits, net(INPUTS))
     everything = Proposal(TARGETS, WEIGHTS, regulariser=0.7)
-    assert cost.item() == pytest.approx(network_cost(logits, everything, 1.2).item(), rel=1e-6)
+    assert torch.allclose(cost, network_cost(logits, everything, 1.2), rtol=1e-6)
     # the classifier: every entry with its whole weight, and R
     whole = gradients(net, network_cost(net(INPUTS), everything, 1.2))
     # the backbone: entry by entry, each with the share it is sure of, and R
@@ -101,7 +101,7 @@ def test_the_value_of_the_cost_is_the_same(order):
         )
         for who in ("classifier", "network")
     ]
-    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
+    assert torch.allclose(*costs, rtol=1e-6)
 
 
 def test_without_a_backbone_that_learns_nothing_is_split():
