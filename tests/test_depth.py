@@ -93,14 +93,8 @@ def test_sure_labels_teach_the_backbone_as_before():
 @pytest.mark.parametrize("order", ["pseudo_target", "literal"])
 def test_the_value_of_the_cost_is_the_same(order):
     net = build()
-    costs = [
-        float(
-            batch_cost(net, INPUTS, proposal_of(soft_player(doubt_teaches=who, order=order)), 1.2)[
-                0
-            ]
-        )
-        for who in ("classifier", "network")
-    ]
+    players = [soft_player(doubt_teaches=who, order=order) for who in ("classifier", "network")]
+    costs = [batch_cost(net, INPUTS, proposal_of(each), 1.2)[0] for each in players]
     assert torch.allclose(*costs, rtol=1e-6)
 
 
