@@ -137,40 +137,30 @@ def interrupt_at(monkeypatch, module, name, call):
     monkeypatch.setattr(module, name, interrupted)
 
 
-def test_an_epoch_that_is_played_again_is_watched_once(convergence, photos, tmp_path, monkeypatch):
-    """Broken off before the checkpoint of the second epoch."""
+@pytest.mark.parametrize(
+    ("module", "name", "call"),
+    [
+        (training, "save_checkpoint", 2),
+        (photo_cells, "watch_labels", 1),
+        (photo_cells, "watch_labels", 2),
+    ],
+)
+def test_an_epoch_that_is_played_again_is_watched_once(
+    convergence, photos, tmp_path, monkeypatch, module, name, call
+):
+    """Broken off before or after a look at the labels, which comes before the checkpoint."""
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        interrupt_at(patch, training, "save_checkpoint", 2)
+        interrupt_at(patch, module, name, call)
         assert run("convergence", photos, out, "--epochs", "2") == 130
     (folder,) = run_folders(out, "end-to-end")
-    assert len(lines_of(folder / "labels.jsonl")) == 1
-    torn = (folder / "labels.jsonl").read_text()
-    (folder / "labels.jsonl").write_text(torn + torn)  # as if that had been played twice
+    with (folder / "labels.jsonl").open("a") as file:
+        file.write('{"epoch": 1, "positi')  # and while it was written
     assert run("convergence", photos, out, "--epochs", "2") == 0
     (cell,) = cells_of(folder.parent)
     (whole,) = cells_of(convergence / "runs/end-to-end")
     assert cell["movement"] == whole["movement"]
     assert texts(out) == texts(convergence)
-
-
-def test_an_epoch_that_was_never_watched_is_left_out(convergence, photos, tmp_path, monkeypatch):
-    """Broken off between the checkpoint and the look at the labels."""
-    out = tmp_path / "out"
-    with monkeypatch.context() as patch:
-        interrupt_at(patch, photo_cells, "watch_labels", 1)
-        assert run("convergence", photos, out, "--epochs", "2") == 130
-    (folder,) = run_folders(out, "end-to-end")
-    (folder / "labels.jsonl").write_text('{"epoch": 1, "positi')  # and while it was written
-    assert run("convergence", photos, out, "--epochs", "2") == 0
-    (cell,) = cells_of(folder.parent)
-    (whole,) = cells_of(convergence / "runs/end-to-end")
-    assert cell["movement"] == [None, whole["movement"][1]]
-    figure = csv_of(out / "figure-convergence.csv")
-    assert {line["epoch"] for line in figure} == {"2"}
-    both = csv_of(convergence / "figure-convergence.csv")
-    assert figure == [line for line in both if line["epoch"] == "2"]
-    assert texts(out)["convergence.csv"] == texts(convergence)["convergence.csv"]
 
 
 # --- semi-supervised methods ----------------------------------------------------------------------

@@ -97,10 +97,7 @@ def _train(config: RunConfig, cell: Cell, watched: bool) -> Row:
 
 
 def _records(track: Path) -> dict[int, Row]:
-    """What was seen after each epoch; the last word counts where an epoch was played again.
-
-    A run that is broken off between its checkpoint and the line here has no line of that epoch.
-    """
+    """What was seen after each epoch; the last word counts where an epoch was played again."""
     if not track.is_file():
         return {}
     found = {}
