@@ -61,6 +61,21 @@ def test_asl_by_hand():
     assert cost_of("asl", **options) == pytest.approx(plain / 12, rel=1e-5)
 
 
+@pytest.mark.parametrize("focus", [(4.0, 1.0), (2.0, 0.0), (1.0, 3.0)])
+def test_asl_is_timms(focus):
+    from timm.loss import AsymmetricLossMultiLabel
+
+    random = torch.Generator().manual_seed(3)
+    logits = 4 * torch.randn(50, 7, generator=random)
+    observed = torch.randint(-1, 2, (50, 7), generator=random, dtype=torch.int8)
+    options = {"negative_focus": focus[0], "positive_focus": focus[1]}
+    player = make_player("asl", options, Setup(observed, K, 1e-3))
+    batch = Batch(torch.arange(50), logits, observed)
+    cost = network_cost(logits, player.propose(batch, 0.0, lambda inputs: inputs), K)
+    theirs = AsymmetricLossMultiLabel(gamma_neg=focus[0], gamma_pos=focus[1], clip=0.05)
+    assert torch.allclose(cost, theirs(logits, (observed == 1).float()) / 350, rtol=1e-5)
+
+
 def focal_margin(f, margin=1.0):
     moved = squash(logit(f) - margin)
     return (1 - moved) ** 2 * minus_log(moved)
