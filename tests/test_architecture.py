@@ -63,6 +63,7 @@ ORDER = [
     "paper",
     "subjects",
     "reproduction",
+    "durations",
     "figures",
     "reproduction_page",
     "tables",

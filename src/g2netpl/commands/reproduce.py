@@ -61,8 +61,9 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
+    from g2netpl.durations import estimate_seconds
     from g2netpl.paper import data_set_of
-    from g2netpl.reproduction import check, estimate_seconds, reproduce, tables_of
+    from g2netpl.reproduction import check, reproduce, tables_of
     from g2netpl.reproduction_page import write_page
     from g2netpl.subjects import with_test_part
 
