@@ -4,6 +4,7 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
+from g2netpl import comparison
 from g2netpl.formats import table as csv_table
 from g2netpl.scenes import make_scenes
 
@@ -49,3 +50,23 @@ def result_keys():
         "undecided",
         "seconds",
     }
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The cells that are trained, in their order; `trained.stop_after` breaks off like Ctrl-C."""
+    train_cell = comparison.train_cell
+
+    class Trained(list):
+        stop_after = None
+
+    seen = Trained()
+
+    def watch(contest, what, cell):
+        if len(seen) == seen.stop_after:
+            raise KeyboardInterrupt
+        seen.append(cell)
+        return train_cell(contest, what, cell)
+
+    monkeypatch.setattr(comparison, "train_cell", watch)
+    return seen

@@ -5,12 +5,21 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from test_reproduce import cells_of, chosen, csv_of, key, page_of, texts, words_of, write_folder
+from test_reproduce import (
+    cells_of,
+    chosen,
+    csv_of,
+    key,
+    page_of,
+    reproduce,
+    texts,
+    words_of,
+    write_folder,
+)
 
-from g2netpl import comparison
-from g2netpl.cli import main
+from g2netpl.durations import _passes
 from g2netpl.paper import RECIPES
-from g2netpl.reproduction import Plan, Protocol, _passes
+from g2netpl.reproduction import Plan, Protocol
 from g2netpl.subjects import Subject
 
 WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
@@ -19,12 +28,6 @@ WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
 @pytest.fixture(scope="module")
 def features(tmp_path_factory):
     return write_folder(tmp_path_factory.mktemp("data") / "features")
-
-
-def reproduce(features, output, what, *more):
-    data = ["--data", str(features), "--output", str(output), "--jobs", "1"]
-    fixed = ["--seeds", "0,1", "--epochs", "2", "--learning-rates", "1e-1,1e-2"]
-    return main(["reproduce", what, *data, *fixed, *more])
 
 
 @pytest.fixture(scope="module")
@@ -38,26 +41,6 @@ def whole(features, tmp_path_factory):
 def copied(whole, tmp_path):
     shutil.copytree(whole, tmp_path / "out")
     return tmp_path / "out"
-
-
-@pytest.fixture
-def trained(monkeypatch):
-    """The cells that are trained, in their order; `trained.stop_after` breaks off like Ctrl-C."""
-    train_cell = comparison.train_cell
-
-    class Trained(list):
-        stop_after = None
-
-    seen = Trained()
-
-    def watch(contest, what, cell):
-        if len(seen) == seen.stop_after:
-            raise KeyboardInterrupt
-        seen.append(cell)
-        return train_cell(contest, what, cell)
-
-    monkeypatch.setattr(comparison, "train_cell", watch)
-    return seen
 
 
 # --- again, and broken off ------------------------------------------------------------------------

@@ -61,26 +61,6 @@ def best(cells):
     return found
 
 
-@pytest.fixture
-def trained(monkeypatch):
-    """The cells that are trained, in their order; `trained.stop_after` breaks off like Ctrl-C."""
-    train_cell = comparison.train_cell
-
-    class Trained(list):
-        stop_after = None
-
-    seen = Trained()
-
-    def watch(contest, what, cell):
-        if len(seen) == seen.stop_after:
-            raise KeyboardInterrupt
-        seen.append(cell)
-        return train_cell(contest, what, cell)
-
-    monkeypatch.setattr(comparison, "train_cell", watch)
-    return seen
-
-
 # --- every method's main weight -----------------------------------------------------------------
 
 
