@@ -199,7 +199,7 @@ def make_optimizer(
 def _fused(
     kind: type[torch.optim.Optimizer], parameters: list[nn.Parameter], rate: float
 ) -> torch.optim.Optimizer:
-    """In one kernel where there is one, which halves the price of a step of a linear layer."""
+    """In one kernel where there is one: a step of a linear layer is about a sixth cheaper."""
     build: Callable[..., torch.optim.Optimizer] = kind
     if all(parameter.is_contiguous() for parameter in parameters):  # it asks for one layout
         try:
