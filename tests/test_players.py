@@ -295,7 +295,7 @@ def test_unlabelled_images_can_be_left_out():
 
 def test_role_keeps_its_ratio_to_the_networks_learning_rate():
     player = make_player("role", {}, Setup(torch.zeros(1, 1, dtype=torch.int8), 1.0, 1e-3))
-    player.begin_phase(1e-4)
+    player.begin_phase(1e-4, True)
     assert player.learning_rate == pytest.approx(1e-3)
 
 
@@ -332,3 +332,20 @@ def test_momentum_moves_the_latents_as_sgd_would():
         torch.testing.assert_close(player.store.previous, latent.detach(), atol=1e-5, rtol=1e-5)
     with pytest.raises(InputError, match="momentum needs response=gradient"):
         method_options("g2netpl", {"momentum": 0.5, "response": "best_response"})
+
+
+def test_the_weight_of_r_depends_on_whether_the_backbone_learns():
+    observed = torch.full((4, 16), -1, dtype=torch.int8)
+    batch = Batch(torch.arange(4), torch.zeros(4, 1), observed)
+
+    def weight_of_r(player):
+        return player.propose(batch, 0.0, lambda inputs: inputs).regulariser
+
+    for deep, weight in ((False, 10 / 64), (True, 1 / 4)):
+        player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-3, deep=deep))
+        assert weight_of_r(player) == pytest.approx(weight)
+    player.begin_phase(1e-3, False)
+    assert weight_of_r(player) == pytest.approx(10 / 64)
+    given = make_player("g2netpl", {"regulariser": 0.3}, Setup(observed, 1.0, 1e-3, deep=True))
+    given.begin_phase(1e-3, False)
+    assert weight_of_r(given) == 0.3

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from g2netpl import RunConfig, load_run, observe, read_labels, train
 from g2netpl.errors import InputError, Refused
 from g2netpl.formats import table as csv_table
+from g2netpl.players.soft import SoftPlayer
 from g2netpl.settings import Setting
 
 
@@ -372,3 +373,20 @@ def test_other_optimizers_by_name(config):
     train(config(optimizer="SGD", learning_rate=0.1, method="an"))
     with pytest.raises(InputError, match=r"unknown optimizer 'Adamm' .*did you mean 'Adam'"):
         train(config(optimizer="Adamm"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "deep"),
+    [("linear", [False]), ("end-to-end", [True]), ("linear-init", [False, True])],
+)
+def test_the_player_knows_whether_the_backbone_learns(config, monkeypatch, mode, deep):
+    seen = []
+    begin_phase = SoftPlayer.begin_phase
+
+    def watch(player, rate, learns):
+        seen.append(learns)
+        begin_phase(player, rate, learns)
+
+    monkeypatch.setattr(SoftPlayer, "begin_phase", watch)
+    train(config(mode=mode, linear_epochs=1, epochs=1))
+    assert seen == [deep[0], *deep]  # once when it is built, then before each phase

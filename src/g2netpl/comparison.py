@@ -114,7 +114,8 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         width=contest.train_inputs.shape[1],
         seed=cell.seed,
     )
-    player = make_player(name, changes, Setup(observed, k, cell.learning_rate, cell.seed))
+    setup = Setup(observed, k, cell.learning_rate, cell.seed, deep=network.is_deep)
+    player = make_player(name, changes, setup)
     inputs = ArraySource(contest.train_inputs[torch.from_numpy(training)])
     movement: list[Row] = []
 

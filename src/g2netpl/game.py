@@ -27,6 +27,7 @@ class Setup:
     expected_positives: float  # k, per image
     learning_rate: float  # of the network
     seed: int = 0
+    deep: bool = False  # whether the backbone learns too, or the classifier alone
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,8 @@ class LabelPlayer:
     def begin_round(self, mean: Tensor, deviation: Tensor) -> None:
         """Before every round but the first: mean and deviation (N, L) of those predictions."""
 
-    def begin_phase(self, learning_rate: float) -> None:
-        """The network's learning rate from here on; called before each phase of a training."""
+    def begin_phase(self, learning_rate: float, deep: bool) -> None:
+        """The network's learning rate, and whether the backbone learns, from here on."""
 
     def inputs(self, batch: Batch) -> Tensor:
         """What the network sees; a player that asked for two views stacks them to (2B, …)."""

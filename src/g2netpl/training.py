@@ -133,7 +133,8 @@ class _Contest:
         if config.head == "boostlu":
             network = boosted(network, config.backbone, config.image_size)
         network.to(accelerator.device)
-        setup = Setup(observed, k, config.rate(_phases(config)[0].mode), config.seed)
+        first = _phases(config)[0].mode
+        setup = Setup(observed, k, config.rate(first), config.seed, deep=first != "linear")
         player = make_player(config.method, config.options, setup)
         return cls(network, player, observed, k, accelerator)
 
@@ -174,7 +175,7 @@ def _play(
         free: nn.Module = network.head() if linear else network
         optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
         free, optimizer = contest.accelerator.prepare(free, optimizer)
-        player.begin_phase(config.rate(phase.mode))
+        player.begin_phase(config.rate(phase.mode), not linear)
         schedule = Schedule(
             epochs=phase.epochs,
             batch_size=config.batch_size,

@@ -37,7 +37,7 @@ class RolePlayer(LabelPlayer):
         self.observed = setup.observed
         self.expected = setup.expected_positives
         self.rate_factor = options.estimate_learning_rate
-        self.begin_phase(setup.learning_rate)
+        self.begin_phase(setup.learning_rate, setup.deep)
         self.regulariser = options.regulariser
         logits = _start_logits(setup)
         zeros = torch.zeros_like(logits)
@@ -45,7 +45,7 @@ class RolePlayer(LabelPlayer):
         self.first, self.second = LabelStore(zeros), LabelStore(zeros)
         self.moves = LabelStore(zeros[:, :1])
 
-    def begin_phase(self, learning_rate: float) -> None:
+    def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The estimates keep their ratio to the network's learning rate."""
         self.learning_rate = self.rate_factor * learning_rate
 

@@ -70,7 +70,10 @@ class SoftOptions(Options):
     )
     unobserved_weight: float = Field(default=0.1, ge=0, description="weight of L_unobs")
     regulariser: float | None = Field(
-        default=None, ge=0, description="weight of R; none: 10 / L^1.5, L the number of classes"
+        default=None,
+        ge=0,
+        description="weight of R; none: 10 / L^1.5 on frozen features, 1 / √L where the backbone "
+        "learns, L the number of classes",
     )
     order: Literal["pseudo_target", "literal"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
@@ -115,9 +118,9 @@ class SoftPlayer(LabelPlayer):
         known = float((setup.observed != UNOBSERVED).float().mean()) if len(setup.observed) else 1.0
         # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
         # so that the parts keep their weights in a batch that has nothing observed
-        scale = known if options.averaging == "own" else 1.0
-        self.unobserved_weight = options.unobserved_weight * scale
-        self.regulariser = self._regulariser(setup.observed.shape[1]) * scale
+        self.scale = known if options.averaging == "own" else 1.0
+        self.unobserved_weight = options.unobserved_weight * self.scale
+        self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
             SigmoidMap() if options.map == "sigmoid" else GaussianMap(options.sigma)
@@ -133,10 +136,13 @@ class SoftPlayer(LabelPlayer):
             self.velocities = LabelStore(torch.zeros_like(self.store.previous))
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
-    def _regulariser(self, classes: int) -> float:
+    def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The given weight of R, or the rule that carried over from 10 to 80 classes."""
-        given = self.options.regulariser
-        return 10.0 / classes**1.5 if given is None else given
+        weight = self.options.regulariser
+        if weight is None:
+            classes = max(1, self.observed.shape[1])
+            weight = classes**-0.5 if deep else 10.0 * classes**-1.5
+        self.regulariser = weight * self.scale
 
     def _penalty_per_class(self, setup: Setup) -> float | Tensor:
         penalty = self.options.penalty
