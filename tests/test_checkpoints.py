@@ -1,22 +1,32 @@
+"""Checkpoints: what is saved is loaded, whatever happens to the disk in between."""
+
+import errno
 import json
 import os
+import threading
 
+import numpy as np
 import pytest
 import torch
 
-from g2netpl.checkpoints import NoCheckpoint, load_checkpoint, save_checkpoint, save_state
-from g2netpl.fitting import Snapshot
+from g2netpl import checkpoints, disk
+from g2netpl.checkpoints import NoCheckpoint, Writer, load_checkpoint, save_checkpoint, save_state
+from g2netpl.disk import DiskTrouble, check_space
+from g2netpl.snapshots import Snapshot
 
 
-def a_snapshot(finished=1):
+def a_snapshot(finished=1, step=0):
     parameter = torch.nn.Parameter(torch.ones(2))
     optimizer = torch.optim.Adam([parameter], lr=0.1)
     parameter.grad = torch.ones(2)
     optimizer.step()
     return Snapshot(
         finished=finished,
+        step=step,
+        cost=0.1 * finished,
+        images=7,
         network={"w": torch.full((2,), float(finished))},
-        optimizer=optimizer.state_dict(),
+        optimizer={**optimizer.state_dict(), "scaler": {"scale": 65536.0}},
         player={"latents": torch.zeros(2, 2)},
         best_network={"w": torch.ones(2)},
         best_epoch=1,
@@ -25,46 +35,223 @@ def a_snapshot(finished=1):
     )
 
 
+def saved(folder):
+    return sorted(path.name for path in (folder / "checkpoints").iterdir())
+
+
 def test_what_is_saved_is_loaded(tmp_path):
-    snapshot = a_snapshot()
+    snapshot = a_snapshot(1, 3)
     assert load_checkpoint(tmp_path) is None
     save_checkpoint(tmp_path, snapshot, phase=1)
     loaded, phase = load_checkpoint(tmp_path)
     assert phase == 1
-    assert (loaded.finished, loaded.best_epoch, loaded.best_map) == (1, 1, 0.5)
+    for name in ("finished", "step", "cost", "images", "best_epoch", "best_map", "history"):
+        assert getattr(loaded, name) == getattr(snapshot, name)
     assert torch.equal(loaded.network["w"], snapshot.network["w"])
     for key, value in snapshot.optimizer["state"][0].items():
         assert torch.equal(loaded.optimizer["state"][0][key], value)
     assert loaded.optimizer["param_groups"][0]["lr"] == 0.1
+    assert loaded.optimizer["scaler"] == {"scale": 65536.0}
 
 
-def test_a_newer_one_replaces_the_older_and_everything_is_flushed(tmp_path, monkeypatch):
-    flushed = []
-    fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(number) or fsync(number))
+def test_the_last_three_are_kept_and_the_newest_is_taken(tmp_path):
+    for finished, step in ((0, 5), (1, 0), (1, 5), (2, 0), (10, 0)):
+        save_checkpoint(tmp_path, a_snapshot(finished, step), 0)
+    assert saved(tmp_path) == ["0-000001-00000005", "0-000002-00000000", "0-000010-00000000"]
+    assert load_checkpoint(tmp_path)[0].finished == 10
+    save_checkpoint(tmp_path, a_snapshot(0, 1), 1)  # the second phase counts anew
+    assert load_checkpoint(tmp_path)[1] == 1
+
+
+def test_the_same_moment_may_be_saved_again(tmp_path):
     save_checkpoint(tmp_path, a_snapshot(1), 0)
-    assert len(flushed) == 6  # four files of tensors, the manifest, the folder
-    save_checkpoint(tmp_path, a_snapshot(2), 0)
-    assert load_checkpoint(tmp_path)[0].finished == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
-
-
-@pytest.mark.parametrize("name", ["network", "best_network", "optimizer", "player"])
-def test_damage_is_noticed_and_the_one_before_is_taken(tmp_path, name):
     save_checkpoint(tmp_path, a_snapshot(1), 0)
-    (tmp_path / "checkpoint").rename(tmp_path / "checkpoint.old")
-    save_checkpoint(tmp_path / "other", a_snapshot(2), 0)
-    (tmp_path / "other" / "checkpoint").rename(tmp_path / "checkpoint")
-    file = tmp_path / "checkpoint" / f"{name}.safetensors"
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
     assert load_checkpoint(tmp_path)[0].finished == 1
-    (tmp_path / "checkpoint.old" / "manifest.json").write_text("{")
+
+
+def test_a_network_that_is_no_number_is_not_saved(tmp_path):
+    save_checkpoint(tmp_path, a_snapshot(1), 0)
+    broken = a_snapshot(2)
+    broken.network["w"][0] = torch.nan
+    save_checkpoint(tmp_path, broken, 0)
+    assert load_checkpoint(tmp_path)[0].finished == 1
+
+
+def files_of(folder):
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_hundred_damaged_checkpoints_are_all_noticed(tmp_path):
+    """Bits flipped and ends cut off anywhere in any file: the one before is taken instead."""
+    random = np.random.default_rng(0)
+    save_checkpoint(tmp_path, a_snapshot(1), 0)
+    save_checkpoint(tmp_path, a_snapshot(2), 0)
+    newest = tmp_path / "checkpoints" / saved(tmp_path)[-1]
+    warnings = []
+    for trial in range(100):
+        file = files_of(newest)[trial % 5]
+        whole = file.read_bytes()
+        if trial % 2:
+            damaged = bytearray(whole)
+            damaged[random.integers(len(whole))] ^= 1 << random.integers(8)
+        else:
+            damaged = whole[: random.integers(len(whole))]
+        file.write_bytes(damaged)
+        assert load_checkpoint(tmp_path, warn=warnings.append)[0].finished == 1, file
+        assert len(warnings) == trial + 1
+        assert newest.name in warnings[-1]
+        file.write_bytes(whole)
+    assert load_checkpoint(tmp_path)[0].finished == 2
+
+
+def test_where_all_are_damaged_nothing_is_begun_anew(tmp_path):
+    for finished in (1, 2):
+        save_checkpoint(tmp_path, a_snapshot(finished), 0)
+    for path in tmp_path.rglob("manifest.json"):
+        path.write_text("{")
+    before = {path: path.read_bytes() for path in files_of(tmp_path)}
     with pytest.raises(NoCheckpoint, match="nothing was changed"):
         load_checkpoint(tmp_path)
     assert NoCheckpoint.exit_code == 4
-    json.loads((tmp_path / "checkpoint" / "manifest.json").read_text())
+    assert before == {path: path.read_bytes() for path in files_of(tmp_path)}
+
+
+def test_a_file_beside_it_may_make_a_checkpoint_unusable(tmp_path):
+    for finished in (1, 2):
+        save_checkpoint(tmp_path, a_snapshot(finished), 0)
+
+    def accept(snapshot):
+        if snapshot.finished == 2:
+            raise ValueError("labels/latents.2 is damaged")
+
+    warnings = []
+    assert load_checkpoint(tmp_path, accept, warnings.append)[0].finished == 1
+    assert "labels/latents.2 is damaged" in warnings[0]
+
+
+class Crash(BaseException):
+    pass
+
+
+def crash_at(monkeypatch, moment):
+    """End the process, as far as it can tell, at one of its writes, fsyncs and renames."""
+    calls = [0]
+
+    def count(original):
+        def call(*arguments, **named):
+            calls[0] += 1
+            if calls[0] == moment:
+                raise Crash
+            return original(*arguments, **named)
+
+        return call
+
+    monkeypatch.setattr(disk.os, "fsync", count(os.fsync))
+    monkeypatch.setattr(disk.os, "rename", count(os.rename))
+    monkeypatch.setattr(checkpoints, "write_durably", count(disk.write_durably))
+    return calls
+
+
+def test_a_crash_at_any_moment_of_a_save_leaves_the_one_before_or_the_new_one(
+    tmp_path, monkeypatch
+):
+    moments = 0
+    while True:
+        folder = tmp_path / str(moments)
+        save_checkpoint(folder, a_snapshot(1), 0)
+        with monkeypatch.context() as patch:
+            crash_at(patch, moments + 1)
+            try:
+                save_checkpoint(folder, a_snapshot(2), 0)
+                crashed = False
+            except Crash:
+                crashed = True
+        finished = load_checkpoint(folder)[0].finished
+        assert finished in (1, 2)
+        if not crashed:
+            break
+        save_checkpoint(folder, a_snapshot(3), 0)  # and what it left is in nobody's way
+        assert load_checkpoint(folder)[0].finished == 3
+        moments += 1
+    assert finished == 2
+    assert moments == 12  # 5 files written and flushed, a rename, the folder flushed
+
+
+@pytest.mark.parametrize("call", ["write_durably", "fsync", "rename"])
+@pytest.mark.parametrize("moment", [1, 2, 5])
+def test_a_full_disk_is_told_in_bytes_and_the_one_before_is_whole(
+    tmp_path, monkeypatch, call, moment
+):
+    save_checkpoint(tmp_path, a_snapshot(1), 0)
+    calls = [0]
+
+    def full(original):
+        def attempt(*arguments, **named):
+            calls[0] += 1
+            if calls[0] == (1 if call == "rename" else moment):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return original(*arguments, **named)
+
+        return attempt
+
+    with monkeypatch.context() as patch:
+        if call == "write_durably":
+            patch.setattr(checkpoints, call, full(disk.write_durably))
+        else:
+            patch.setattr(disk.os, call, full(getattr(os, call)))
+        with pytest.raises(DiskTrouble, match=r"No space left.*bytes free, \d+ needed"):
+            save_checkpoint(tmp_path, a_snapshot(2), 0)
+    assert DiskTrouble.exit_code == 74
+    assert load_checkpoint(tmp_path)[0].finished == 1
+
+
+def test_space_is_looked_at_before_the_work(tmp_path):
+    check_space(tmp_path / "not" / "there", 1)
+    with pytest.raises(DiskTrouble, match="bytes needed for the checkpoints"):
+        check_space(tmp_path / "not" / "there", 2**62)
+
+
+def test_the_writer_saves_in_the_background_and_the_newest_of_those_that_wait(
+    tmp_path, monkeypatch
+):
+    go = threading.Event()
+    written = []
+
+    def slow(folder, snapshot, phase):
+        go.wait(10)
+        written.append(snapshot.finished)
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", slow)
+    writer = Writer(tmp_path)
+    for finished in (1, 2, 3):
+        writer.submit(a_snapshot(finished), 0)  # returns at once
+    assert writer.is_busy
+    go.set()
+    writer.finish()
+    assert written[-1] == 3
+    assert len(written) <= 2
+
+
+def test_what_goes_wrong_in_the_background_is_raised_in_front(tmp_path, monkeypatch):
+    def fail(folder, snapshot, phase):
+        raise DiskTrouble("full")
+
+    monkeypatch.setattr(checkpoints, "save_checkpoint", fail)
+    writer = Writer(tmp_path)
+    writer.submit(a_snapshot(1), 0)
+    with pytest.raises(DiskTrouble, match="full"):
+        writer.finish()
+    writer.finish()  # once
+
+
+def test_nothing_is_pickled(tmp_path):
+    save_checkpoint(tmp_path, a_snapshot(1), 0)
+    for path in files_of(tmp_path):
+        if path.suffix == ".json":
+            json.loads(path.read_text())
+        else:
+            header = int.from_bytes(path.read_bytes()[:8], "little")
+            json.loads(path.read_bytes()[8 : 8 + header])
 
 
 def test_weights_can_be_read_by_everybody_the_umask_allows(tmp_path):

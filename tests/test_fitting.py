@@ -8,19 +8,12 @@ from g2netpl.data import ArraySource
 from g2netpl.equations import regret
 from g2netpl.equilibrium import Equilibrium, collapsed
 from g2netpl.errors import InputError
-from g2netpl.fitting import (
-    NumericalStop,
-    Schedule,
-    Snapshot,
-    Validation,
-    copy_state,
-    fit,
-    load_network,
-    make_optimizer,
-)
+from g2netpl.fitting import Loop, NumericalStop, Schedule, Validation, fit
 from g2netpl.game import Setup
 from g2netpl.methods import make_player
 from g2netpl.network import build_network
+from g2netpl.optimizers import make_optimizer
+from g2netpl.snapshots import Snapshot, copy_state, load_network
 
 RANDOM = np.random.default_rng(0)
 INPUTS = torch.from_numpy(RANDOM.normal(size=(80, 6)).astype(np.float32))
@@ -28,7 +21,10 @@ TRUTH = (INPUTS.numpy()[:, :4] + 0.3 * RANDOM.normal(size=(80, 4)) > 0.4).astype
 VISIBLE = np.where(RANDOM.random((80, 4)) < 0.3, np.where(TRUTH == 1, 1, -1), -1).astype(np.int8)
 
 
-def play(method="g2netpl", options=None, epochs=6, start=None, on_epoch=None, **changes):
+def play(
+    method="g2netpl", options=None, epochs=6, start=None, on_epoch=None, on_step=None, **changes
+):
+    calls = {"on_epoch": on_epoch, "on_step": on_step}
     observed = torch.from_numpy(VISIBLE[:60])
     network = build_network("features", 4, width=6, seed=0)
     rate = changes.pop("rate", 0.02)
@@ -45,7 +41,7 @@ def play(method="g2netpl", options=None, epochs=6, start=None, on_epoch=None, **
         Schedule(epochs, 16, 0, **changes),
         Validation(ArraySource(INPUTS[60:]), truth),
         start=start,
-        on_epoch=on_epoch,
+        loop=Loop(**{name: call for name, call in calls.items() if call is not None}),
     )
     return snapshot, player
 
@@ -116,7 +112,7 @@ def test_diagnostics_by_their_definition():
     seen = []
 
     def watch(now):
-        seen.append(now.player["latents"].clone())
+        seen.append(now.player["latents.latents"].clone())
 
     snapshot, player = play(on_epoch=watch, epochs=5, options={"map": "sigmoid"})
     hidden = torch.from_numpy(VISIBLE[:60] == -1)
@@ -290,3 +286,108 @@ def test_collapse_is_noticed():
 def test_a_cost_that_is_no_number_stops_the_training():
     with pytest.raises(NumericalStop, match="smaller learning rate"):
         play("an", rate=float("inf"))
+
+
+def steps_of(method, **changes):
+    kept = []
+    whole, player = play(method, on_step=lambda take: kept.append(take()), **changes)
+    return kept, whole, player
+
+
+METHODS_WITH_MEMORY = ["an", "role", "g2netpl", "plmcl", "em-apl", "ll-cp", "ups"]
+
+
+@pytest.mark.parametrize("method", METHODS_WITH_MEMORY)
+def test_going_on_from_any_step_is_exact(method):
+    kept, whole, player = steps_of(method, epochs=3)
+    assert [(each.finished, each.step) for each in kept[:5]] == [
+        *((0, step) for step in (1, 2, 3, 4)),
+        (1, 1),
+    ]
+    for snapshot in kept:
+        resumed, other = play(method, epochs=3, start=snapshot)
+        assert without_times(resumed.history) == without_times(whole.history)
+        assert resumed.best_epoch == whole.best_epoch
+        for state, same in (
+            (whole.network, resumed.network),
+            (whole.best_network, resumed.best_network),
+            (player.state(), other.state()),
+        ):
+            assert state.keys() == same.keys()
+            assert all(torch.equal(value, same[key]) for key, value in state.items())
+
+
+def mid_epoch(method):
+    kept, whole, player = steps_of(method, epochs=3)
+    return kept[5], whole, player
+
+
+def without(state, *names):
+    return {
+        key: torch.zeros_like(value) if any(name in key for name in names) else value
+        for key, value in state.items()
+    }
+
+
+@pytest.mark.parametrize("method", ["g2netpl", "role"])
+@pytest.mark.parametrize(
+    "lose",
+    ["network", "optimizer", "latents", "next", "visited", "cost", "images", "step", "best"],
+)
+def test_every_part_of_the_state_matters(method, lose):
+    """The test of exactness has teeth: without any one part it fails."""
+    snapshot, whole, player = mid_epoch(method)
+    names = {"latents": "logits.latents" if method == "role" else "latents.latents"}
+    changes = {
+        "network": {"network": without(snapshot.network, "weight")},
+        "optimizer": {
+            "optimizer": {
+                **snapshot.optimizer,
+                "state": {
+                    number: without(values, "exp_avg")
+                    for number, values in snapshot.optimizer["state"].items()
+                },
+            }
+        },
+        "latents": {"player": without(snapshot.player, names["latents"])},
+        "next": {"player": without(snapshot.player, ".next")},
+        "visited": {"player": without(snapshot.player, ".visited")},
+        "cost": {"cost": 0.0},
+        "images": {"images": 0},
+        "step": {"step": snapshot.step - 1},
+        "best": {"best_map": 1.0},
+    }[lose]
+    resumed, other = play(method, epochs=3, start=Snapshot(**{**vars(snapshot), **changes}))
+    same = (
+        without_times(resumed.history) == without_times(whole.history)
+        and resumed.best_epoch == whole.best_epoch
+        and all(torch.equal(value, resumed.network[key]) for key, value in whole.network.items())
+        and all(torch.equal(value, other.state()[key]) for key, value in player.state().items())
+    )
+    assert not same
+
+
+def test_a_batch_whose_cost_is_no_number_moves_nobody():
+    seen = []
+    inputs = INPUTS.clone()
+    inputs[3, 0] = torch.inf
+    observed = torch.from_numpy(VISIBLE[:60])
+
+    def run(loop, source, epochs=2):
+        network = build_network("features", 4, width=6, seed=0)
+        player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02, 0))
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+        arguments = (observed, 1.4, optimizer, Schedule(epochs, 16, 0))
+        return fit(network, player, ArraySource(source), *arguments, loop=loop), player
+
+    def note(epoch, batch, cost):
+        seen.append((epoch, 3 in batch.rows.tolist(), cost))
+
+    now, player = run(Loop(on_nonsense=note), inputs[:60])
+    assert [(epoch, with_it) for epoch, with_it, _ in seen] == [(1, True), (2, True)]
+    assert all(not cost < np.inf for _, _, cost in seen)
+    assert all(torch.isfinite(value).all() for value in now.network.values())
+    assert torch.isfinite(player.soft_labels()).all()
+    with pytest.raises(NumericalStop, match="3 batches in a row"):
+        run(Loop(), torch.full_like(INPUTS[:60], torch.inf))
+    assert NumericalStop.exit_code == 5

@@ -9,9 +9,10 @@ import pytest
 from rich.console import Console
 from test_reproduce import cells_of, csv_of, key, texts, words_of
 
-from g2netpl import photo_cells, read_labels, training
+from g2netpl import photo_cells, read_labels
 from g2netpl.cli import main
 from g2netpl.formats import table as csv_table
+from g2netpl.keeping import Keeper
 from g2netpl.labels import LabelTable
 from g2netpl.paper import RECIPES, Block, Recipe
 from g2netpl.reproduction import Plan, Protocol, reproduce, tables_of
@@ -140,7 +141,7 @@ def interrupt_at(monkeypatch, module, name, call):
 @pytest.mark.parametrize(
     ("module", "name", "call"),
     [
-        (training, "save_checkpoint", 2),
+        (Keeper, "epoch", 2),
         (photo_cells, "watch_labels", 1),
         (photo_cells, "watch_labels", 2),
     ],

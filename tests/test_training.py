@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from g2netpl import RunConfig, load_run, observe, read_labels, train
 from g2netpl.errors import InputError, Refused
 from g2netpl.formats import table as csv_table
+from g2netpl.keeping import Keeper
 from g2netpl.players.soft import SoftPlayer
 from g2netpl.settings import Setting
 
@@ -154,9 +155,9 @@ def test_linear_init_counts_epochs_through_and_then_trains_everything(config):
 
 
 def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, monkeypatch):
-    from g2netpl import training
+    from g2netpl import playing
 
-    fit = training.fit
+    fit = playing.fit
     seen = []
 
     def watch(network, player, *arguments, **keywords):
@@ -167,7 +168,7 @@ def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, m
         seen.append((state, labels, result, player.soft_labels().clone(), moved))
         return result
 
-    monkeypatch.setattr(training, "fit", watch)
+    monkeypatch.setattr(playing, "fit", watch)
     train(config(mode="linear-init", linear_epochs=3, epochs=2, learning_rate=0.01))
     (_, _, linear, labels_after, _), (start, labels_before, _, _, moved) = seen
     for name, value in linear.best_network.items():
@@ -184,19 +185,19 @@ class Stop(Exception):
 @pytest.fixture
 def break_off(monkeypatch):
     """Train until some checkpoints are written, then stop as a crash would."""
-    from g2netpl import training
+    save = Keeper.epoch
 
     def run(config, after=1):
-        save = training.save_checkpoint
         left = iter(range(after - 1, -1, -1))
 
-        def save_and_stop(*arguments):
-            save(*arguments)
+        def save_and_stop(keeper, snapshot):
+            save(keeper, snapshot)
+            keeper.writer.finish()
             if next(left) == 0:
                 raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(training, "save_checkpoint", save_and_stop)
+            patch.setattr(Keeper, "epoch", save_and_stop)
             with pytest.raises(Stop):
                 train(config)
 
@@ -230,7 +231,7 @@ def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, t
         load_run(tmp_path / "run")
     with pytest.raises(Refused, match="batch_size, seed"):
         train(config(seed=1, batch_size=8), resume=True)
-    weights = tmp_path / "run" / "checkpoint" / "network.safetensors"
+    (weights,) = (tmp_path / "run" / "checkpoints").glob("*/network.safetensors")
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
@@ -294,7 +295,7 @@ def test_tags_as_test_labels_give_no_map(config, photos, capsys):
 def test_a_collapse_of_the_predictions_is_said_once(capsys):
     from rich.console import Console
 
-    from g2netpl.training import _warn_of_collapse
+    from g2netpl.playing import _warn_of_collapse
 
     history = []
     for seen in (9.0, 9.0, 9.0, 9.0):

@@ -14,16 +14,18 @@ from test_fitting import INPUTS, TRUTH, VISIBLE, without_times
 from torch import nn
 from torch.nn import functional
 
-from g2netpl import RunConfig, comparison, load_run, train, training
+from g2netpl import RunConfig, comparison, load_run, playing, train
 from g2netpl.cli import main
 from g2netpl.contest import Cell, Comparison, Contest
 from g2netpl.data import ArraySource, Batch
 from g2netpl.evaluation import predict_often
-from g2netpl.fitting import Schedule, Validation, fit, make_optimizer
+from g2netpl.fitting import Loop, Schedule, Validation, fit
 from g2netpl.game import Setup, network_cost
+from g2netpl.keeping import Keeper
 from g2netpl.labels import LabelTable
 from g2netpl.methods import METHODS, dropout_of, make_player
 from g2netpl.network import DropoutLinear, build_classifier, build_network
+from g2netpl.optimizers import make_optimizer
 
 # an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
 # mean ≤ 0.05 and deviation < 0.005 for a negative
@@ -156,7 +158,7 @@ def test_both_ways_to_train_build_the_network_with_that_dropout(
         built.append(network)
         raise Stop
 
-    for module in (comparison, training):
+    for module in (comparison, playing):
         monkeypatch.setattr(module, "fit", stop)
     names = tuple(map(str, range(20)))
     table = LabelTable(names, tuple("abcd"), TRUTH[:20])
@@ -307,7 +309,7 @@ def play(
         Schedule(epochs, 16, 0, **schedule),
         Validation(ArraySource(INPUTS[60:]), TRUTH[60:]),
         start=start,
-        on_epoch=on_epoch,
+        loop=Loop() if on_epoch is None else Loop(on_epoch=on_epoch),
     )
     return snapshot, player
 
@@ -353,8 +355,9 @@ def test_a_second_round_learns_what_the_first_was_sure_about():
         assert (ours["cost"], ours["validation_map"]) == (theirs["cost"], theirs["validation_map"])
     other, _ = play({"rounds": 1, **SURE}, first_epoch=3)
     assert other.history[0]["cost"] != alone.history[0]["cost"]
-    moved = (expected != -1).sum() / hidden.sum() / 2  # from ½ to 0 or 1
-    assert [record["movement"] for record in whole.history[2:5]] == pytest.approx([0, moved, 0])
+    left = (expected == -1)[hidden].mean()  # the selection is made between two epochs
+    assert [record["undecided"] for record in whole.history[2:5]] == pytest.approx([1, left, left])
+    assert [record["movement"] for record in whole.history] == [0] * len(whole.history)
 
 
 @pytest.mark.parametrize("optimizer", ["Adam", "Adagrad"])
@@ -426,17 +429,18 @@ def test_a_resumed_run_on_photos_equals_one_that_was_never_stopped(
     records = history(whole.folder)
     assert [record["epoch"] for record in records] == [1, 2, 3, 4]
     assert records[1]["undecided"] == 1 > records[2]["undecided"]  # something was selected
-    save = training.save_checkpoint
+    save = Keeper.epoch
     for after in (2, 3):  # where round 1 is over, and in the middle of round 2
         broken = RunConfig(**values | {"output": str(tmp_path / f"broken{after}")})
 
-        def save_and_stop(folder, snapshot, phase, after=after):
-            save(folder, snapshot, phase)
+        def save_and_stop(keeper, snapshot, after=after):
+            save(keeper, snapshot)
+            keeper.writer.finish()
             if snapshot.finished == after:
                 raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(training, "save_checkpoint", save_and_stop)
+            patch.setattr(Keeper, "epoch", save_and_stop)
             with pytest.raises(Stop):
                 train(broken)
         resumed = train(broken, resume=True)

@@ -1,21 +1,36 @@
-"""Save and load: safetensors for tensors, JSON for the rest, a SHA-256 for each file.
+"""Save and load: safetensors for tensors, JSON for the rest, a SHA-256 for each file. No pickle.
 
-A checkpoint is a folder that appears under its name only when it is complete; the one before it is
-removed only after that.
+A checkpoint is a folder `checkpoints/EPOCHS-STEPS` that appears under its name only when it is
+complete and on the disk; older ones than the last three are removed only after that. Each holds
+all a training needs, the best network so far included.
 """
 
 import hashlib
 import json
 import os
 import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as bytes_from_tensors
+from safetensors.torch import save_file
 from torch import Tensor
 
+from g2netpl.disk import rename_durably, told_plainly, write_durably
 from g2netpl.errors import UserError
-from g2netpl.fitting import Snapshot, State
+from g2netpl.snapshots import Snapshot, State
+
+KEPT = 3
+_PARTS = ("network", "best_network", "optimizer", "player")
+_FIGURES = (
+    *("finished", "step", "cost", "images", "seconds"),
+    *("best_epoch", "best_map", "history", "converged"),
+)
 
 
 class NoCheckpoint(UserError):
@@ -25,56 +40,57 @@ class NoCheckpoint(UserError):
 
 
 def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> None:
-    """Write a snapshot durably in place of the one before."""
-    target, temporary, old = (
-        folder / "checkpoint",
-        folder / "checkpoint.new",
-        folder / "checkpoint.old",
-    )
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    optimizer, groups = _flat_optimizer(snapshot.optimizer)
-    tensors = {
-        "network": snapshot.network,
-        "best_network": snapshot.best_network,
-        "optimizer": optimizer,
-        "player": snapshot.player,
-    }
-    for name, state in tensors.items():
-        contiguous = {key: value.detach().cpu().contiguous() for key, value in state.items()}
-        save_file(contiguous, temporary / f"{name}.safetensors")
-    manifest = {
-        "phase": phase,
-        "finished": snapshot.finished,
-        "best_epoch": snapshot.best_epoch,
-        "best_map": snapshot.best_map,
-        "converged": snapshot.converged,
-        "history": snapshot.history,
-        "optimizer_groups": groups,
-        "sha256": {name: _sha256(temporary / f"{name}.safetensors") for name in tensors},
-    }
-    write_json(temporary / "manifest.json", manifest)
-    for path in temporary.iterdir():
-        _flush(path)
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    temporary.rename(target)
-    _flush(folder)
-    shutil.rmtree(old, ignore_errors=True)
+    """Write a snapshot durably beside those before, and remove all but the last three.
+
+    A network that is no longer made of numbers is not written: the one before is worth more.
+    """
+    if not all(torch.isfinite(value).all() for value in snapshot.network.values()):
+        return
+    shelf = folder / "checkpoints"
+    target = shelf / f"{phase}-{snapshot.finished:06d}-{snapshot.step:08d}"
+    temporary = shelf / f"new-{target.name}"
+    optimizer, rest = _flat_optimizer(snapshot.optimizer)
+    states = (snapshot.network, snapshot.best_network, optimizer, snapshot.player)
+    with told_plainly(folder, sum(map(_bytes, states))):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        digests = {}
+        for name, state in zip(_PARTS, states, strict=True):
+            content = bytes_from_tensors({key: _plain(value) for key, value in state.items()})
+            digests[name] = hashlib.sha256(content).hexdigest()
+            write_durably(temporary / f"{name}.safetensors", content)
+        manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
+        manifest |= {name: getattr(snapshot, name) for name in _FIGURES}
+        manifest["own_sha256"] = _own_digest(manifest)
+        write_durably(temporary / "manifest.json", json.dumps(manifest, indent=2).encode())
+        while target.exists():  # the same moment, saved before a resume
+            target = target.with_name(target.name + "+")
+        rename_durably(temporary, target)
+        for path in _saved(folder)[KEPT:]:
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def load_checkpoint(folder: Path) -> tuple[Snapshot, int] | None:
-    """The newest checkpoint of a run folder and its phase; None if nothing was ever saved."""
-    candidates = [folder / "checkpoint", folder / "checkpoint.old"]
-    present = [path for path in candidates if path.exists()]
+def load_checkpoint(
+    folder: Path,
+    accept: Callable[[Snapshot], None] = lambda snapshot: None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> tuple[Snapshot, int] | None:
+    """The newest whole checkpoint of a run folder and its phase; None if nothing was ever saved.
+
+    `accept` may refuse one with a ValueError, such as for a file beside it that is damaged.
+    """
     problems = []
-    for path in present:
+    for path in _saved(folder):
         try:
-            return _load(path)
-        except (OSError, ValueError, KeyError) as problem:
+            snapshot, phase = _load(path)
+            accept(snapshot)
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
             problems.append(f"{path}: {problem}")
-    if present:
+            continue
+        if problems:
+            warn(f"warning: going on from {path}, since {'; '.join(problems)}")
+        return snapshot, phase
+    if problems:
         raise NoCheckpoint(
             f"no checkpoint can be loaded ({'; '.join(problems)}); nothing was changed"
         )
@@ -83,8 +99,64 @@ def load_checkpoint(folder: Path) -> tuple[Snapshot, int] | None:
 
 def remove_checkpoint(folder: Path) -> None:
     """A finished run needs none."""
-    for name in ("checkpoint", "checkpoint.old", "checkpoint.new"):
+    for name in ("checkpoints", "labels"):
         shutil.rmtree(folder / name, ignore_errors=True)
+
+
+class Writer:
+    """Saves in the background, one after the other; of those that wait only the newest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._waiting: tuple[Snapshot, int] | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._problem: BaseException | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being written."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def submit(self, snapshot: Snapshot, phase: int) -> None:
+        """Write this snapshot soon; it must not be changed any more."""
+        self._raise()
+        with self._lock:
+            self._waiting = (snapshot, phase)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write, daemon=True)
+                self._thread.start()
+
+    def finish(self) -> None:
+        """Wait until everything is on the disk; what went wrong is raised here."""
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._raise()
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                job, self._waiting = self._waiting, None
+                if job is None:
+                    self._thread = None
+                    return
+            try:
+                save_checkpoint(self.folder, *job)
+            except BaseException as problem:
+                with self._lock:
+                    self._problem, self._waiting, self._thread = problem, None, None
+                return
+
+    def _raise(self) -> None:
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+
+def checkpoint_bytes(snapshot_parts: list[State]) -> int:
+    """About the size of a checkpoint with these tensors."""
+    return sum(map(_bytes, snapshot_parts))
 
 
 def save_state(path: Path, state: State) -> None:
@@ -95,61 +167,65 @@ def save_state(path: Path, state: State) -> None:
     path.chmod(0o666 & ~mask)  # safetensors writes for the owner alone
 
 
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON so that the file is either the old one or the complete new one."""
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
+def _saved(folder: Path) -> list[Path]:
+    """Complete checkpoints, the newest first."""
+    shelf = folder / "checkpoints"
+    if not shelf.is_dir():
+        return []
+    return sorted((path for path in shelf.iterdir() if path.name[0].isdigit()), reverse=True)
 
 
 def _load(path: Path) -> tuple[Snapshot, int]:
     manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    tensors = {}
-    for name, digest in manifest["sha256"].items():
-        file = path / f"{name}.safetensors"
-        if _sha256(file) != digest:
-            raise ValueError(f"{file.name} is damaged")
-        tensors[name] = load_file(file)
+    if manifest.pop("own_sha256") != _own_digest(manifest):
+        raise ValueError("manifest.json is damaged")
+    states = {}
+    for name in _PARTS:
+        content = (path / f"{name}.safetensors").read_bytes()
+        if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
+            raise ValueError(f"{name}.safetensors is damaged")
+        states[name] = tensors_from_bytes(content)
     snapshot = Snapshot(
-        finished=manifest["finished"],
-        network=tensors["network"],
-        optimizer=_nested_optimizer(tensors["optimizer"], manifest["optimizer_groups"]),
-        player=tensors["player"],
-        best_network=tensors["best_network"],
-        best_epoch=manifest["best_epoch"],
-        best_map=manifest["best_map"],
-        history=manifest["history"],
-        converged=manifest["converged"],
+        network=states["network"],
+        best_network=states["best_network"],
+        optimizer=_nested_optimizer(states["optimizer"], manifest["optimizer_rest"]),
+        player=states["player"],
+        **{name: manifest[name] for name in _FIGURES},
     )
     return snapshot, manifest["phase"]
 
 
-def _flat_optimizer(state: dict[str, Any]) -> tuple[dict[str, Tensor], list[dict[str, Any]]]:
-    flat = {
-        f"{parameter}.{key}": value
-        for parameter, values in state["state"].items()
-        for key, value in values.items()
-        if isinstance(value, Tensor)
-    }
-    return flat, state["param_groups"]
+def _own_digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
 
 
-def _nested_optimizer(flat: dict[str, Tensor], groups: list[dict[str, Any]]) -> dict[str, Any]:
-    state: dict[int, dict[str, Tensor]] = {}
+def _flat_optimizer(state: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+    """The tensors by `NUMBER.KEY`, and the rest, which JSON can hold."""
+    flat: State = {}
+    numbers: dict[str, dict[str, Any]] = {}
+    for parameter, values in state.get("state", {}).items():
+        for key, value in values.items():
+            if isinstance(value, Tensor):
+                flat[f"{parameter}.{key}"] = value
+            else:
+                numbers.setdefault(str(parameter), {})[key] = value
+    others = {key: value for key, value in state.items() if key != "state"}
+    return flat, {**others, "numbers": numbers}
+
+
+def _nested_optimizer(flat: State, rest: dict[str, Any]) -> dict[str, Any]:
+    state: dict[int, dict[str, Any]] = {}
     for name, value in flat.items():
         parameter, _, key = name.partition(".")
         state.setdefault(int(parameter), {})[key] = value
-    return {"state": state, "param_groups": groups}
+    for parameter, values in rest["numbers"].items():
+        state.setdefault(int(parameter), {}).update(values)
+    return {"state": state, **{key: value for key, value in rest.items() if key != "numbers"}}
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _plain(value: Tensor) -> Tensor:
+    return value.detach().cpu().contiguous()
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _bytes(state: State) -> int:
+    return sum(value.numel() * value.element_size() for value in state.values())

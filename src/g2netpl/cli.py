@@ -1,6 +1,7 @@
 """The command line. Each command lives in `commands/`; nothing heavy is imported before it runs."""
 
 import argparse
+import errno
 import sys
 import traceback
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ from g2netpl.commands import (
 )
 from g2netpl.errors import UserError
 
-EXIT_BUG, EXIT_INTERRUPTED = 70, 130
+EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, predict, complete),
     *(observe, convert, search, compare, reproduce, features, methods),
@@ -76,8 +78,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("g2netpl: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except OSError as problem:
+        if problem.errno not in _DISK:
+            return _bug()
+        print(f"g2netpl: {problem.filename or 'disk'}: {problem.strerror}", file=sys.stderr)
+        return EXIT_DISK
     except Exception:
-        traceback.print_exc()
-        print("g2netpl: this is a bug in g2netpl; please report the lines above", file=sys.stderr)
-        return EXIT_BUG
+        return _bug()
     return 0
+
+
+def _bug() -> int:
+    traceback.print_exc()
+    print("g2netpl: this is a bug in g2netpl; please report the lines above", file=sys.stderr)
+    return EXIT_BUG

@@ -19,13 +19,15 @@ from g2netpl.contest import Cell, Comparison, Contest, load_contest, split_and_o
 from g2netpl.data import ArraySource
 from g2netpl.evaluation import Scores, predict_all, ranked_map
 from g2netpl.features import Features
-from g2netpl.fitting import Schedule, Snapshot, State, Validation, fit, load_network, make_optimizer
+from g2netpl.fitting import Loop, Schedule, Validation, fit
 from g2netpl.game import Setup
 from g2netpl.label_quality import label_maps, watch_labels
 from g2netpl.labels import POSITIVE, LabelMatrix
 from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import build_network
+from g2netpl.optimizers import make_optimizer
 from g2netpl.settings import IndexArray, Setting
+from g2netpl.snapshots import Snapshot, State, load_network
 
 RESULT_KEYS = (
     "method",
@@ -137,7 +139,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
             ArraySource(contest.train_inputs[torch.from_numpy(held_out)]),
             contest.train.values[held_out],
         ),
-        on_epoch=watch,
+        loop=Loop(on_epoch=watch),
     )
     soft = player.soft_labels()
     row = {

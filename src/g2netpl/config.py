@@ -128,6 +128,15 @@ class RunConfig(Options):
     seed: int = Field(
         default=0, ge=0, lt=2**31, description="decides split, mask, start, order, views"
     )
+    checkpoint_minutes: float = Field(
+        default=10, ge=0, description="save in the middle of an epoch this often; 0: after epochs"
+    )
+    checkpoint_steps: int | None = Field(
+        default=None, ge=1, description="and after so many steps; none: by the clock alone"
+    )
+    label_memory: int = Field(
+        default=512, ge=0, description="MB of soft labels kept in memory; more go to files"
+    )
     workers: int = Field(default=2, ge=0, description="image loader processes")
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="auto: a GPU if there is one"
@@ -144,7 +153,9 @@ class RunConfig(Options):
     def _text_of_path(cls, value: object) -> object:
         return os.fspath(value) if isinstance(value, os.PathLike) else value
 
-    _none = field_validator("learning_rate", "max_bad", mode="before")(none_from_text)
+    _none = field_validator("learning_rate", "max_bad", "checkpoint_steps", mode="before")(
+        none_from_text
+    )
 
     @field_validator("format")
     @classmethod

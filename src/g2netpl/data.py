@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from g2netpl.errors import InputError, UserError
 from g2netpl.images import Pixels, open_image, squash
+from g2netpl.teams import ALONE, Team
 from g2netpl.views import ViewName, view
 
 Rows = npt.NDArray[np.int64]
@@ -33,11 +34,19 @@ class Batch:
     """Some training images and what was observed about them. It holds no truth."""
 
     rows: Tensor  # (B,) int64: position of each image in the training part
-    inputs: Tensor  # (B, …) images or features
+    inputs: Tensor  # (B, …) images or features; with several processes our own share
     observed: Tensor  # (B, L) int8: 1, 0, −1
+    number: int = 0  # of the batch in its epoch
+    counts: tuple[int, ...] = ()  # with several processes: how many of the images each has
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+class WorkerLost(UserError):
+    """A loader process died."""
+
+    exit_code = 6
 
 
 class Source(Protocol):
@@ -119,23 +128,50 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
 
 
 def training_batches(
-    source: Source, observed: Tensor, batch_size: int, seed: int, epoch: int
+    source: Source,
+    observed: Tensor,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    *,
+    first: int = 0,
+    team: Team = ALONE,
 ) -> Iterator[Batch]:
-    """The batches of one epoch, on the device of `observed`."""
-    groups = epoch_groups(len(source), batch_size, seed, epoch)
-    for rows, inputs in zip(groups, source.load(groups, epoch, observed.device), strict=True):
-        batch = readable_batch(rows, inputs, observed)
+    """The batches of one epoch from the first asked for, on the device of `observed`."""
+    groups = epoch_groups(len(source), batch_size, seed, epoch)[first:]
+    shares = [team.shares(rows) for rows in groups]
+    # a rank without an image looks at one that is not its own, for nothing
+    mine = [share[team.rank] if len(share[team.rank]) else share[0][:1] for share in shares]
+    loaded = source.load(mine, epoch, observed.device)
+    for number, (share, inputs) in enumerate(zip(shares, loaded, strict=True), start=first):
+        if team.size == 1:
+            batch = readable_batch(share[0], inputs, observed, number)
+        else:
+            batch = _shared_batch(share, inputs, observed, number, team)
         if len(batch):
             yield batch
 
 
-def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor) -> Batch:
+def _shared_batch(
+    share: list[Rows], inputs: Tensor, observed: Tensor, number: int, team: Team
+) -> Batch:
+    """All rows that some rank could read, with the inputs of this one."""
+    counts = [len(rows) for rows in share]
+    here = ~inputs.flatten(1)[:, 0].isnan()
+    readable = team.join(here.to(torch.uint8), counts).bool()
+    rows = torch.from_numpy(np.concatenate(share)).to(observed.device)[readable]
+    kept = [int(part.sum()) for part in torch.split(readable, counts)]
+    inputs = inputs[here] if kept[team.rank] else torch.zeros_like(inputs[:1])
+    return Batch(rows, inputs, observed.index_select(0, rows), number, tuple(kept))
+
+
+def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor, number: int = 0) -> Batch:
     """A batch of inputs and what was observed, without the images that cannot be read."""
     readable = ~inputs.flatten(1)[:, 0].isnan()
     if not bool(readable.all()):
         rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
     index = torch.from_numpy(rows).to(observed.device)
-    return Batch(index, inputs, observed.index_select(0, index))
+    return Batch(index, inputs, observed.index_select(0, index), number)
 
 
 class ImageSource:
@@ -196,7 +232,16 @@ class ImageSource:
     def decoded(self, groups: Sequence[Rows], epoch: int | None) -> Iterator["Decoded"]:
         """What the workers send: bytes, which travel four times as fast as floats."""
         self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
-        yield from self._loader
+        try:
+            yield from self._loader
+        except RuntimeError as problem:
+            if "DataLoader worker" not in str(problem):
+                raise
+            first = str(problem).splitlines()[0]
+            raise WorkerLost(
+                f"an image loader process ended ({first}); go on with --resume, with fewer "
+                "--workers if memory was short"
+            ) from None
 
 
 class _Keys:
@@ -214,7 +259,8 @@ class _Keys:
 
 def _ignore_interrupts(worker: int) -> None:
     """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     sys.excepthook = lambda *_: None  # a connection that the main process has closed
 
 

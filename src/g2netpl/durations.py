@@ -12,11 +12,11 @@ from g2netpl.comparison import train_cell
 from g2netpl.config import RunConfig
 from g2netpl.contest import load_contest
 from g2netpl.data import ImageSource, training_batches
-from g2netpl.fitting import make_optimizer
 from g2netpl.game import Setup, play_epoch
 from g2netpl.material import read_material
 from g2netpl.methods import find_method, make_player, method_options
 from g2netpl.network import build_backbone, build_network
+from g2netpl.optimizers import make_optimizer
 from g2netpl.photo_cells import config_of
 from g2netpl.reproduction import Plan, Training
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from g2netpl.data import Source, readable_batch
 from g2netpl.game import LabelPlayer, Predict, batch_cost
 from g2netpl.labels import UNOBSERVED
+from g2netpl.snapshots import bare
 
 Reading = dict[str, float | None]
 _OF_LABELS = ("movement", "flips", "undecided", "soft_positives")
@@ -66,6 +67,7 @@ class Equilibrium:
 
     def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """One forward and backward over the probe, in eval mode, moving nothing."""
+        network = bare(network)  # every rank of a team looks at the whole probe
         training = network.training
         network.eval()
         device = self.observed.device

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from g2netpl.data import Source, plain_groups
 from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.snapshots import bare
+from g2netpl.teams import ALONE, Team
 
 Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.int8]
@@ -108,20 +110,30 @@ def predict_all(
     source: Source,
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
+    team: Team = ALONE,
 ) -> Scores:
-    """Predictions (N, L) for every image of a source, in its order, plain view."""
-    device = next(network.parameters()).device
-    training = network.training
-    network.eval()
+    """Predictions (N, L) for every image of a source, in its order, plain view.
+
+    The ranks of a team share the images, in the batches that one of them would have.
+    """
+    module = bare(network)
+    device = next(module.parameters()).device
+    training = module.training
+    module.eval()
+    groups = plain_groups(len(source), batch_size or source.evaluation_batch)
+    shares = np.array_split(np.arange(len(groups)), team.size)
+    counts = [sum(len(groups[number]) for number in share) for share in shares]
+    mine = [groups[number] for number in shares[team.rank]] or groups[:1]
     parts = []
     with torch.inference_mode():
-        groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-        for inputs in source.load(groups, None, device):
-            parts.append(network(inputs).float().sigmoid().cpu())
+        for inputs in source.load(mine, None, device):
+            parts.append(module(inputs).float().sigmoid())
             if on_batch is not None:
                 on_batch(len(inputs))
-    network.train(training)
-    return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
+    module.train(training)
+    if not parts:
+        return np.zeros((0, 0), np.float32)
+    return team.join(torch.cat(parts), counts).cpu().numpy()
 
 
 def predict_often(network: nn.Module, source: Source, passes: int) -> tuple[Tensor, Tensor]:

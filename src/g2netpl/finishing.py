@@ -6,17 +6,19 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, nn
 
-from g2netpl.checkpoints import save_state, write_json
+from g2netpl.checkpoints import save_state
 from g2netpl.config import RunConfig
 from g2netpl.data import Source
 from g2netpl.decisions import Decisions, choose
+from g2netpl.disk import write_json
 from g2netpl.evaluation import Scores, can_rank, evaluate, predict_all, ranked_map
-from g2netpl.fitting import Record, Snapshot, load_network
 from g2netpl.game import LabelPlayer
 from g2netpl.labels import UNOBSERVED, LabelMatrix
 from g2netpl.material import Material
 from g2netpl.network import Network
+from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
+from g2netpl.teams import ALONE, Team
 
 
 def finish(
@@ -27,20 +29,26 @@ def finish(
     player: LabelPlayer,
     snapshot: Snapshot,
     k: float,
+    team: Team = ALONE,
 ) -> Record:
-    """Write the network, the labels, the decisions and the metrics; returns the figures."""
+    """Write the network, the labels, the decisions and the metrics; returns the figures.
+
+    The ranks of a team predict together, and the first one writes.
+    """
     folder = Path(config.output)
     linear = config.mode == "linear"
     judged: nn.Module = network.head() if linear else network
     judged_on = _parts(material, sources, linear)
     load_network(judged, snapshot.network)
-    last = _scores(judged, judged_on)
+    last = _scores(judged, judged_on, team)
     load_network(judged, snapshot.best_network)
-    best = _scores(judged, judged_on)
+    best = _scores(judged, judged_on, team)
+    predicted = predict_all(judged, sources.all(linear), team=team)
+    soft = player.soft_labels()
+    if not team.leads:
+        return {"test_map": None}
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
-    soft = player.soft_labels()
-    predicted = predict_all(judged, sources.all(linear))
     _write_labels(folder, material, predicted, soft)
     judgement = judged_on.get("validation")
     validation = None if judgement is None else (best["validation"], judgement[1])
@@ -93,8 +101,10 @@ def _parts(
     return parts
 
 
-def _scores(network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]]) -> dict[str, Scores]:
-    return {name: predict_all(network, source) for name, (source, _) in parts.items()}
+def _scores(
+    network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]], team: Team
+) -> dict[str, Scores]:
+    return {name: predict_all(network, source, team=team) for name, (source, _) in parts.items()}
 
 
 def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Tensor | None) -> None:

@@ -6,21 +6,23 @@ has no observed negatives, mAP cannot be had, and the last epoch is taken.
 
 import copy
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from g2netpl.data import Source, training_batches
+from g2netpl.data import Batch, Source, training_batches
 from g2netpl.equilibrium import Equilibrium
-from g2netpl.errors import InputError, UserError, did_you_mean
+from g2netpl.errors import UserError
 from g2netpl.evaluation import Truth, can_rank, mean_average_precision, predict_all, predict_often
-from g2netpl.game import LabelPlayer, play_epoch
+from g2netpl.game import LabelPlayer, Tally, play_epoch
+from g2netpl.snapshots import Record, Snapshot, copy_optimizer, copy_state, load_network
+from g2netpl.teams import ALONE, Team
 
-Record = dict[str, Any]
-State = dict[str, Tensor]
+_NONSENSE = 3  # batches in a row whose cost is no number
 
 
 class NumericalStop(UserError):
@@ -56,22 +58,35 @@ class Validation:
     truth: Truth
 
 
-@dataclass
-class Snapshot:
-    """Everything after a finished epoch: what a checkpoint holds and a resume starts from.
+class Scaler(Protocol):
+    """What scales the cost for 16-bit gradients; it has a state of its own."""
 
-    Optimizer and player state are the live tensors, which the next epoch moves: save, or copy.
+    def state_dict(self) -> dict[str, Any]:
+        """Its numbers."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with these."""
+        ...
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the loop tells and asks while it runs; each may be left out.
+
+    `on_step` is called after every step with a function that takes a snapshot, `on_trained` with
+    one after the last step, before anything is measured. `stepping` is entered around the steps.
     """
 
-    finished: int = 0
-    network: State = field(default_factory=dict)
-    optimizer: dict[str, Any] = field(default_factory=dict)
-    player: State = field(default_factory=dict)
-    best_network: State = field(default_factory=dict)
-    best_epoch: int = 0  # from 1; 0 before the first
-    best_map: float | None = None
-    history: list[Record] = field(default_factory=list)
-    converged: bool = False
+    on_epoch: Callable[[Snapshot], None] = lambda snapshot: None
+    on_batch: Callable[[int], None] = lambda images: None
+    on_step: Callable[[Callable[[], Snapshot]], None] = lambda take: None
+    on_trained: Callable[[Snapshot], None] = lambda snapshot: None
+    on_nonsense: Callable[[int, Batch, float], None] = lambda epoch, batch, cost: None
+    stepping: Callable[[], AbstractContextManager[None]] = nullcontext
+    backward: Callable[[Tensor], object] = Tensor.backward
+    scaler: Scaler | None = None
+    team: Team = ALONE
 
 
 def fit(
@@ -85,42 +100,55 @@ def fit(
     validation: Validation | None = None,
     *,
     start: Snapshot | None = None,
-    on_epoch: Callable[[Snapshot], None] | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    backward: Callable[[Tensor], object] = Tensor.backward,
+    loop: Loop | None = None,
 ) -> Snapshot:
     """Play all epochs; returns the last snapshot, which holds the best and the last network."""
+    loop = loop or Loop()
     ranked = validation is not None and can_rank(validation.truth)
     now = start or Snapshot()
     rounds = _Rounds(network, player, source, optimizer, schedule)  # before a resume loads both
-    if now.finished:
+    if not now.is_start:
         load_network(network, now.network)
         optimizer.load_state_dict(now.optimizer)
+        if loop.scaler is not None and "scaler" in now.optimizer:
+            loop.scaler.load_state_dict(now.optimizer["scaler"])
         player.load_state(now.player)
     equilibrium = Equilibrium(source, observed, expected, schedule.seed)
-    equilibrium.remember(player)
     quiet = _quiet_epochs(now.history, schedule)
     while now.finished < schedule.epochs * player.rounds and not now.converged:
-        rounds.begin(now.finished)
+        if now.step == 0:
+            rounds.begin(now.finished)
+        equilibrium.remember(player)
         epoch = schedule.first_epoch + now.finished
         progress = epoch / (schedule.total * player.rounds)
-        began = time.perf_counter()
-        batches = training_batches(source, observed, schedule.batch_size, schedule.seed, epoch)
-        if on_batch is not None:
-            batches = _counted(batches, on_batch)
-        with torch.random.fork_rng(devices=_cuda_devices()):
-            torch.manual_seed(schedule.seed * 1_000_003 + epoch)  # dropout and the like
-            cost = play_epoch(network, player, batches, optimizer, progress, expected, backward)
-        seconds = time.perf_counter() - began
-        if not cost < float("inf"):
-            raise NumericalStop(
-                f"epoch {epoch + 1}: the network's cost is {cost}; use a smaller learning rate"
+        steps = _Steps(network, player, optimizer, epoch, schedule.seed, now, loop)
+        batches = training_batches(
+            source,
+            observed,
+            schedule.batch_size,
+            schedule.seed,
+            epoch,
+            first=now.step,
+            team=loop.team,
+        )
+        with loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
+            cost = play_epoch(
+                network,
+                player,
+                steps.counted(batches),
+                optimizer,
+                progress,
+                expected,
+                loop.backward,
+                tally=steps.tally,
+                on_nonsense=steps.nonsense,
+                team=loop.team,
             )
+        seconds = steps.trained.seconds
         score = None
         if ranked and validation is not None:
-            score = mean_average_precision(
-                predict_all(network, validation.source), validation.truth
-            )
+            scores = predict_all(network, validation.source, team=loop.team)
+            score = mean_average_precision(scores, validation.truth)
         record: Record = {
             "epoch": epoch + 1,
             "cost": cost,
@@ -130,12 +158,12 @@ def fit(
             "images_per_second": len(source) / max(seconds, 1e-9),
         }
         quiet = quiet + 1 if _is_quiet(record, schedule) else 0
-        state = copy_state(network)
         better = score is None or now.best_map is None or score > now.best_map
+        state = steps.trained.network
         now = Snapshot(
             finished=now.finished + 1,
             network=state,
-            optimizer=optimizer.state_dict(),
+            optimizer=steps.trained.optimizer,
             player=player.state(),
             best_network=state if better else now.best_network,
             best_epoch=epoch + 1 if better else now.best_epoch,
@@ -143,9 +171,76 @@ def fit(
             history=[*now.history, record],
             converged=0 < schedule.patience <= quiet,
         )
-        if on_epoch is not None:
-            on_epoch(now)
+        loop.on_epoch(now)
     return now
+
+
+class _Steps:
+    """The steps of one epoch: random numbers keyed by the step, a snapshot between any two."""
+
+    def __init__(
+        self,
+        network: nn.Module,
+        player: LabelPlayer,
+        optimizer: torch.optim.Optimizer,
+        epoch: int,
+        seed: int,
+        before: Snapshot,
+        loop: Loop,
+    ) -> None:
+        self.network, self.player, self.optimizer = network, player, optimizer
+        self.epoch, self.seed, self.before, self.loop = epoch, seed, before, loop
+        self.tally = Tally(before.cost, before.images)
+        self.done = before.step
+        self.began = time.perf_counter() - before.seconds
+        self.nonsense_in_a_row = 0
+        self.trained = before
+
+    @property
+    def seconds(self) -> float:
+        """Time that the epoch has taken, without the time between a stop and a resume."""
+        return time.perf_counter() - self.began
+
+    def counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Pass the batches on; what comes back for more has finished a step."""
+        for batch in batches:
+            _seed_all(self.seed, self.epoch, batch.number, self.loop.team.rank)
+            images = self.tally.images
+            yield batch
+            if self.tally.images > images:
+                self.nonsense_in_a_row = 0
+            self.done = batch.number + 1
+            self.loop.on_batch(len(batch))
+            if self.nonsense_in_a_row == 0:
+                self.loop.on_step(self.snapshot)
+        self.trained = self.snapshot()
+        self.loop.on_trained(self.trained)
+
+    def nonsense(self, batch: Batch, cost: float) -> None:
+        """The cost of a batch is no number; after some in a row there is no use in going on."""
+        self.loop.on_nonsense(self.epoch + 1, batch, cost)
+        self.nonsense_in_a_row += 1
+        if self.nonsense_in_a_row == _NONSENSE:
+            raise NumericalStop(
+                f"epoch {self.epoch + 1}: the network's cost is {cost}, {_NONSENSE} batches in a "
+                "row; use a smaller learning rate"
+            )
+
+    def snapshot(self) -> Snapshot:
+        """All there is, copied."""
+        optimizer = copy_optimizer(self.optimizer)
+        if self.loop.scaler is not None:
+            optimizer["scaler"] = self.loop.scaler.state_dict()
+        return replace(
+            self.before,
+            step=self.done,
+            cost=float(self.tally.cost),
+            images=self.tally.images,
+            seconds=self.seconds,
+            network=copy_state(self.network),
+            optimizer=optimizer,
+            player=self.player.state(),
+        )
 
 
 class _Rounds:
@@ -177,52 +272,6 @@ class _Rounds:
         self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
 
 
-def make_optimizer(
-    name: str, parameters: Iterable[nn.Parameter], rate: float
-) -> torch.optim.Optimizer:
-    """An optimizer of torch.optim by name; one that cannot train here is refused."""
-    kind = getattr(torch.optim, name, None)
-    if not isinstance(kind, type) or not issubclass(kind, torch.optim.Optimizer):
-        known = [each for each in dir(torch.optim) if each[0].isupper() and each != "Optimizer"]
-        raise InputError(f"unknown optimizer {name!r} ({did_you_mean(name, known)})")
-    trial = nn.Parameter(torch.zeros(1))
-    trial.grad = torch.zeros(1)
-    try:
-        kind([trial], lr=rate).step()  # type: ignore[call-arg]
-        optimizer = _fused(kind, list(parameters), rate)
-    except (TypeError, ValueError, RuntimeError, NotImplementedError) as problem:
-        first = str(problem).splitlines()[0]
-        raise InputError(f"optimizer {name}: cannot be used here ({first})") from None
-    return optimizer
-
-
-def _fused(
-    kind: type[torch.optim.Optimizer], parameters: list[nn.Parameter], rate: float
-) -> torch.optim.Optimizer:
-    """In one kernel where there is one: a step of a linear layer is about a sixth cheaper."""
-    build: Callable[..., torch.optim.Optimizer] = kind
-    if all(parameter.is_contiguous() for parameter in parameters):  # it asks for one layout
-        try:
-            return build(parameters, lr=rate, fused=True)
-        except (TypeError, RuntimeError):
-            pass
-    return build(parameters, lr=rate)
-
-
-def copy_state(network: nn.Module) -> State:
-    """A copy of the network's tensors in main memory."""
-    module = getattr(network, "module", network)
-    return {
-        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, value in module.state_dict().items()
-    }
-
-
-def load_network(network: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Put a copied state back."""
-    getattr(network, "module", network).load_state_dict(state)
-
-
 def _is_quiet(record: Record, schedule: Schedule) -> bool:
     regret, movement = record["regret"], record["movement"]
     return (
@@ -242,10 +291,12 @@ def _quiet_epochs(history: list[Record], schedule: Schedule) -> int:
     return count
 
 
-def _counted(batches: Any, on_batch: Callable[[int], None]) -> Any:
-    for batch in batches:
-        yield batch
-        on_batch(len(batch))
+def _seed_all(seed: int, epoch: int, step: int, rank: int) -> None:
+    """Dropout and the like depend on where we are, not on how we came here."""
+    number = ((seed * 1_000_003 + epoch) * 1_000_003 + step) * 1_000_003 + rank
+    torch.default_generator.manual_seed(number % 2**63)
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(number % 2**63)
 
 
 def _cuda_devices() -> list[int]:

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from g2netpl.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.data import Batch
+from g2netpl.snapshots import bare
+from g2netpl.store import IN_MEMORY, Shelf
+from g2netpl.teams import ALONE, Team
 
 Predict = Callable[[Tensor], Tensor]
 Costed = tuple[Tensor, Tensor]
@@ -28,6 +31,7 @@ class Setup:
     learning_rate: float  # of the network
     seed: int = 0
     deep: bool = False  # whether the backbone learns too, or the classifier alone
+    shelf: Shelf = IN_MEMORY  # where labels are kept
 
 
 @dataclass(frozen=True)
@@ -106,13 +110,18 @@ class LabelPlayer:
         """Go on from `state`."""
 
 
-def batch_cost(network: nn.Module, inputs: Tensor, proposal: Proposal, expected: float) -> Costed:
-    """The network's cost for one batch, and its logits."""
-    module = getattr(network, "module", network)
-    if proposal.depth is None or not getattr(module, "is_deep", False):
-        logits: Tensor = network(inputs).float()
+def batch_cost(
+    network: nn.Module,
+    inputs: Tensor,
+    proposal: Proposal,
+    expected: float,
+    join: Callable[[Tensor], Tensor] = lambda logits: logits,
+) -> Costed:
+    """The network's cost for one batch, and its logits; `join` adds those of other processes."""
+    if proposal.depth is None or not getattr(bare(network), "is_deep", False):
+        logits = join(network(inputs).float())
         return network_cost(logits, proposal, expected), logits
-    logits, apart = (each.float() for each in network(inputs, apart=True))
+    logits, apart = (join(each.float()) for each in network(inputs, apart=True))
     deep, shallow = proposal.split()
     cost = network_cost(logits, deep, expected) + network_cost(apart, shallow, expected)
     return cost, logits
@@ -131,6 +140,24 @@ def network_cost(logits: Tensor, proposal: Proposal, expected: float) -> Tensor:
     return cost
 
 
+@dataclass
+class Tally:
+    """What an epoch has come to so far."""
+
+    cost: float | Tensor = 0.0  # Σ over images of the network's cost
+    images: int = 0
+
+    def count(self, cost: Tensor, images: int) -> None:
+        """One more batch."""
+        self.cost = self.cost + cost.detach() * images
+        self.images += images
+
+    @property
+    def mean(self) -> float:
+        """The network's mean cost."""
+        return float(self.cost) / max(self.images, 1)
+
+
 def play_epoch(
     network: nn.Module,
     player: LabelPlayer,
@@ -139,32 +166,48 @@ def play_epoch(
     progress: float,
     expected: float,
     backward: Callable[[Tensor], object] = Tensor.backward,
+    *,
+    tally: Tally | None = None,
+    on_nonsense: Callable[[Batch, float], None] | None = None,
+    team: Team = ALONE,
 ) -> float:
-    """One epoch of the game over `batches`. Returns the network's mean cost."""
+    """One epoch of the game over `batches`, or the rest of one. Returns the network's mean cost.
+
+    A batch whose cost is no number moves nobody; `on_nonsense` is told.
+    """
+    tally = tally or Tally()
 
     def predict(inputs: Tensor) -> Tensor:
         """Predictions without a gradient and without moving batch-norm statistics."""
         training = network.training
         network.eval()
         with torch.no_grad():
-            predicted: Tensor = network(inputs).float().sigmoid()
+            predicted = team.join(bare(network)(inputs).float().sigmoid(), batch.counts)
         network.train(training)
         return predicted
 
+    def join(logits: Tensor) -> Tensor:
+        """The logits of all ranks, view by view where an image has several."""
+        if team.size == 1:
+            return logits
+        views = logits.view(-1, len(batch.inputs), logits.shape[1])
+        return torch.cat([team.join(view, batch.counts) for view in views])
+
     network.train()
-    total, images = torch.zeros(()), 0
     for batch in batches:
         proposal = player.propose(batch, progress, predict)  # line 2: û and its weight ξ
 
         optimizer.zero_grad()  # line 3: the network moves
-        cost, logits = batch_cost(network, player.inputs(batch), proposal, expected)
-        backward(cost)
+        cost, logits = batch_cost(network, player.inputs(batch), proposal, expected, join)
+        if on_nonsense is not None and not torch.isfinite(cost.detach()):
+            on_nonsense(batch, float(cost.detach()))
+            continue
+        backward(cost * team.size)  # the mean over ranks of what each of them knows a part of
         optimizer.step()
 
         predicted = predict(batch.inputs) if player.fresh else logits.detach().sigmoid()  # line 4
         player.respond(batch, predicted, progress)  # lines 5–6: the labels move
 
-        total = total.to(cost.device) + cost.detach() * len(batch)
-        images += len(batch)
+        tally.count(cost, len(batch))
     player.end_epoch()
-    return float(total) / max(images, 1)
+    return tally.mean

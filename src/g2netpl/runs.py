@@ -2,6 +2,8 @@
 
 run.json          configuration, versions, fingerprint of the data, classes, image view
 history.jsonl     one line per epoch
+nonsense.jsonl    batches whose cost was no number, if there were any
+checkpoints, labels   of a run that is not finished
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
                   soft labels of training images, predictions elsewhere
@@ -21,10 +23,11 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.boostlu import boosted
-from g2netpl.checkpoints import remove_checkpoint, write_json
+from g2netpl.checkpoints import remove_checkpoint
 from g2netpl.config import RunConfig
 from g2netpl.data import ImageSource
 from g2netpl.decisions import Decisions
+from g2netpl.disk import write_json
 from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import Scores, predict_all
 from g2netpl.labels import LabelTable
@@ -91,6 +94,7 @@ def begin_or_resume(
 _FILES = {
     "train": (
         "history.jsonl",
+        "nonsense.jsonl",
         "model.safetensors",
         "soft_labels.npy",
         "labels.npz",
@@ -182,7 +186,10 @@ def read_training(folder: str | Path) -> dict[str, Any]:
     return content
 
 
-_FREE_TO_CHANGE = {"output", "workers", "cache", "device", "max_bad"}
+_FREE_TO_CHANGE = {
+    *("output", "workers", "cache", "device", "max_bad"),
+    *("checkpoint_minutes", "checkpoint_steps"),
+}
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> None:

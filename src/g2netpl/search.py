@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from g2netpl.checkpoints import write_json
 from g2netpl.config import RunConfig
+from g2netpl.disk import write_json
 from g2netpl.errors import InputError, Refused
 from g2netpl.material import read_material
 from g2netpl.training import train

@@ -16,6 +16,7 @@ from g2netpl.material import Material
 from g2netpl.methods import find_method
 from g2netpl.network import Backbone
 from g2netpl.settings import IndexArray
+from g2netpl.teams import ALONE, Team
 from g2netpl.tracking import epoch_bar
 from g2netpl.views import PAIR
 
@@ -24,14 +25,15 @@ class Sources:
     """The images of each part; with `linear` their features, computed once and cached."""
 
     def __init__(
-        self, config: RunConfig, material: Material, backbone: Backbone, console: Console
+        self,
+        config: RunConfig,
+        material: Material,
+        backbone: Backbone,
+        console: Console,
+        team: Team = ALONE,
     ) -> None:
-        self.config, self.material, self.backbone, self.console = (
-            config,
-            material,
-            backbone,
-            console,
-        )
+        self.config, self.material, self.backbone = config, material, backbone
+        self.console, self.team = console, team
         self._paths = material.paths
         self._validation_paths = material.validation_paths
         self._test_paths = None if material.test is None else material.test.paths
@@ -120,7 +122,12 @@ class Sources:
                 with epoch_bar(self.console, 1, len(paths)) as bar:
                     return compute_features(module, self._images(paths), on_batch=bar.advance)
 
-            features = cached(folder, cache_key(module, paths, view), compute)
+            key = cache_key(module, paths, view)
+            if not self.team.leads:  # the first rank computes, the others find it done
+                self.team.wait()
+            features = cached(folder, key, compute)
+            if self.team.leads:
+                self.team.wait()
             unreadable = np.flatnonzero(np.isnan(features).any(axis=1))
             here = {paths[row]: f"{paths[row]}: not a readable image" for row in unreadable}
             check_bad(here.values(), self._max_bad(paths))

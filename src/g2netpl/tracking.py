@@ -1,6 +1,7 @@
 """What happened, epoch by epoch: JSON lines on disk, and a bar for the person who waits."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +18,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from g2netpl.disk import write_durably
+
 Item = TypeVar("Item")
 
 
 def write_history(path: Path, history: list[dict[str, Any]]) -> None:
     """Write all epochs, a JSON object per line."""
-    path.write_text("".join(json.dumps(record) + "\n" for record in history), encoding="utf-8")
+    lines = "".join(json.dumps(record) + "\n" for record in history)
+    temporary = path.with_name(path.name + ".new")
+    write_durably(temporary, lines.encode())
+    os.replace(temporary, path)
 
 
 def describe(record: dict[str, Any]) -> str:

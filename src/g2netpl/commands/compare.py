@@ -69,10 +69,10 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from g2netpl.checkpoints import write_json
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
     from g2netpl.comparison import choose
     from g2netpl.contest import Comparison, load_contest
+    from g2netpl.disk import write_json
     from g2netpl.errors import InputError
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep

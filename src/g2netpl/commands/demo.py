@@ -26,9 +26,9 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from g2netpl.checkpoints import write_json
     from g2netpl.comparison import choose, run_cells
     from g2netpl.contest import Comparison, load_contest
+    from g2netpl.disk import write_json
     from g2netpl.report import write_report
     from g2netpl.runs import RUN_FORMAT, claim_folder
     from g2netpl.tables import results_table

@@ -32,8 +32,8 @@ def run(flags: argparse.Namespace) -> None:
     import torch
     from rich.console import Console
 
-    from g2netpl.checkpoints import write_json
     from g2netpl.data import ImageSource
+    from g2netpl.disk import write_json
     from g2netpl.errors import InputError
     from g2netpl.features import FeatureFolder, Features, compute_features, write_features
     from g2netpl.formats import read_labels

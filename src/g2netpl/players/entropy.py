@@ -46,8 +46,8 @@ class EntropyPlayer(LabelPlayer):
         self.observed = setup.observed
         self.store: LabelStore | None = None
         if options.negatives > 0:
-            start = torch.full(setup.observed.shape, 0.5, device=setup.observed.device)
-            self.store = LabelStore(start)
+            shape = (len(setup.observed), setup.observed.shape[1])
+            self.store = setup.shelf.store("predictions", shape, 0.5, setup.observed.device)
         self._limits: tuple[float, Tensor] | None = None
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:

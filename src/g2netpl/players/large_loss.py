@@ -49,9 +49,8 @@ class LargeLossPlayer(LabelPlayer):
         self.options = options
         self.corrected: LabelStore | None = None
         if options.action == "permanent":
-            self.corrected = LabelStore(
-                torch.zeros(setup.observed.shape, device=setup.observed.device)
-            )
+            shape = (len(setup.observed), setup.observed.shape[1])
+            self.corrected = setup.shelf.store("corrected", shape, 0.0, setup.observed.device)
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Assume negative; what was corrected for good is positive."""

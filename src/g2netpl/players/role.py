@@ -16,7 +16,7 @@ from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.options import Options
-from g2netpl.store import LabelStore
+from g2netpl.store import LabelStore, join_states, load_states
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
@@ -39,11 +39,12 @@ class RolePlayer(LabelPlayer):
         self.rate_factor = options.estimate_learning_rate
         self.begin_phase(setup.learning_rate, setup.deep)
         self.regulariser = options.regulariser
-        logits = _start_logits(setup)
-        zeros = torch.zeros_like(logits)
-        self.logits = LabelStore(logits)
-        self.first, self.second = LabelStore(zeros), LabelStore(zeros)
-        self.moves = LabelStore(zeros[:, :1])
+        shape, device = (len(setup.observed), setup.observed.shape[1]), setup.observed.device
+        shelf = setup.shelf
+        self.logits = shelf.store("logits", shape, _start_logits(setup), device)
+        self.first = shelf.store("first_moment", shape, 0.0, device)
+        self.second = shelf.store("second_moment", shape, 0.0, device)
+        self.moves = shelf.store("moves", (shape[0], 1), 0.0, device)
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The estimates keep their ratio to the network's learning rate."""
@@ -88,12 +89,11 @@ class RolePlayer(LabelPlayer):
 
     def state(self) -> dict[str, Tensor]:
         """The estimates and their Adam moments."""
-        return {name: store.previous for name, store in self._stores().items()}
+        return join_states(self._stores())
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
-        for name, store in self._stores().items():
-            store.load_state({"latents": state[name]})
+        load_states(self._stores(), state)
 
     def _stores(self) -> dict[str, LabelStore]:
         return {

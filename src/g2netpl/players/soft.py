@@ -27,7 +27,7 @@ from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, UNOBSERVED
 from g2netpl.options import Options, none_from_text
-from g2netpl.store import LabelStore
+from g2netpl.store import LabelStore, join_states, load_states
 
 
 class SoftOptions(Options):
@@ -128,12 +128,11 @@ class SoftPlayer(LabelPlayer):
         # with the exact response F has no effect, and the store holds û itself
         self.holds_latents = options.response != "best_response"
         start = self.map.start if self.holds_latents else 0.5
-        self.store = LabelStore(
-            torch.full(setup.observed.shape, start, device=setup.observed.device)
-        )
+        shape, device = (len(setup.observed), setup.observed.shape[1]), setup.observed.device
+        self.store = setup.shelf.store("latents", shape, start, device)
         self.velocities: LabelStore | None = None
         if options.momentum > 0:
-            self.velocities = LabelStore(torch.zeros_like(self.store.previous))
+            self.velocities = setup.shelf.store("velocities", shape, 0.0, device)
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
@@ -226,15 +225,15 @@ class SoftPlayer(LabelPlayer):
 
     def state(self) -> dict[str, Tensor]:
         """The latents of all images, and their velocities."""
-        if self.velocities is None:
-            return self.store.state()
-        return {**self.store.state(), "velocities": self.velocities.previous}
+        return join_states(self._stores())
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
-        self.store.load_state(state)
-        if self.velocities is not None:
-            self.velocities.load_state({"latents": state["velocities"]})
+        load_states(self._stores(), state)
+
+    def _stores(self) -> dict[str, LabelStore]:
+        moving = {} if self.velocities is None else {"velocities": self.velocities}
+        return {"latents": self.store, **moving}
 
     def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
         """û where nothing was observed, the observed value elsewhere."""

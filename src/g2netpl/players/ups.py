@@ -50,9 +50,10 @@ class UpsPlayer(LabelPlayer):
         unknown = self.observed == UNOBSERVED
         positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
         negative = (mean <= options.negative_mean) & (deviation < options.negative_deviation)
-        self.selected.fill_(UNOBSERVED)
-        self.selected[unknown & positive] = POSITIVE
-        self.selected[unknown & negative] = NEGATIVE
+        selected = torch.full_like(self.selected, UNOBSERVED)  # a checkpoint may hold the old one
+        selected[unknown & positive] = POSITIVE
+        selected[unknown & negative] = NEGATIVE
+        self.selected = selected
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Observed and selected labels, each with weight 1."""
@@ -75,4 +76,4 @@ class UpsPlayer(LabelPlayer):
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
-        self.selected.copy_(state["selected"])
+        self.selected = state["selected"].to(self.selected, copy=True)

@@ -1,0 +1,85 @@
+"""When to save: after every epoch, by the clock or by steps, and when a signal asks for it."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from g2netpl.checkpoints import Writer
+from g2netpl.data import Batch
+from g2netpl.interrupts import Interrupts, Stopped
+from g2netpl.snapshots import Snapshot
+from g2netpl.teams import Team
+
+_SAVE, _STOP = 1, 2
+
+
+class Keeper:
+    """Watches a training and keeps it on the disk."""
+
+    def __init__(
+        self,
+        folder: Path,
+        interrupts: Interrupts,
+        team: Team,
+        minutes: float,
+        steps: int | None,
+        names: Callable[[list[int]], list[str]],
+    ) -> None:
+        self.folder, self.interrupts, self.team, self.names = folder, interrupts, team, names
+        self.seconds, self.every = 60.0 * minutes, steps
+        self.writer = Writer(folder)
+        self.phase = 0
+        self._saved_at, self._steps = time.monotonic(), 0
+        self._resting: Snapshot | None = None
+
+    def step(self, take: Callable[[], Snapshot]) -> None:
+        """After a step; the ranks of a team do the same at the same step."""
+        self._steps += 1
+        asked = _STOP if self.interrupts.wanted else _SAVE if self._is_due() else 0
+        agreed = self.team.most(asked)
+        if agreed:
+            self._save(take())
+        if agreed == _STOP:
+            raise self.stopped()
+
+    def trained(self, snapshot: Snapshot) -> None:
+        """All steps of an epoch are done, and nothing is measured yet."""
+        self._resting = snapshot
+        if self.team.most(int(self.interrupts.wanted)):
+            raise Stopped("stopped")
+
+    def epoch(self, snapshot: Snapshot) -> None:
+        """After an epoch."""
+        self._resting = None
+        self._save(snapshot)
+
+    def stopped(self) -> Stopped:
+        """Save what is not saved yet, and say how to go on."""
+        if self._resting is not None:
+            self._save(self._resting)
+        self.writer.finish()
+        return Stopped(
+            f"stopped and saved; go on with: g2netpl train --resume --output {self.folder}"
+        )
+
+    def nonsense(self, epoch: int, batch: Batch, cost: float) -> None:
+        """Note which images gave a cost that is no number."""
+        if self.team.leads:
+            images = self.names(batch.rows.tolist())
+            line = json.dumps(
+                {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
+            )
+            with open(self.folder / "nonsense.jsonl", "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def _is_due(self) -> bool:
+        if self.writer.is_busy:
+            return False
+        by_steps = self.every is not None and self._steps % self.every == 0
+        return by_steps or 0 < self.seconds <= time.monotonic() - self._saved_at
+
+    def _save(self, snapshot: Snapshot) -> None:
+        self._saved_at = time.monotonic()
+        if self.team.leads:
+            self.writer.submit(snapshot, self.phase)

@@ -1,0 +1,209 @@
+"""The phases of a training: who plays in each, and how it is kept on the disk meanwhile."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from g2netpl.boostlu import boosted
+from g2netpl.checkpoints import checkpoint_bytes, load_checkpoint
+from g2netpl.config import Mode, RunConfig
+from g2netpl.equilibrium import collapsed
+from g2netpl.fitting import Loop, Schedule, fit
+from g2netpl.game import LabelPlayer, Setup
+from g2netpl.interrupts import Interrupts, Stopped
+from g2netpl.keeping import Keeper
+from g2netpl.material import Material
+from g2netpl.methods import dropout_of, make_player
+from g2netpl.network import Network, build_network
+from g2netpl.optimizers import make_optimizer
+from g2netpl.snapshots import Record, Snapshot, load_network
+from g2netpl.sources import Sources
+from g2netpl.store import Shelf
+from g2netpl.teams import Team
+from g2netpl.tracking import epoch_bar, write_history
+
+Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
+
+
+@dataclass(frozen=True)
+class Players:
+    """The two players on their device, ready for the first epoch."""
+
+    network: Network
+    player: LabelPlayer
+    observed: Tensor
+    k: float
+    accelerator: Any
+    team: Team
+
+    @classmethod
+    def prepare(
+        cls,
+        config: RunConfig,
+        material: Material,
+        sources: Sources,
+        accelerator: Any,
+        team: Team,
+        k: float,
+    ) -> "Players":
+        """A network for the classes, and the label player of the method."""
+        observed = torch.from_numpy(np.array(material.visible.values)).to(accelerator.device)
+        classes = len(material.table.classes)
+        network = build_network(
+            sources.backbone,
+            classes,
+            hidden=config.hidden,
+            dropout=dropout_of(config.method, config.options),
+            seed=config.seed,
+        )
+        if config.head == "boostlu":
+            network = boosted(network, config.backbone, config.image_size)
+        network.to(accelerator.device)
+        first = phases_of(config)[0].mode
+        setup = Setup(
+            observed,
+            k,
+            config.rate(first),
+            config.seed,
+            deep=first != "linear",
+            shelf=Shelf(Path(config.output) / "labels", config.label_memory * 1024**2, team),
+        )
+        player = make_player(config.method, config.options, setup)
+        return cls(network, player, observed, k, accelerator, team)
+
+    def bytes(self) -> int:
+        """About the size of a checkpoint: two networks, two moments, the labels."""
+        weights = dict(self.network.state_dict())
+        return checkpoint_bytes([weights] * 4 + [{"labels": self.observed}] * 8)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of epochs with the same parameters free."""
+
+    mode: Mode
+    epochs: int
+    first_epoch: int = 0
+
+
+def phases_of(config: RunConfig) -> list[Phase]:
+    """What is trained, one after the other."""
+    if config.mode != "linear-init":
+        return [Phase(config.mode, config.epochs)]
+    return [
+        Phase("linear", config.linear_epochs),
+        Phase("end-to-end", config.epochs, config.linear_epochs),
+    ]
+
+
+def play(
+    config: RunConfig,
+    contest: Players,
+    material: Material,
+    sources: Sources,
+    console: Console,
+    watch: Watch | None,
+    interrupts: Interrupts,
+) -> Snapshot:
+    """Play all phases, from the last checkpoint if there is one."""
+    folder, phases = Path(config.output), phases_of(config)
+    network, player, team = contest.network, contest.player, contest.team
+
+    def names(rows: list[int]) -> list[str]:
+        return [material.table.images[material.training[row]] for row in rows]
+
+    keeper = Keeper(
+        folder, interrupts, team, config.checkpoint_minutes, config.checkpoint_steps, names
+    )
+    snapshot, first = load_checkpoint(
+        folder, lambda saved: player.load_state(saved.player), console.print
+    ) or (Snapshot(), 0)
+    team.wait()
+    for number, phase in enumerate(phases):
+        if number < first:
+            continue
+        linear, keeper.phase = phase.mode == "linear", number
+        free: nn.Module = network.head() if linear else network
+        optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
+        free, optimizer = contest.accelerator.prepare(free, optimizer)
+        player.begin_phase(config.rate(phase.mode), not linear)
+        part = sources.training(linear)
+        epochs = phase.epochs * player.rounds - snapshot.finished
+        with epoch_bar(console, epochs, len(part)) as bar:
+
+            def after_epoch(
+                now: Snapshot, bar: Any = bar, free: nn.Module = free, linear: bool = linear
+            ) -> None:
+                bar.epoch(now.history[-1])
+                _warn_of_collapse(console, now.history, contest.k)
+                if team.leads:
+                    write_history(folder / "history.jsonl", now.history)
+                if watch is not None:
+                    watch(now, free, player, sources, linear)
+                keeper.epoch(now)
+
+            loop = Loop(
+                on_epoch=after_epoch,
+                on_batch=bar.advance,
+                on_step=keeper.step,
+                on_trained=keeper.trained,
+                on_nonsense=keeper.nonsense,
+                stepping=interrupts.noted,
+                backward=contest.accelerator.backward,
+                scaler=contest.accelerator.scaler,
+                team=team,
+            )
+            try:
+                snapshot = fit(
+                    free,
+                    player,
+                    part,
+                    contest.observed,
+                    contest.k,
+                    optimizer,
+                    _schedule(config, phase, phases),
+                    sources.validation(linear),
+                    start=snapshot,
+                    loop=loop,
+                )
+            except Stopped:
+                raise keeper.stopped() from None
+        keeper.writer.finish()
+        if snapshot.converged:
+            console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
+        if linear:
+            load_network(network.head(), snapshot.best_network)
+        if number + 1 < len(phases):
+            snapshot = Snapshot(history=snapshot.history)
+    return snapshot
+
+
+def _schedule(config: RunConfig, phase: Phase, phases: list[Phase]) -> Schedule:
+    return Schedule(
+        epochs=phase.epochs,
+        batch_size=config.batch_size,
+        seed=config.seed,
+        first_epoch=phase.first_epoch,
+        total_epochs=sum(each.epochs for each in phases),
+        patience=config.patience,
+        regret_tolerance=config.regret_tolerance,
+        movement_tolerance=config.movement_tolerance,
+    )
+
+
+def _warn_of_collapse(console: Console, history: list[Record], k: float) -> None:
+    """Say once when the predictions of the game have run away from k, after the first epochs."""
+    away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
+    if len(history) >= 3 and away[-1] and not any(away[2:-1]):
+        seen = history[-1]["predicted_positives"]
+        console.print(
+            f"warning: the network now predicts {seen:.2f} positives per image, k is {k:.2f}; "
+            "if mAP suffers, try a smaller --learning-rate",
+            highlight=False,
+        )
