@@ -53,4 +53,4 @@ class Interrupts:
         if again and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not self._noting:
-            raise Stopped("stopped")
+            raise Stopped("stopped; nothing is lost, run the same command again")

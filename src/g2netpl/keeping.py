@@ -47,7 +47,7 @@ class Keeper:
         """All steps of an epoch are done, and nothing is measured yet."""
         self._resting = snapshot
         if self.team.most(int(self.interrupts.wanted)):
-            raise Stopped("stopped")
+            raise Stopped("stopped after the steps of an epoch")
 
     def epoch(self, snapshot: Snapshot) -> None:
         """After an epoch."""

@@ -25,6 +25,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
+    from g2netpl.interrupts import Interrupts
+
+    with Interrupts():  # from the first moment on: the rest takes seconds to import
+        _train(flags)
+
+
+def _train(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
     from g2netpl.commands.training_flags import config_of
