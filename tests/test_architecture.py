@@ -10,6 +10,7 @@ import g2netpl
 ROOT = Path(g2netpl.__file__).parent
 ORDER = [
     "errors",
+    "launched",
     "disk",
     "interrupts",
     "options",
@@ -29,6 +30,7 @@ ORDER = [
     "check_page",
     "views",
     "teams",
+    "decoding",
     "data",
     "scenes",
     "lite0",

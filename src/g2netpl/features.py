@@ -18,9 +18,10 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from g2netpl.data import Source, plain_groups
+from g2netpl.data import Source, in_turns, plain_groups
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelTable
+from g2netpl.teams import ALONE, Team
 
 Features = npt.NDArray[np.float32]
 
@@ -91,30 +92,54 @@ def compute_features(
     source: Source,
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
+    team: Team = ALONE,
 ) -> Features:
-    """What a frozen backbone makes of every image, plain view, in the order of the source."""
+    """What a frozen backbone makes of every image, plain view, in the order of the source.
+
+    The ranks of a team share the work, and each of them is given all of it.
+    """
     device = next(backbone.parameters()).device
     backbone.eval()
     parts = []
     with torch.inference_mode():
         groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-        for inputs in source.load(groups, None, device):
-            parts.append(backbone(inputs).float().cpu())
+        for vectors in in_turns(backbone, source, groups, device, team):
+            parts.append(vectors.float().cpu())
             if on_batch is not None:
-                on_batch(len(inputs))
+                on_batch(len(vectors))
     return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
 
 
-def cached(folder: Path | None, key: str, compute: Callable[[], Features]) -> Features:
-    """The features stored under `key`, or computed now and stored for the next time."""
+def cached(
+    folder: Path | None, key: str, compute: Callable[[], Features], team: Team = ALONE
+) -> Features:
+    """The features stored under `key`, or computed now and stored for the next time.
+
+    The ranks of a team compute together, unless all of them find what is stored.
+    """
     path = (folder or default_cache()) / f"{key}.npy"
-    if path.is_file():
-        try:
-            stored: Features = np.load(path, allow_pickle=False)
-            return stored
-        except (OSError, ValueError, EOFError):
-            path.unlink()  # a damaged file is made anew
+    stored = _stored(path)
+    lacking = team.most(int(stored is None))
+    if stored is not None and not lacking:
+        return stored
     features = compute()
+    if team.leads:
+        _store(path, features)
+    return features
+
+
+def _stored(path: Path) -> Features | None:
+    if not path.is_file():
+        return None
+    try:
+        features: Features = np.load(path, allow_pickle=False)
+        return features
+    except (OSError, ValueError, EOFError):
+        path.unlink(missing_ok=True)  # a damaged file is made anew
+        return None
+
+
+def _store(path: Path, features: Features) -> None:
     temporary = path.with_name(f"{path.stem}.{os.getpid()}.npy")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -125,7 +150,6 @@ def cached(folder: Path | None, key: str, compute: Callable[[], Features]) -> Fe
             f"{path.parent}: features cannot be kept there ({problem.strerror}); "
             "name another folder with --cache"
         ) from None
-    return features
 
 
 def default_cache() -> Path:

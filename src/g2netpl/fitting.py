@@ -106,7 +106,7 @@ def fit(
     loop = loop or Loop()
     ranked = validation is not None and can_rank(validation.truth)
     now = start or Snapshot()
-    rounds = _Rounds(network, player, source, optimizer, schedule)  # before a resume loads both
+    rounds = _Rounds(network, player, source, optimizer, schedule, loop.team)  # before a resume
     if not now.is_start:
         load_network(network, now.network)
         optimizer.load_state_dict(now.optimizer)
@@ -148,7 +148,7 @@ def fit(
         score = None
         if ranked and validation is not None:
             scores = predict_all(network, validation.source, team=loop.team)
-            score = mean_average_precision(scores, validation.truth)
+            score = loop.team.same(mean_average_precision(scores, validation.truth))
         record: Record = {
             "epoch": epoch + 1,
             "cost": cost,
@@ -158,6 +158,7 @@ def fit(
             "images_per_second": len(source) / max(seconds, 1e-9),
         }
         quiet = quiet + 1 if _is_quiet(record, schedule) else 0
+        quiet = int(loop.team.same(quiet))  # ranks may differ in the last bit, but not in this
         better = score is None or now.best_map is None or score > now.best_map
         state = steps.trained.network
         now = Snapshot(
@@ -204,7 +205,7 @@ class _Steps:
     def counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Pass the batches on; what comes back for more has finished a step."""
         for batch in batches:
-            _seed_all(self.seed, self.epoch, batch.number, self.loop.team.rank)
+            _seed_all(self.seed, self.epoch, batch.number)
             images = self.tally.images
             yield batch
             if self.tally.images > images:
@@ -253,9 +254,10 @@ class _Rounds:
         source: Source,
         optimizer: torch.optim.Optimizer,
         schedule: Schedule,
+        team: Team,
     ) -> None:
         self.network, self.player, self.source = network, player, source
-        self.optimizer, self.schedule = optimizer, schedule
+        self.optimizer, self.schedule, self.team = optimizer, schedule, team
         if player.rounds > 1:
             self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
 
@@ -265,7 +267,7 @@ class _Rounds:
             return
         with torch.random.fork_rng(devices=_cuda_devices()):
             torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
-            opinions = predict_often(self.network, self.source, self.player.passes)
+            opinions = predict_often(self.network, self.source, self.player.passes, self.team)
         self.player.begin_round(*opinions)
         state, moments = self._first
         load_network(self.network, state)
@@ -291,9 +293,9 @@ def _quiet_epochs(history: list[Record], schedule: Schedule) -> int:
     return count
 
 
-def _seed_all(seed: int, epoch: int, step: int, rank: int) -> None:
+def _seed_all(seed: int, epoch: int, step: int) -> None:
     """Dropout and the like depend on where we are, not on how we came here."""
-    number = ((seed * 1_000_003 + epoch) * 1_000_003 + step) * 1_000_003 + rank
+    number = ((seed * 1_000_003 + epoch) * 1_000_003 + step) * 1_000_003
     torch.default_generator.manual_seed(number % 2**63)
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(number % 2**63)

@@ -40,17 +40,22 @@ class Interrupts:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Inside, a signal only sets `wanted`."""
+        """Inside, a signal only sets `wanted`; it is heeded on the way out."""
         self._noting += 1
         try:
             yield
         finally:
             self._noting -= 1
+        self._heed()
+
+    def _heed(self) -> None:
+        if self.wanted and not self._noting:
+            raise Stopped("stopped; nothing is lost, run the same command again")
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         again = self.wanted
         self.wanted = True
-        if again and number == signal.SIGINT:
+        if not again:
+            self._heed()
+        elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        if not self._noting:
-            raise Stopped("stopped; nothing is lost, run the same command again")

@@ -36,7 +36,8 @@ class Keeper:
     def step(self, take: Callable[[], Snapshot]) -> None:
         """After a step; the ranks of a team do the same at the same step."""
         self._steps += 1
-        asked = _STOP if self.interrupts.wanted else _SAVE if self._is_due() else 0
+        due = self.team.leads and self._is_due()
+        asked = _STOP if self.interrupts.wanted else _SAVE if due else 0
         agreed = self.team.most(asked)
         if agreed:
             self._save(take())

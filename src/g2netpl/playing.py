@@ -121,16 +121,14 @@ def play(
     keeper = Keeper(
         folder, interrupts, team, config.checkpoint_minutes, config.checkpoint_steps, names
     )
-    snapshot, first = load_checkpoint(
-        folder, lambda saved: player.load_state(saved.player), console.print
-    ) or (Snapshot(), 0)
-    team.wait()
+    snapshot, first = _resumed(folder, player, team, console)
     for number, phase in enumerate(phases):
         if number < first:
             continue
         linear, keeper.phase = phase.mode == "linear", number
         free: nn.Module = network.head() if linear else network
         optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
+        team.wait()  # to be wrapped for several processes, all must be well
         free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode), not linear)
         part = sources.training(linear)
@@ -182,6 +180,26 @@ def play(
         if number + 1 < len(phases):
             snapshot = Snapshot(history=snapshot.history)
     return snapshot
+
+
+def _resumed(
+    folder: Path, player: LabelPlayer, team: Team, console: Console
+) -> tuple[Snapshot, int]:
+    """The last checkpoint and its phase, or the start. The first rank chooses for all."""
+    moment = (-1.0, -1.0)
+
+    def accept(saved: Snapshot) -> None:
+        if not team.leads and moment != (len(saved.history), saved.step):
+            raise ValueError("is not the one that the first process has loaded")
+        player.load_state(saved.player)
+
+    found = load_checkpoint(folder, accept, console.print) if team.leads else None
+    if found is not None:
+        moment = (len(found[0].history), found[0].step)
+    moment = (team.same(moment[0]), team.same(moment[1]))
+    if not team.leads and moment[0] >= 0:
+        found = load_checkpoint(folder, accept, console.print)
+    return found or (Snapshot(), 0)
 
 
 def _schedule(config: RunConfig, phase: Phase, phases: list[Phase]) -> Schedule:

@@ -77,7 +77,8 @@ class LabelStore:
 class MappedStore(LabelStore):
     """The same in files: `NAME.G` holds generation G, N·L numbers of 4 bytes, or of 2 above 2 GB.
 
-    The processes of a team map the same files; each writes its share of the rows.
+    The processes of a team map the same files. The first one writes, the others open a generation
+    when it is finished: so it may be written on one machine and read on another.
     """
 
     def __init__(
@@ -108,17 +109,20 @@ class MappedStore(LabelStore):
 
     def write(self, rows: Tensor, latents: Tensor) -> None:
         """Put rows into the epoch in progress."""
-        mine = slice(self.team.rank, None, self.team.size)
         here = rows.cpu()
-        self._next.index_copy_(0, here[mine], latents[mine].to("cpu", self._next.dtype))
+        if self.team.leads:
+            self._next.index_copy_(0, here, latents.to("cpu", self._next.dtype))
         self._visited[here] = True
 
     def end_epoch(self) -> None:
         """The epoch in progress becomes the finished one; rows nobody visited are carried over."""
         before = self.previous
-        missed = torch.nonzero(~self._visited).flatten()
-        for rows in missed[self.team.rank :: self.team.size].split(_CHUNK):  # type: ignore[no-untyped-call]
-            self._next[rows] = before[rows]
+        if self.team.leads:
+            missed = torch.nonzero(~self._visited).flatten()
+            for rows in missed.split(_CHUNK):  # type: ignore[no-untyped-call]
+                self._next[rows] = before[rows]
+            self._flush(self.generation + 1)
+        self.team.wait()
         self._turn(self.generation + 1)
         if self.team.leads:
             for path in self.folder.glob(f"{self.name}.*"):
@@ -126,10 +130,14 @@ class MappedStore(LabelStore):
                     path.unlink(missing_ok=True)
 
     def state(self) -> State:
-        """The generation, and which rows of the next are written; with digests of both."""
+        """The generation, and which rows of the next are written; with digests of both.
+
+        Only what the first process of a team says is complete.
+        """
         before = self.previous
+        if not self.team.leads:
+            return {}
         self._flush(self.generation + 1)
-        self.team.wait()
         if self._digest is None or self._digest[0] != self.generation:
             self._digest = (self.generation, self._hash(before, None))
         state = {"generation": torch.tensor(self.generation), "digest": _bytes(self._digest[1])}
@@ -140,18 +148,17 @@ class MappedStore(LabelStore):
 
     def load_state(self, state: State) -> None:
         """Go on from `state`; a file that is not what it was is a ValueError."""
-        generation = int(state["generation"])
-        previous = self._open(generation)
-        digest = self._hash(previous, None)
-        if not _bytes(digest).equal(state["digest"].cpu()):
-            raise ValueError(f"{self._path(generation)} is damaged")
-        visited = state.get("visited")
-        if visited is not None:
-            written = self._hash(self._open(generation + 1), visited.cpu())
-            if not _bytes(written).equal(state["next_digest"].cpu()):
-                raise ValueError(f"{self._path(generation + 1)} is damaged")
+        generation, visited = int(state["generation"]), state.get("visited")
+        if self.team.leads:
+            digest = self._hash(self._open(generation), None)
+            if not _bytes(digest).equal(state["digest"].cpu()):
+                raise ValueError(f"{self._path(generation)} is damaged")
+            if visited is not None:
+                written = self._hash(self._open(generation + 1), visited.cpu())
+                if not _bytes(written).equal(state["next_digest"].cpu()):
+                    raise ValueError(f"{self._path(generation + 1)} is damaged")
+            self._digest = (generation, digest)
         self._turn(generation)
-        self._digest = (generation, digest)
         if visited is not None:
             self._visited |= visited.cpu()
 
@@ -164,17 +171,16 @@ class MappedStore(LabelStore):
             for rows in self._chunks():
                 start = self.start
                 first[rows] = start[rows].to(first.dtype) if isinstance(start, Tensor) else start
+            self._flush(0)
         self.team.wait()
         self._turn(0)
 
     def _turn(self, generation: int) -> None:
-        """Read `generation` from here on, and write the next."""
-        self._flush(generation)
+        """Read `generation`, which is on the disk, from here on, and write the next."""
+        self._previous, self.generation = self._open(generation), generation
         if self.team.leads:
             self._reserve(generation + 1)
-        self.team.wait()  # every rank's rows are on the disk, and the next file is there
-        self.generation = generation
-        self._previous, self._next = self._open(generation), self._open(generation + 1)
+            self._next = self._open(generation + 1)
         self._visited = torch.zeros(self.shape[0], dtype=torch.bool)
 
     def _path(self, generation: int) -> Path:

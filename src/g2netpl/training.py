@@ -8,7 +8,6 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 import os
 import time
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from g2netpl.runs import (
 )
 from g2netpl.snapshots import Record
 from g2netpl.sources import Sources
-from g2netpl.teams import RankLost, find_team, launched_rank, lost
+from g2netpl.teams import Team, connect
 
 
 def train(
@@ -54,20 +53,12 @@ def train(
 
     `on_epoch` is called after every epoch with all there is: for experiments.
     """
-    console = console or Console(quiet=True)
-    if launched_rank() > 0:
-        console = Console(quiet=True)
-    folder = Path(config.output)
-    with Interrupts() as interrupts, told_plainly(folder), ExitStack() as lock:
-        try:
-            return _train(config, resume, overwrite, console, on_epoch, interrupts, lock)
-        except RuntimeError as problem:
-            if not lost(problem):
-                raise
-            raise RankLost(
-                f"another process of this training is gone ({str(problem).splitlines()[0]}); start "
-                "the whole group again with --resume"
-            ) from None
+    with Interrupts() as interrupts, ExitStack() as lock:
+        team = connect(config.device == "cpu", interrupts)
+        if console is None or not team.leads:
+            console = Console(quiet=True)
+        with team.together(), told_plainly(Path(config.output)):
+            return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
 
 
 def _train(
@@ -77,6 +68,7 @@ def _train(
     console: Console,
     on_epoch: Watch | None,
     interrupts: Interrupts,
+    team: Team,
     lock: ExitStack,
 ) -> Run:
     began = time.perf_counter()
@@ -85,7 +77,6 @@ def _train(
     if not resume:
         check_folder(folder, "train", overwrite=overwrite)
     accelerator = _accelerator(config)
-    team = find_team()
     locked_before = team.leads and folder.is_dir()
     if locked_before:
         lock.enter_context(locked(folder))
@@ -93,7 +84,7 @@ def _train(
     description = describe(config, material)
     if resume:
         check_unchanged(folder, description)
-        if (folder / "result.json").is_file():
+        if team.same((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")
             return load_run(folder)
     backbone = build_backbone(
@@ -194,13 +185,12 @@ def _checked(config: RunConfig) -> RunConfig:
 def _accelerator(config: RunConfig) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
-    from accelerate.utils import InitProcessGroupKwargs
 
     precision = {"float32": "no"}.get(config.precision, config.precision)
     AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
-    patient = InitProcessGroupKwargs(timeout=timedelta(hours=2))  # one rank may compute features
     accelerator = Accelerator(
-        mixed_precision=precision, cpu=config.device == "cpu", kwargs_handlers=[patient]
+        mixed_precision=precision,
+        cpu=config.device == "cpu" or not torch.accelerator.is_available(),
     )
     if precision == "fp16" and accelerator.device.type == "cpu":
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")

@@ -6,6 +6,7 @@ examples:
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
   g2netpl train --resume --output runs/first
+  torchrun --nproc_per_node 4 -m g2netpl train --config run.toml --output runs/on-four-gpus
 
 Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negative.
 """
@@ -34,11 +35,14 @@ def run(flags: argparse.Namespace) -> None:
 def _train(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
+    from g2netpl import launched
     from g2netpl.commands.training_flags import config_of
+    from g2netpl.teams import disconnect
     from g2netpl.training import train
 
-    console = Console(markup=False, soft_wrap=True)
-    config = config_of(flags, resume=flags.resume)
+    console = Console(markup=False, soft_wrap=True, quiet=launched.rank() > 0)
+    with launched.said_once():
+        config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     for key in ("best_epoch", "validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
@@ -48,3 +52,4 @@ def _train(flags: argparse.Namespace) -> None:
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
+    disconnect()
