@@ -46,6 +46,7 @@ ORDER = [
     "evaluation",
     "equilibrium",
     "optimizers",
+    "steps",
     "fitting",
     "expected",
     "decisions",

@@ -23,6 +23,7 @@ from g2netpl.commands import (
     train,
 )
 from g2netpl.errors import UserError
+from g2netpl.interrupts import Stopped
 
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
@@ -72,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parsed = build_parser().parse_args(arguments)
         parsed.execute(parsed)
-    except UserError as problem:
+    except (UserError, Stopped) as problem:
         print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:

@@ -115,17 +115,23 @@ def launched_rank() -> int:
     return int(os.environ.get("RANK", "0"))
 
 
-def lost(problem: BaseException) -> bool:
-    """Whether an error means that another rank is gone."""
+def lost_rank(problem: RuntimeError) -> RankLost | None:
+    """What an error means where another rank is gone."""
     words = ("gloo", "nccl", "connection closed", "connection reset", "socket timeout", "peer")
-    return isinstance(problem, RuntimeError) and any(word in str(problem).lower() for word in words)
+    if not any(word in str(problem).lower() for word in words):
+        return None
+    return _gone(problem)
 
 
 def _call(function: object, *arguments: object) -> None:
     try:
         function(*arguments)  # type: ignore[operator]
     except RuntimeError as problem:
-        raise RankLost(
-            f"another process of this training is gone ({str(problem).splitlines()[0]}); start "
-            "the whole group again with --resume"
-        ) from None
+        raise _gone(problem) from None
+
+
+def _gone(problem: RuntimeError) -> RankLost:
+    return RankLost(
+        f"another process of this training is gone ({str(problem).splitlines()[0]}); start the "
+        "whole group again with --resume"
+    )
