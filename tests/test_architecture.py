@@ -48,6 +48,7 @@ ORDER = [
     "evaluation",
     "equilibrium",
     "optimizers",
+    "steps",
     "fitting",
     "expected",
     "decisions",

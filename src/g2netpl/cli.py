@@ -23,6 +23,7 @@ from g2netpl.commands import (
     train,
 )
 from g2netpl.errors import InputError, UserError
+from g2netpl.interrupts import Stopped
 
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with launched.said_once():
             _check_launch(parsed.execute)
         parsed.execute(parsed)
-    except UserError as problem:
+    except (UserError, Stopped) as problem:
         launched.ignore_signals()
         if not problem.said:
             print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)

@@ -270,13 +270,16 @@ class ImageSource:
         try:
             yield from self._loader
         except RuntimeError as problem:
-            if "DataLoader worker" not in str(problem):
-                raise
-            first = str(problem).splitlines()[0]
-            raise WorkerLost(
-                f"an image loader process ended ({first}); go on with --resume, with fewer "
-                "--workers if memory was short"
-            ) from None
+            raise lost_worker(problem) or problem from None
+
+
+def lost_worker(problem: RuntimeError) -> WorkerLost | None:
+    """What an error means where a loader process died; it may come anywhere, as a signal does."""
+    text = str(problem).partition("\n")[0]
+    if "DataLoader worker" not in text:
+        return None
+    advice = "go on with --resume, with fewer --workers if memory was short"
+    return WorkerLost(f"an image loader process ended ({text}); {advice}")
 
 
 class _Keys:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from torch import nn
 
 from g2netpl.data import Source, in_turns, plain_groups
+from g2netpl.disk import FULL, written_whole
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelTable
 from g2netpl.teams import ALONE, Team
@@ -140,12 +142,13 @@ def _stored(path: Path) -> Features | None:
 
 
 def _store(path: Path, features: Features) -> None:
-    temporary = path.with_name(f"{path.stem}.{os.getpid()}.npy")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(temporary, features)
-        temporary.replace(path)
+        with written_whole(path, mark=f"{os.getpid()}.new") as file:
+            np.save(SimpleNamespace(write=file.write), features)
     except OSError as problem:
+        if problem.errno in FULL:
+            raise
         raise InputError(
             f"{path.parent}: features cannot be kept there ({problem.strerror}); "
             "name another folder with --cache"

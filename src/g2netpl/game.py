@@ -203,13 +203,11 @@ def play_epoch(
 
         optimizer.zero_grad()  # line 3: the network moves
         cost, logits = batch_cost(network, player.inputs(batch), proposal, expected, join)
-        sound = on_nonsense is None or bool(torch.isfinite(cost.detach()))
-        if sound:
-            backward(cost * team.size)  # the mean over ranks of what each knows a part of
-        team.average(statistics)
-        if on_nonsense is not None and not sound:
+        if on_nonsense is not None and not torch.isfinite(cost.detach()):
             on_nonsense(batch, float(cost.detach()))
             continue
+        backward(cost * team.size)  # the mean over ranks of what each of them knows a part of
+        team.average(statistics)
         optimizer.step()
 
         predicted = predict(batch.inputs) if player.fresh else logits.detach().sigmoid()  # line 4

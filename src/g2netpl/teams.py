@@ -165,7 +165,7 @@ class Ranks(Team):
             with self.interrupts.noted():
                 if not self._is_over:
                     self._leave(problem)
-                if isinstance(problem, UserError):
+                if isinstance(problem, UserError | Stopped):
                     problem.said = self._is_over and not self.leads
                 raise
 
@@ -191,7 +191,7 @@ class Ranks(Team):
 
     def _leave(self, problem: BaseException) -> None:
         """Tell the others why we end. Where several do, the first rank's reason is everybody's."""
-        is_told = isinstance(problem, UserError)
+        is_told = isinstance(problem, UserError | Stopped)
         text = str(problem) if is_told else f"rank {self.rank}: {type(problem).__name__}: {problem}"
         code, content = _exit_code(problem), text.encode()
         try:
@@ -202,7 +202,7 @@ class Ranks(Team):
             reason.said = not self.leads
             raise reason from None
 
-    def _hear(self, heard: list[list[float]], content: bytes) -> UserError:
+    def _hear(self, heard: list[list[float]], content: bytes) -> Ended | Stopped:
         """The reason of the first rank that has one."""
         self._is_over = True
         lengths = [int(length) if code else 0 for code, _, length in heard]
@@ -278,7 +278,7 @@ def _is_loss(problem: BaseException) -> bool:
 
 
 def _exit_code(problem: BaseException) -> int:
-    if isinstance(problem, UserError):
+    if isinstance(problem, UserError | Stopped):
         return problem.exit_code
     return _INTERRUPTED if isinstance(problem, KeyboardInterrupt) else _BUG
 

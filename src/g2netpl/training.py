@@ -6,6 +6,7 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 """
 
 import os
+import shlex
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,8 +19,9 @@ from torch import nn
 from g2netpl import expected
 from g2netpl.checkpoints import KEPT, remove_checkpoint
 from g2netpl.config import PATHS, RunConfig
+from g2netpl.data import lost_worker
 from g2netpl.description import announce, describe
-from g2netpl.disk import check_space, locked, told_plainly, write_json
+from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.interrupts import Interrupts
@@ -34,7 +36,9 @@ from g2netpl.runs import (
     check_folder,
     check_unchanged,
     claim_folder,
+    is_empty,
     load_run,
+    read_training,
 )
 from g2netpl.snapshots import Record
 from g2netpl.sources import Sources
@@ -58,7 +62,10 @@ def train(
         if console is None or not team.leads:
             console = Console(quiet=True)
         with team.together(), told_plainly(Path(config.output)):
-            return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
+            try:
+                return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
+            except RuntimeError as problem:
+                raise lost_worker(problem) or problem from None
 
 
 def _train(
@@ -74,18 +81,23 @@ def _train(
     began = time.perf_counter()
     config = _checked(config)
     folder = Path(config.output)
+    resume = resume and not team.same(
+        is_empty(folder)
+    )  # a launcher may say --resume the first time too
     if not resume:
         check_folder(folder, "train", overwrite=overwrite)
-    accelerator = _accelerator(config)
-    locked_before = team.leads and folder.is_dir()
-    if locked_before:
+    if team.leads:
         lock.enter_context(locked(folder))
+    accelerator = _accelerator(config)
     material = read_material(config)
     description = describe(config, material)
     if resume:
         check_unchanged(folder, description)
+        interrupts.advice = _how_to_go_on(folder)
         if team.same((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")
+            if team.leads:
+                remove_checkpoint(folder)
             return load_run(folder)
     backbone = build_backbone(
         config.backbone,
@@ -96,29 +108,37 @@ def _train(
     )
     backbone.module.to(accelerator.device)
     sources = Sources(config, material, backbone, console, team)
-    k, how = _expected_positives(config, material, sources)
+    if resume:
+        k, how = read_training(folder)["expected_positives"], "as before"
+    else:
+        k, how = _expected_positives(config, material, sources)
     k = team.same(k)
     contest = Players.prepare(config, material, sources, accelerator, team, k)
     sources.prepare()
-    check_space(folder, (KEPT + 1) * contest.bytes())
+    check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     if team.leads:  # after everything that a mistake of the user could stop
         if not resume:
             claim_folder(folder, "train", overwrite=overwrite)
-            if not locked_before:
-                lock.enter_context(locked(folder))
         description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
         write_json(folder / "run.json", description)
+    interrupts.advice = _how_to_go_on(folder)
     team.wait()
     announce(console, config, material, f"{k:.2f} ({how})")
     snapshot = play(config, contest, material, sources, console, on_epoch, interrupts)
+    interrupts.check()
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
     result["seconds"] = round(time.perf_counter() - began, 3)
     if team.leads:
+        sync(folder / "history.jsonl")
         write_json(folder / "result.json", result)
         remove_checkpoint(folder)
     team.wait()
     return load_run(folder)
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return f"go on with: g2netpl train --resume --output {shlex.quote(str(folder))}"
 
 
 def _say_what_was_left_out(

@@ -19,7 +19,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.training_flags import add_training_flags
 
     again = parser.add_mutually_exclusive_group()
-    again.add_argument("--resume", action="store_true", help="go on with the run in --output")
+    again.add_argument(
+        "--resume", action="store_true", help="go on with the run in --output, or begin it"
+    )
     again.add_argument("--overwrite", action="store_true", help="replace the run in --output")
     add_training_flags(parser)
 
