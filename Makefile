@@ -2,13 +2,16 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test faults lint bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
 
 test: lint
 	.venv/bin/python -m pytest
+
+faults: $(READY)
+	.venv/bin/python -m pytest -m long
 
 lint: $(READY)
 	.venv/bin/ruff check .
