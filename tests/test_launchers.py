@@ -13,11 +13,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+import g2netpl
 from g2netpl import RunConfig, load_run, train
 
 pytestmark = pytest.mark.long
 
 HERE = Path(sys.executable).parent
+# the same source as here, from any folder
+EVERYWHERE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(Path(g2netpl.__file__).parents[1])}
 LAUNCHERS = {
     "torchrun": [str(HERE / "torchrun"), "--nproc_per_node", "2", "-m", "g2netpl"],
     "accelerate": [
@@ -68,7 +71,7 @@ class Launch:
             self.processes = [
                 subprocess.Popen(
                     one,
-                    env={**os.environ, "OMP_NUM_THREADS": "1", **more},
+                    env={**os.environ, **EVERYWHERE, **more},
                     stdout=file,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
@@ -154,11 +157,11 @@ def test_a_launcher_trains_and_one_rank_speaks(launch, given, how, mode):
     [
         ({"labels": "nowhere.csv"}, 2, "nowhere.csv"),
         ({"mode": "frozen"}, 2, "mode: input should be"),
-        ({"output": "."}, 3, "is not empty"),
+        ({"output": "/"}, 3, "is not empty"),
     ],
 )
 def test_the_launcher_is_told_the_exit_code(launch, given, changes, code, words):
-    begun = launch("torchrun", *arguments(given("run", **changes)))
+    begun = launch("torchrun", *arguments({**given("run"), **changes}))
     assert begun.codes(120) == [1]  # its own, whatever happened
     assert set(re.findall(r"exitcode  : (-?\d+)", begun.said)) <= {str(code), "-15"}
     assert re.search(rf"Root Cause.*exitcode  : {code} ", begun.said, re.DOTALL)
@@ -223,10 +226,59 @@ def test_ranks_without_a_launcher_end_by_themselves(launch, given, number, victi
     assert again.codes() == [0, 0], again.said
 
 
-def test_a_rank_that_never_comes_is_not_waited_for_without_end(launch, given, monkeypatch):
-    begun = launch(2, *arguments(given("run")))
-    begun.processes[1].kill()
-    time.sleep(5)
-    assert begun.processes[0].poll() is None  # it waits, for as long as a machine may take to start
-    begun.processes[0].terminate()
-    assert begun.codes(60)[0] in (75, -15)
+SRUN = """#!{python}
+import os, subprocess, sys
+words = sys.argv[1 + sys.argv[1:].index("bash") :]
+ranks = [
+    subprocess.Popen(words, env={{**os.environ, "SLURM_PROCID": rank, "SLURM_LOCALID": rank}})
+    for rank in "01"
+]
+with open("ranks", "w") as file:
+    file.write(" ".join(str(rank.pid) for rank in ranks))
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+
+def test_the_slurm_script_of_the_docs(given, tmp_path):
+    """With an srun of our own: after a signal the job is queued again, and then finishes."""
+    page = (Path(__file__).parents[1] / "docs" / "several-processes.md").read_text()
+    script = re.search(r"```sh\n(#!/bin/bash\n.*?)```", page, re.DOTALL)[1]
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    texts = {
+        "srun": SRUN.format(python=sys.executable),
+        "scontrol": 'if [ "$1" = show ]; then echo localhost; else echo "$@" >> requeued; fi',
+        "g2netpl": f'exec {sys.executable} -m g2netpl "$@"',
+    }
+    for name, text in texts.items():
+        (tools / name).write_text(text if text.startswith("#!") else f"#!/bin/bash\n{text}\n")
+        (tools / name).chmod(0o755)
+    values = {**given("unused", epochs="20"), "only_listed": "true"}
+    del values["output"]
+    numbers = ("epochs", "batch_size", "image_size", "workers", "checkpoint_steps", "only_listed")
+    lines = [f"{k} = {v}" if k in numbers else f'{k} = "{v}"' for k, v in values.items()]
+    (tmp_path / "run.toml").write_text("\n".join(lines).replace('"2.3"', "2.3"))
+    environment = {
+        **os.environ,
+        **EVERYWHERE,
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": str(os.getpid()),
+        "SLURM_JOB_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+    }
+
+    def submit():
+        return subprocess.Popen(["bash", "-c", script], cwd=tmp_path, env=environment)
+
+    job = submit()
+    saved = tmp_path / "runs" / "big" / "checkpoints"
+    while not list(saved.glob("0-000001-*")):
+        assert job.poll() is None
+        time.sleep(0.05)
+    for rank in (tmp_path / "ranks").read_text().split():
+        os.kill(int(rank), signal.SIGTERM)
+    assert job.wait(60) == 75
+    assert (tmp_path / "requeued").read_text() == f"requeue {os.getpid()}\n"
+    assert submit().wait(300) == 0
+    assert load_run(tmp_path / "runs" / "big").result["best_epoch"] > 0
+    assert (tmp_path / "requeued").read_text().count("requeue") == 1

@@ -523,12 +523,20 @@ def test_the_command_line_on_two_ranks(pair, values):
     assert_equal(load_run(values("run")["output"]), load_run(values("other")["output"]))
 
 
-def test_half_a_launch_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("RANK", "0")
-    for name in ("LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+@pytest.mark.parametrize(
+    ("known", "missing"),
+    [
+        ({"WORLD_SIZE": "2", "RANK": "0"}, "LOCAL_RANK, MASTER_ADDR, MASTER_PORT not set"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "2 processes were started, but RANK, LOCAL_RANK, WORLD"),
+    ],
+    ids=["torchrun", "mpirun"],
+)
+def test_half_a_launch_is_refused(monkeypatch, known, missing):
+    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(InputError, match="LOCAL_RANK, MASTER_ADDR, MASTER_PORT not set"):
+    for name, value in known.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=missing):
         the_team()
 
 
@@ -545,6 +553,18 @@ def test_only_training_works_in_several_processes(monkeypatch, capsys):
             main(["train", "--bogus"])
         assert ended.value.code == 2
         assert capsys.readouterr().err.count("--bogus") == said
+
+
+def test_loader_processes_end_with_the_process_wherever_it_is(photos):
+    """They ignore signals, so that nobody else may end them."""
+    code = (
+        "import sys\nfrom g2netpl.data import ImageSource, plain_groups\n"
+        "source = ImageSource(sys.argv[1:], 16, (0.5,) * 3, (0.25,) * 3, workers=1)\n"
+        "begun = source.load(plain_groups(8, 1), None)\nnext(begun)\n"
+    )
+    paths = sorted(str(path) for path in photos.glob("train-*.png"))[:8]
+    ended = subprocess.run([sys.executable, "-c", code, *paths], timeout=60, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_one_process_is_a_team_of_its_own(monkeypatch):

@@ -8,8 +8,6 @@ predictions are NaN. Too many of them end the work.
 """
 
 import json
-import signal
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from g2netpl.decoding import Decoded, ImageDataset, stack
+from g2netpl.decoding import Decoded, ImageDataset, end_with_process, ignore_interrupts, stack
 from g2netpl.errors import InputError, UserError
 from g2netpl.teams import ALONE, Team
 from g2netpl.views import ViewName
@@ -238,10 +236,11 @@ class ImageSource:
             batch_sampler=self._keys,
             num_workers=workers,
             persistent_workers=workers > 0,
-            worker_init_fn=_ignore_interrupts,
+            worker_init_fn=ignore_interrupts,
             pin_memory=torch.cuda.is_available(),
             collate_fn=stack,
         )
+        end_with_process(self._loader)
 
     def __len__(self) -> int:
         return len(self.dataset.paths)
@@ -293,13 +292,6 @@ class _Keys:
 
     def __len__(self) -> int:
         return len(self.batches)
-
-
-def _ignore_interrupts(worker: int) -> None:
-    """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    sys.excepthook = lambda *_: None  # a connection that the main process has closed
 
 
 def check_bad(problems: Collection[str], most: int) -> None:

@@ -41,12 +41,14 @@ def ignore_signals() -> None:
 
 def check() -> None:
     """Refuse half a launch, which would wait for ever or train several times."""
-    needed = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+    needed = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     missing = [name for name in needed if name not in os.environ]
-    if size() > 1 and missing:
+    others = max(_number(name, 1) for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"))
+    started = max(size(), others)
+    if started > 1 and missing:
         raise InputError(
-            f"WORLD_SIZE is {size()}, but {', '.join(missing)} not set; start the processes with "
-            "torchrun, or set all of them"
+            f"{started} processes were started, but {', '.join(missing)} not set; use torchrun, or "
+            "set all of them"
         )
 
 

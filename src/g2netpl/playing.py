@@ -157,8 +157,9 @@ def _play_phases(
         linear, keeper.phase = phase.mode == "linear", number
         free: nn.Module = network.head() if linear else network
         optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
-        team.wait()  # to be wrapped for several processes, all must be well
-        free, optimizer = contest.accelerator.prepare(free, optimizer)
+        with interrupts.noted():
+            team.wait()  # what comes now needs all ranks, and all of them well
+            free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode), not linear)
         part = sources.training(linear)
         epochs = phase.epochs * player.rounds - snapshot.finished

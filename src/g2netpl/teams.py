@@ -22,14 +22,14 @@ import torch.distributed as processes
 from torch import Tensor
 
 from g2netpl import launched
-from g2netpl.errors import UserError
+from g2netpl.errors import InputError, UserError
 from g2netpl.interrupts import Interrupts, Stopped
 
 Rows = npt.NDArray[np.int64]
 
 _TENSORS = timedelta(minutes=10)  # a step, or the start of a process
 _WORDS = timedelta(hours=2)  # what one rank may do alone, such as writing files
-_FAREWELL = timedelta(seconds=30)
+_FAREWELL, _HASTE = timedelta(seconds=30), timedelta(seconds=2)
 _INTERRUPTED, _BUG = 130, 70
 
 Kind = Literal["most", "same", "wait", "tell", "join"]
@@ -191,8 +191,9 @@ class Ranks(Team):
         is_told = isinstance(problem, UserError | Stopped)
         text = str(problem) if is_told else f"rank {self.rank}: {type(problem).__name__}: {problem}"
         code, content = _exit_code(problem), text.encode()
+        limit = _HASTE if code == _INTERRUPTED else _FAREWELL
         try:
-            reason = self._hear(self._say(code, -1, len(content), _FAREWELL), content)
+            reason = self._hear(self._say(code, -1, len(content), limit), content)
         except (RankLost, RuntimeError):
             return  # the others are gone, or do not listen: they will notice that we are gone
         if is_told:
@@ -242,13 +243,23 @@ def connect(cpu: bool, interrupts: Interrupts) -> Team:
     connected = processes.is_available() and processes.is_initialized()
     if launched.size() == 1 and not connected:
         return ALONE
-    if not connected:
-        from accelerate import PartialState
+    with interrupts.noted(), _peers_there("could not be reached"):
+        if not connected:
+            _meet(cpu or not torch.accelerator.is_available())
+        return Ranks(interrupts)
 
-        with warnings.catch_warnings(), _peers_there("could not be reached"):
-            warnings.filterwarnings("ignore", "OMP_NUM_THREADS")
-            PartialState(cpu=cpu or not torch.accelerator.is_available(), timeout=_TENSORS)
-    return Ranks(interrupts)
+
+def _meet(cpu: bool) -> None:
+    from accelerate import PartialState
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "OMP_NUM_THREADS")
+        PartialState(cpu=cpu, timeout=_TENSORS)
+    if not processes.is_initialized():
+        raise InputError(
+            f"several processes cannot train on {torch.accelerator.current_accelerator()} "
+            "together; use --device cpu"
+        )
 
 
 def disconnect() -> None:
