@@ -2,7 +2,7 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint faults bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
@@ -14,6 +14,10 @@ lint: $(READY)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+
+# Hundreds of trainings that are killed, stopped and damaged: half an hour.
+faults: $(READY)
+	cd tests && ../.venv/bin/python -m faults
 
 bench: $(READY)
 	.venv/bin/python benchmarks/cost_of_the_game.py
