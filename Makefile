@@ -2,7 +2,7 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test faults lint bench clean
+.PHONY: demo test lint faults bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
@@ -10,13 +10,15 @@ demo: $(READY)
 test: lint
 	.venv/bin/python -m pytest
 
-faults: $(READY)
-	.venv/bin/python -m pytest -m long
-
 lint: $(READY)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+
+# Hundreds of trainings that are killed, stopped and damaged: half an hour.
+faults: $(READY)
+	cd tests && ../.venv/bin/python -m faults
+	.venv/bin/python -m pytest -m long
 
 bench: $(READY)
 	.venv/bin/python benchmarks/cost_of_the_game.py

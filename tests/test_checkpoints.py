@@ -116,6 +116,45 @@ def test_where_all_are_damaged_nothing_is_begun_anew(tmp_path):
     assert before == {path: path.read_bytes() for path in files_of(tmp_path)}
 
 
+@pytest.mark.parametrize("text", ["", "5", "null", "[]", '"x"', "{}", "[" * 100_000])
+def test_a_manifest_may_hold_anything(tmp_path, text):
+    for finished in (1, 2):
+        save_checkpoint(tmp_path, a_snapshot(finished), 0)
+    (tmp_path / "checkpoints" / saved(tmp_path)[-1] / "manifest.json").write_text(text)
+    assert load_checkpoint(tmp_path)[0].finished == 1
+
+
+def test_a_damaged_one_makes_way_once_there_is_a_new_one(tmp_path):
+    for finished in (1, 2, 3):
+        save_checkpoint(tmp_path, a_snapshot(finished), 0)
+    for name in saved(tmp_path)[1:]:
+        (tmp_path / "checkpoints" / name / "manifest.json").write_text("{")
+    assert load_checkpoint(tmp_path)[0].finished == 1  # and on from there
+    save_checkpoint(tmp_path, a_snapshot(1, 5), 0)
+    assert saved(tmp_path) == ["0-000001-00000000", "0-000001-00000005"]
+    for finished in (2, 3):
+        save_checkpoint(tmp_path, a_snapshot(finished), 0)
+    warnings = []
+    assert load_checkpoint(tmp_path, warn=warnings.append)[0].finished == 3
+    assert not warnings
+
+
+def test_labels_in_files_are_kept_as_long_as_a_checkpoint_counts_on_them(tmp_path):
+    labels = tmp_path / "labels"
+    labels.mkdir()
+    for generation in range(12):
+        (labels / f"latents.{generation}").touch()
+        snapshot = a_snapshot(generation)
+        snapshot.player = {"latents.generation": torch.tensor(generation)}
+        if generation not in (3, 4, 5, 6):  # the disk was slow, and these were passed over
+            save_checkpoint(tmp_path, snapshot, 0)
+        kept = {int(name.split("-")[1]) for name in saved(tmp_path)}
+        there = {int(path.suffix[1:]) for path in labels.iterdir()}
+        assert kept <= there
+        assert min(there) == min(kept)
+    assert there == {9, 10, 11}
+
+
 def test_a_file_beside_it_may_make_a_checkpoint_unusable(tmp_path):
     for finished in (1, 2):
         save_checkpoint(tmp_path, a_snapshot(finished), 0)
@@ -203,6 +242,7 @@ def test_a_full_disk_is_told_in_bytes_and_the_one_before_is_whole(
             save_checkpoint(tmp_path, a_snapshot(2), 0)
     assert DiskTrouble.exit_code == 74
     assert load_checkpoint(tmp_path)[0].finished == 1
+    assert saved(tmp_path) == ["0-000001-00000000"]  # the space is given back
 
 
 def test_space_is_looked_at_before_the_work(tmp_path):
@@ -242,6 +282,10 @@ def test_what_goes_wrong_in_the_background_is_raised_in_front(tmp_path, monkeypa
     with pytest.raises(DiskTrouble, match="full"):
         writer.finish()
     writer.finish()  # once
+    writer.submit(a_snapshot(2), 0)
+    writer.settle()
+    with pytest.raises(DiskTrouble, match="full"):
+        writer.check()  # without waiting for the next save
 
 
 def test_nothing_is_pickled(tmp_path):

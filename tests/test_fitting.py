@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from g2netpl.data import ArraySource
+from g2netpl.data import ArraySource, epoch_groups
 from g2netpl.equations import regret
 from g2netpl.equilibrium import Equilibrium, collapsed
 from g2netpl.errors import InputError
@@ -392,3 +392,70 @@ def test_a_batch_whose_cost_is_no_number_moves_nobody():
     with pytest.raises(NumericalStop, match="3 batches in a row"):
         run(Loop(), torch.full_like(INPUTS[:60], torch.inf))
     assert NumericalStop.exit_code == 5
+
+
+def test_a_row_of_nonsense_may_go_over_the_end_of_an_epoch():
+    observed = torch.from_numpy(VISIBLE[:60])
+    network = build_network("features", 4, width=6, seed=0)
+    player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02, 0))
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    source = ArraySource(torch.full_like(INPUTS[:60], torch.inf))
+    with pytest.raises(NumericalStop, match="epoch 2"):  # of two batches each
+        fit(network, player, source, observed, 1.4, optimizer, Schedule(9, 30, 0))
+
+
+def test_statistics_of_a_batch_of_nonsense_are_forgotten():
+    class Normed(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.norm, self.last = torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 4)
+
+        def forward(self, inputs):
+            return self.last(self.norm(inputs))
+
+    observed = torch.from_numpy(VISIBLE[:60])
+    inputs = INPUTS[:60].clone()
+    inputs[3] = torch.inf
+    seen = []
+
+    def train(inputs, leave_out):
+        network = Normed()
+        player = make_player("an", {}, Setup(observed, 1.4, 0.02, 0))
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+        source = ArraySource(inputs)
+
+        def note(epoch, batch, cost):
+            seen.append(batch.number)
+
+        schedule = Schedule(1, 16, 0)
+        loop = Loop(on_nonsense=note)
+        if leave_out:
+            inputs[torch.from_numpy(epoch_groups(60, 16, 0, 0)[seen[0]])] = torch.nan  # unreadable
+        fit(network, player, source, observed, 1.4, optimizer, schedule, loop=loop)
+        return network.state_dict()
+
+    with_it, without_it = train(inputs, False), train(inputs.clone(), True)
+    assert len(seen) == 1
+    assert all(torch.equal(value, without_it[key]) for key, value in with_it.items())
+    assert int(with_it["norm.num_batches_tracked"]) == 3
+
+
+def test_weights_that_are_no_numbers_are_not_kept():
+    """The cost was a number, but not what it made of the network, in the very last step."""
+    observed = torch.from_numpy(VISIBLE[:60])
+    network = build_network("features", 4, width=6, seed=0)
+    player = make_player("an", {}, Setup(observed, 1.4, 0.02, 0))
+    kept = []
+
+    class Wild(torch.optim.SGD):
+        def step(self, closure=None):
+            super().step()
+            kept.append(0)
+            if len(kept) == 4:
+                network.classifier.weight.data[0, 0] = torch.nan
+
+    optimizer = Wild(network.parameters(), lr=0.02)
+    arguments = (ArraySource(INPUTS[:60]), observed, 1.4, optimizer, Schedule(1, 16, 0))
+    with pytest.raises(NumericalStop, match="no longer numbers"):
+        fit(network, player, *arguments)

@@ -1,10 +1,44 @@
+"""The memory of the label player, as tensors and as files: the same, whatever happens between."""
+
+import errno
+import os
+
+import numpy as np
+import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as some
 
-from g2netpl.store import LabelStore
+from g2netpl import store as stores
+from g2netpl.store import (
+    Checksum,
+    LabelStore,
+    MappedStore,
+    Shelf,
+    drop_generations,
+    generation_of,
+    join_states,
+    load_states,
+)
+from g2netpl.teams import Team
 
 
-def test_an_epoch_reads_the_one_before_and_carries_over_what_nobody_visited():
-    store = LabelStore(torch.zeros(3, 2))
+@pytest.fixture(params=["memory", "files", "small numbers"])
+def make(request, tmp_path, monkeypatch):
+    """A store that starts with these rows; in files, one more of the same files."""
+    if request.param == "small numbers":
+        monkeypatch.setattr(stores, "WIDE", 0)
+
+    def make(start):
+        if request.param == "memory":
+            return LabelStore(start)
+        return MappedStore(tmp_path / "labels", "latents", tuple(start.shape), start)
+
+    return make
+
+
+def test_an_epoch_reads_the_one_before_and_carries_over_what_nobody_visited(make):
+    store = make(torch.zeros(3, 2))
     store.write(torch.tensor([1]), torch.ones(1, 2))
     assert store.read(torch.tensor([1])).tolist() == [[0, 0]]  # not yet
     store.end_epoch()
@@ -12,10 +46,11 @@ def test_an_epoch_reads_the_one_before_and_carries_over_what_nobody_visited():
     store.write(torch.tensor([0, 2]), torch.full((2, 2), 5.0))
     store.end_epoch()
     assert store.previous.tolist() == [[5, 5], [1, 1], [5, 5]]
+    assert store.previous.dtype == store.read(torch.tensor([0])).dtype == torch.float32
 
 
-def test_an_epoch_begun_again_gives_the_same_answer():
-    store = LabelStore(torch.zeros(4, 1))
+def test_an_epoch_begun_again_gives_the_same_answer(make):
+    store = make(torch.zeros(4, 1))
 
     def play(rows):
         store.write(rows, store.read(rows) * 2 + rows[:, None].float())
@@ -30,9 +65,261 @@ def test_an_epoch_begun_again_gives_the_same_answer():
     assert store.previous.flatten().tolist() == [0, 3, 6, 9]
 
 
+def test_the_first_thing_may_be_a_write_or_the_end_of_an_epoch(make):
+    store = make(torch.full((2, 1), 3.0))
+    store.write(torch.tensor([1]), torch.ones(1, 1))
+    store.end_epoch()
+    assert store.previous.tolist() == [[3], [1]]
+
+
 def test_loaded_state_is_a_copy():
     store = LabelStore(torch.zeros(2, 1))
     state = {"latents": torch.ones(2, 1)}
     store.load_state(state)
     state["latents"].zero_()
     assert store.previous.tolist() == [[1], [1]]
+
+
+def test_a_state_that_is_being_saved_does_not_change_while_the_game_goes_on(make):
+    store = make(torch.zeros(3, 2))
+    store.write(torch.tensor([0]), torch.ones(1, 2))
+    state = store.state()
+    before = {key: value.clone() for key, value in state.items()}
+    store.write(torch.tensor([2]), torch.ones(1, 2))
+    store.end_epoch()
+    store.write(torch.arange(3), torch.full((3, 2), 7.0))
+    store.end_epoch()
+    assert all(torch.equal(value, before[key]) for key, value in state.items())
+
+
+ROWS, WIDTH = 7, 3
+
+
+def batches_of(rows):
+    """Some of the rows, in any order, three at a time: an image is visited once, or missed."""
+    return [rows[start : start + 3] for start in range(0, len(rows), 3)]
+
+
+@given(
+    epochs=some.lists(
+        some.lists(some.integers(0, ROWS - 1), unique=True).map(batches_of),
+        min_size=1,
+        max_size=4,
+    ),
+    crashes=some.lists(some.tuples(some.integers(0, 15), some.integers(0, 15)), max_size=4),
+    wide=some.booleans(),
+    in_files=some.booleans(),
+)
+def test_any_writes_interruptions_and_resumes_are_as_good_as_none(
+    tmp_path_factory, epochs, crashes, wide, in_files
+):
+    """A crash goes back to the state saved last; what was written since may be anything."""
+    start = torch.arange(ROWS * WIDTH).reshape(ROWS, WIDTH).float() / 7
+
+    def make(name):
+        if not in_files:
+            return LabelStore(start)
+        folder = tmp_path_factory.mktemp(name)
+        return MappedStore(folder, "latents", (ROWS, WIDTH), start)
+
+    steps = [batch for batches in epochs for batch in [*batches, None]]
+
+    def play(store, position):
+        """A batch, or the end of an epoch; what is written depends on what was read."""
+        batch = steps[position]
+        if batch is None:
+            store.end_epoch()
+            return
+        rows = torch.tensor(batch)
+        store.write(rows, torch.full((len(rows), WIDTH), 5.0))  # a player may think twice
+        store.write(rows, store.read(rows) * 0.7 + 0.01 * position + rows[:, None] / 3)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stores, "WIDE", 2**40 if wide else 0)
+        whole = make("whole")
+        for position in range(len(steps)):
+            play(whole, position)
+        store = make("broken")
+        saved, position, plan = ({}, 0), 0, list(crashes)
+        while position < len(steps):
+            if plan and plan[0][0] % len(steps) == position:
+                saved = ({k: v.clone() for k, v in store.state().items()}, position)
+            if plan and plan[0][1] % len(steps) == position:
+                plan.pop(0)
+                state, position = saved
+                folder = getattr(store, "folder", None)
+                store = LabelStore(start)
+                if folder is not None:
+                    store = MappedStore(folder, "latents", (ROWS, WIDTH), start)
+                    spoil(folder, state, store.dtype)
+                if state:
+                    store.load_state(state)
+                continue
+            play(store, position)
+            position += 1
+    assert torch.equal(whole.previous, store.previous)
+
+
+def spoil(folder, state, dtype):
+    """Fill with garbage what a crash of the machine may have left half written."""
+    if not state:
+        return
+    visited = state.get("visited", torch.zeros(ROWS, dtype=torch.bool)).numpy()
+    path = folder / f"latents.{int(state['generation']) + 1}"
+    values = np.fromfile(path, dtype).reshape(ROWS, WIDTH)
+    values[~visited] = 99
+    values.tofile(path)
+
+
+def filled(folder, rows=50, width=4, epochs=2):
+    generator = torch.Generator().manual_seed(0)
+    store = MappedStore(folder, "latents", (rows, width), 0.5)
+    for _ in range(epochs):
+        store.write(torch.arange(rows), torch.randn(rows, width, generator=generator))
+        store.end_epoch()
+    store.write(torch.arange(0, rows, 3), torch.ones(len(range(0, rows, 3)), width))
+    return store
+
+
+def fresh(folder, rows=50, width=4):
+    return MappedStore(folder, "latents", (rows, width), 0.5)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_every_flipped_bit_of_a_file_is_noticed(tmp_path, monkeypatch, wide):
+    monkeypatch.setattr(stores, "WIDE", 2**40 if wide else 0)
+    state = filled(tmp_path).state()
+    random = np.random.default_rng(0)
+    for generation, rows in ((2, range(50)), (3, range(0, 50, 3))):
+        path = tmp_path / f"latents.{generation}"
+        whole = path.read_bytes()
+        for _ in range(60):
+            raw = bytearray(whole)
+            size = len(raw) // 50  # bytes of a row
+            place = int(random.choice(rows)) * size + int(random.integers(size))
+            raw[place] ^= 1 << int(random.integers(8))
+            path.write_bytes(raw)
+            with pytest.raises(ValueError, match=f"latents.{generation} is damaged"):
+                fresh(tmp_path).load_state(state)
+        path.write_bytes(whole[:-1])
+        with pytest.raises(ValueError, match="missing or has another size"):
+            fresh(tmp_path).load_state(state)
+        path.write_bytes(whole)
+    fresh(tmp_path).load_state(state)
+
+
+def test_damage_that_looks_regular_is_noticed_too():
+    """Signs of two numbers, two rows exchanged, a page of zeros."""
+    values = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
+    rows, checksum = np.arange(64), Checksum(8)
+    whole = checksum.of(rows, values)
+    for spoilt in (
+        signs(values),
+        values[[1, 0, *range(2, 64)]],
+        np.where(rows[:, None] < 16, 0, values),
+    ):
+        assert checksum.of(rows, spoilt.astype(np.float32)) != whole
+    order = np.random.default_rng(1).permutation(64)
+    assert checksum.of(order, values[order]) == whole
+    halves = [checksum.of(rows[part], values[part]) for part in (slice(0, 9), slice(9, 64))]
+    assert sum(halves) % 2**64 == whole
+
+
+def signs(values):
+    spoilt = values.copy()
+    spoilt[3, 1] *= -1
+    spoilt[40, 6] *= -1
+    return spoilt
+
+
+def test_rows_that_are_not_written_yet_may_hold_anything(tmp_path):
+    state = filled(tmp_path).state()
+    path = tmp_path / "latents.3"
+    values = np.fromfile(path, np.float32).reshape(50, 4)
+    values[1::3] = np.nan
+    values.tofile(path)
+    store = fresh(tmp_path)
+    store.load_state(state)
+    store.end_epoch()
+    assert torch.isfinite(store.previous).all()
+    assert (store.previous[::3] == 1).all()
+
+
+def test_space_is_reserved_before_it_is_needed(tmp_path, monkeypatch):
+    store = MappedStore(tmp_path, "latents", (1000, 100), 0.5)
+    assert store.read(torch.tensor([0])).tolist() == [[0.5] * 100]
+    for path in tmp_path.iterdir():
+        assert path.stat().st_blocks * 512 >= path.stat().st_size == 400_000
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(stores.os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        store.end_epoch()
+    assert caught.value.filename == str(tmp_path / "latents.2")
+
+
+def test_a_file_system_that_cannot_reserve_will_do(tmp_path, monkeypatch):
+    def cannot(*_):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(stores.os, "posix_fallocate", cannot)
+    assert filled(tmp_path).generation == 2
+
+
+def test_generations_are_removed_when_nobody_needs_them(tmp_path):
+    store = filled(tmp_path, epochs=4)
+    (tmp_path / "latents.note").write_text("of somebody else")
+    assert generation_of(join_states({"latents": store})) == generation_of(store.state()) == 4
+    assert generation_of(LabelStore(torch.zeros(2, 2)).state()) is None
+    drop_generations(tmp_path, before=3)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("latents.3", "latents.4", "latents.5"),
+        "latents.note",
+    }
+
+
+def test_small_numbers_are_near(tmp_path, monkeypatch):
+    exact = filled(tmp_path / "wide")
+    monkeypatch.setattr(stores, "WIDE", 0)
+    small = filled(tmp_path / "small")
+    assert small.dtype == np.float16
+    assert (tmp_path / "small" / "latents.2").stat().st_size == 50 * 4 * 2
+    error = (small.previous.sigmoid() - exact.previous.sigmoid()).abs().max()
+    assert 0 < float(error) < 4e-4
+
+
+def test_ranks_share_the_files_and_agree_on_what_is_in_them(tmp_path):
+    class Rank(Team):
+        size = 2
+
+        def __init__(self, rank):
+            self.rank = rank
+
+    ranks = [MappedStore(tmp_path, "latents", (6, 2), 0.5, Rank(rank)) for rank in (0, 1)]
+    alone = MappedStore(tmp_path / "alone", "latents", (6, 2), 0.5)
+    for rows in (torch.tensor([4, 0, 3]), torch.tensor([1])):
+        for store in (*ranks, alone):
+            store.write(rows, store.read(rows) + rows[:, None])
+    for _ in range(2):
+        states = [store.state() for store in (*ranks, alone)]
+        for state in states[1:]:
+            assert all(torch.equal(value, states[0][key]) for key, value in state.items())
+        for store in (*ranks, alone):
+            store.end_epoch()
+    assert torch.equal(ranks[0].previous, alone.previous)
+
+
+def test_several_stores_are_one_state(tmp_path):
+    shelf = Shelf(tmp_path, limit=0)
+    device = torch.device("cpu")
+    both = {name: shelf.store(name, (3, 2), 0.0, device) for name in ("one", "two")}
+    both["two"].write(torch.tensor([1]), torch.ones(1, 2))
+    state = join_states(both)
+    again = {name: shelf.store(name, (3, 2), 0.0, device) for name in ("one", "two")}
+    load_states(again, state)
+    for store in again.values():
+        store.end_epoch()
+    assert again["one"].previous.tolist() == [[0, 0]] * 3
+    assert again["two"].previous.tolist() == [[0, 0], [1, 1], [0, 0]]

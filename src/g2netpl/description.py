@@ -1,5 +1,7 @@
 """What a run says about itself: the content of run.json, and the lines at its start."""
 
+import hashlib
+import os
 import platform
 from importlib.metadata import version
 from typing import Any
@@ -30,6 +32,7 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
                 )
                 if table is not None
             },
+            "image_files": _fingerprint(material),
             "images": len(material.table),
             "training_images": len(material.training),
             "observed_fraction": material.visible.observed_fraction,
@@ -37,6 +40,18 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
         },
         "classes": list(material.table.classes),
     }
+
+
+def _fingerprint(material: Material) -> str:
+    """SHA-256 over the sizes of all image files: a picture that was replaced has another one."""
+    digest = hashlib.sha256()
+    test = [] if material.test is None else material.test.paths
+    for path in (*material.paths, *(material.validation_paths or []), *test):
+        try:
+            digest.update(b"%d\0" % os.stat(path).st_size)
+        except OSError:
+            digest.update(b"gone\0")
+    return digest.hexdigest()
 
 
 def announce(console: Console, config: RunConfig, material: Material, k: str) -> None:

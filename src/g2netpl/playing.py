@@ -25,7 +25,7 @@ from g2netpl.optimizers import make_optimizer
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
 from g2netpl.steps import Loop
-from g2netpl.store import Shelf
+from g2netpl.store import LabelStore, Shelf
 from g2netpl.teams import Team
 from g2netpl.tracking import epoch_bar, write_history
 
@@ -81,7 +81,8 @@ class Players:
     def bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""
         weights = dict(self.network.state_dict())
-        return checkpoint_bytes([weights] * 4 + [{"labels": self.observed}] * 8)
+        stores = sum(isinstance(each, LabelStore) for each in vars(self.player).values())
+        return checkpoint_bytes([weights] * 4 + [{"labels": self.observed}] * (8 * stores + 1))
 
 
 @dataclass(frozen=True)

@@ -222,6 +222,10 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
     for part, fingerprint in now["data"]["fingerprints"].items():
         if prints.get(part) != fingerprint:
             changed.append(f"the {part} labels")
+    if before.get("classes") != now["classes"]:
+        changed.append("the classes")
+    if before["data"].get("image_files") != now["data"]["image_files"]:
+        changed.append("the image files")
     if changed:
         raise Refused(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"

@@ -8,6 +8,7 @@ Small stores are tensors, which a checkpoint copies. Large ones are files in the
 per generation, mapped into memory; a checkpoint names the generation and a sum of what is in it.
 """
 
+import errno
 import math
 import os
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ State = dict[str, Tensor]
 WIDE = 2 * 1024**3  # bytes of a store in files up to which a number has four of them
 GENERATION = "generation"
 _CHUNK = 4096  # rows at a time where all are gone through
+_CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -114,7 +116,7 @@ class MappedStore(LabelStore):
         return self._previous.index_select(0, rows.cpu()).to(rows.device, torch.float32)
 
     def write(self, rows: Tensor, latents: Tensor) -> None:
-        """Put rows into the epoch in progress."""
+        """Put rows into the epoch in progress; no later step of it may write them again."""
         self._begin()
         here = rows.cpu()
         if self.team.leads:
@@ -209,8 +211,9 @@ class MappedStore(LabelStore):
                 if hasattr(os, "posix_fallocate") and self._size:
                     os.posix_fallocate(file.fileno(), 0, self._size)
             except OSError as problem:
-                problem.filename = str(path)
-                raise
+                if problem.errno not in _CANNOT_RESERVE:
+                    problem.filename = str(path)
+                    raise
         sync_folder(self.folder)
 
     def _open(self, generation: int) -> Tensor:

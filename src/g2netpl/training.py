@@ -116,10 +116,9 @@ def _train(
     contest = Players.prepare(config, material, sources, accelerator, team, k)
     sources.prepare()
     check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
-    if team.leads:  # after everything that a mistake of the user could stop
-        if not resume:
-            claim_folder(folder, "train", overwrite=overwrite)
-        description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
+    description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
+    if team.leads and not resume:  # after everything that a mistake of the user could stop
+        claim_folder(folder, "train", overwrite=overwrite)
         write_json(folder / "run.json", description)
     interrupts.advice = _how_to_go_on(folder)
     team.wait()
@@ -131,6 +130,7 @@ def _train(
     result["seconds"] = round(time.perf_counter() - began, 3)
     if team.leads:
         sync(folder / "history.jsonl")
+        write_json(folder / "run.json", description)
         write_json(folder / "result.json", result)
         remove_checkpoint(folder)
     team.wait()

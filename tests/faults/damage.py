@@ -1,0 +1,225 @@
+"""Files that are damaged, disks that are full, numbers that are none."""
+
+import json
+import random
+import subprocess
+import sys
+from hashlib import sha256
+
+import torch
+from safetensors.torch import load_file
+
+from faults.deaths import MAPPED
+from faults.driver import environment
+from faults.scene import content, difference, everything
+
+
+def stopped(lab, kind, steps, **changes):
+    """A training that was stopped after so many steps."""
+    training = lab.new(kind, **changes)
+    outcome = training.run({"at": "g2netpl.keeping:Keeper.step", "number": steps, "action": "term"})
+    if outcome.code != 75:
+        raise RuntimeError(outcome.said)
+    return training
+
+
+def damages(lab, tries=100, kinds=("role linear", "g2netpl linear", "g2netpl")):
+    """Bits flipped, ends cut off, in checkpoints and label files: noticed; fall back, or exit 4."""
+    chance = random.Random(0)
+    sources = [  # four steps are an epoch: checkpoints of two generations of labels, or of one
+        stopped(lab, kind, steps, **(MAPPED if "linear" in kind else {}))
+        for kind, steps in zip(kinds, (9, 11, 9), strict=False)
+    ]
+    for number in range(tries):
+        training = sources[number % len(sources)].copy(number)
+        saved = training.checkpoints()
+        if number % 5 == 4:
+            hit = [_damage(chance, chance.choice(sorted(path.iterdir()))) for path in saved]
+        elif number % 3 == 0 and training.changes:
+            newest = json.loads((saved[0] / "manifest.json").read_text())["generation"]
+            hit = [_damage(chance, *training.folder.glob(f"labels/l*.{newest}"))]
+        else:
+            hit = [_damage(chance, chance.choice(sorted(saved[0].iterdir())))]
+        yield {"at": ", ".join(hit)}, _noticed(training, must_refuse=number % 5 == 4)
+
+
+def _damage(chance, path):
+    raw = bytearray(path.read_bytes())
+    if chance.random() < 0.5:
+        raw[chance.randrange(len(raw))] ^= 1 << chance.randrange(8)
+    else:
+        raw = raw[: chance.randrange(len(raw))]
+    path.write_bytes(raw)
+    return "/".join(path.parts[-3:])
+
+
+def _noticed(training, must_refuse):
+    before = everything(training.folder)
+    outcome = training.resume()
+    if outcome.code == 4:
+        quiet = everything(training.folder) == before and outcome.is_one_line
+        return "" if quiet else f"something was changed: {outcome.said}"
+    if outcome.code != 0 or must_refuse:
+        return f"{outcome.code}: {outcome.said[-900:]}"
+    if "warning: going on from" not in outcome.said or "going on after" not in outcome.said:
+        return f"not noticed: {outcome.said}"
+    return training.unlike()
+
+
+PARTS = ("network", "optimizer", "player", "best_network", "step", "finished", "cost", "images")
+
+
+def teeth(lab, kinds=("g2netpl", "role linear"), parts=PARTS):
+    """One part of a checkpoint is that of another moment, digests and all: the result differs."""
+    for kind in kinds:
+        earlier, later = stopped(lab, kind, 6), stopped(lab, kind, 7)
+        for part in parts:
+            if part == "best_network" and kind != "g2netpl":
+                continue  # there is a better one later
+            training = later.copy(part)
+            other, (newest, *older) = earlier.checkpoints()[0], training.checkpoints()
+            for path in older:
+                path.rename(path.with_name(f"old-{path.name}"))
+            manifest = json.loads((newest / "manifest.json").read_text())
+            if (newest / f"{part}.safetensors").exists():
+                source = newest / "network" if part == "best_network" else other / part
+                raw = source.with_suffix(".safetensors").read_bytes()
+                (newest / f"{part}.safetensors").write_bytes(raw)
+                manifest["sha256"][part] = sha256(raw).hexdigest()
+            else:
+                manifest[part] = 0
+            del manifest["own_sha256"]
+            text = json.dumps(manifest, sort_keys=True).encode()
+            manifest["own_sha256"] = sha256(text).hexdigest()
+            (newest / "manifest.json").write_text(json.dumps(manifest))
+            outcome = training.resume()
+            if outcome.code != 0:
+                yield {"at": part}, f"{outcome.code}: {outcome.said[-900:]}"
+            else:
+                yield {"at": part}, "" if training.unlike() else "it made no difference"
+
+
+FULL_AT = (
+    {"at": "open", "matching": "network.safetensors"},
+    {"at": "open", "matching": "optimizer.safetensors", "number": 2},
+    {"at": "open", "matching": "manifest.json", "number": 3},
+    {"at": "os:fsync", "number": 20},
+    {"at": "os:mkdir", "matching": "checkpoints"},
+    {"at": "open", "matching": "history.jsonl", "number": 2},
+    {"at": "open", "matching": "run.json"},
+    {"at": "os:posix_fallocate"},
+    {"at": "os:posix_fallocate", "number": 4},
+    {"at": "open", "matching": "model.safetensors"},
+    {"at": "open", "matching": "soft_labels.npy"},
+    {"at": "open", "matching": "labels.npz"},
+    {"at": "open", "matching": "decisions.json"},
+    {"at": "open", "matching": "result.json"},
+    {"at": "open", "matching": ".cache"},
+)
+
+
+def full_disks(lab, kind="g2netpl linear", points=FULL_AT):
+    """The disk is full at many points: exit 74 with the bytes free, and resumed."""
+    for point in points:
+        training = lab.new(kind, **MAPPED)
+        training.changes["cache"] = training.folder.with_suffix(".cache")
+        outcome = training.run({"action": "full", **point})
+        if outcome.code != 74 or not outcome.is_one_line or "bytes free" not in outcome.said:
+            yield point, f"{outcome.code}: {outcome.said[-900:]}"
+        elif not all(_is_whole(path) for path in training.checkpoints()):
+            yield point, "a checkpoint is damaged"
+        else:
+            yield point, training.finished()
+
+
+def _is_whole(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return all(
+        sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest() == digest
+        for name, digest in manifest["sha256"].items()
+    )
+
+
+_SMALL = """
+mount -t tmpfs -o size=16m none "$1" || exit 99
+cd "$1"; python=$2; shift 2
+"$python" -m g2netpl "$@" & run=$!
+while [ ! -d run/checkpoints/0-000001-00000000 ] && kill -0 $run; do sleep 0.02; done
+head -c 99m /dev/zero > filler
+wait $run; code=$?
+[ $code = 74 ] || exit 98
+rm filler
+"$python" -m g2netpl train --resume --output run || exit 97
+cp -r run "$OUT"
+"""
+
+
+def small_disk(lab, kind="g2netpl"):
+    """A file system that really is full in the middle of a training; where we may make one."""
+    training = lab.new(kind, epochs=6, label_memory=0)
+    whole = lab.new(kind, epochs=6)
+    whole.run()
+    mount = lab.root / "mount"
+    mount.mkdir()
+    out, training.folder = training.folder, mount / "run"
+    words = ["unshare", "-rm", "sh", "-c", _SMALL, "sh", str(mount), sys.executable]
+    done = subprocess.run(
+        [*words, *training.arguments()],
+        capture_output=True,
+        text=True,
+        env=environment(OUT=str(out)),
+    )
+    what = {"at": "a tmpfs of 16 MB"}
+    if done.returncode == 99 or "unshare" in done.stderr:
+        return  # not allowed here
+    if done.returncode != 0 or "bytes free" not in done.stderr:
+        yield what, f"{done.returncode}: {done.stdout[-400:]} {done.stderr[-900:]}"
+    else:
+        yield what, difference(content(whole.folder), content(out))
+
+
+NAN = {"at": "g2netpl.game:LabelPlayer.inputs", "action": "nan"}
+
+
+def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):
+    """A batch of no numbers moves nobody and is named; three in a row: exit 5, and resumed."""
+    for kind in kinds:
+        yield {"at": f"{kind}, once"}, _nonsense_once(lab, kind)
+        for numbers in ((6, 7, 8), (3, 4, 5)):  # also from one epoch to the next
+            training = lab.new(kind)
+            outcome = training.run({**NAN, "number": numbers})
+            what = {"at": f"{kind}, {numbers}"}
+            if outcome.code != 5 or not outcome.is_one_line:
+                yield what, f"{outcome.code}: {outcome.said[-900:]}"
+                continue
+            (training.folder / "nonsense.jsonl").unlink()
+            newest = training.checkpoints()[0]
+            manifest = json.loads((newest / "manifest.json").read_text())
+            steps = 4 * manifest["finished"] + manifest["step"]
+            states = [load_file(path) for path in newest.glob("*network.safetensors")]
+            numbers_all = all(v.isfinite().all() for state in states for v in state.values())
+            again = training.resume()
+            if steps > numbers[1] or not numbers_all or again.code != 0:
+                yield what, f"the last checkpoint is of step {steps}; {again.said[-900:]}"
+            else:  # two of them were left out of an epoch that was saved
+                yield what, "" if steps == numbers[1] else training.unlike()
+
+
+def _nonsense_once(lab, kind):
+    """The sixth step, the second of the second epoch; looked at after the seventh."""
+    training = lab.new(kind)
+    stop = {"at": "g2netpl.keeping:Keeper.step", "number": 6, "action": "term"}
+    outcome = training.run({**NAN, "number": 6}, stop)
+    lines = (training.folder / "nonsense.jsonl").read_text().splitlines()
+    noted = [json.loads(line) for line in lines]
+    if outcome.code != 75 or len(noted) != 1 or (noted[0]["epoch"], noted[0]["step"]) != (2, 1):
+        return f"{outcome.code}: {noted} {outcome.said[-900:]}"
+    newest = training.checkpoints()[0]
+    player, network = (load_file(newest / f"{n}.safetensors") for n in ("player", "network"))
+    (visited,) = (v for k, v in player.items() if k in ("latents.visited", "logits.visited"))
+    images = len(noted[0]["images"])
+    if int(visited.sum()) + images not in (19, 20, 21) or not 6 <= images <= 7:
+        return f"{int(visited.sum())} rows were written, {images} were not"
+    if not all(torch.isfinite(value).all() for value in network.values()):
+        return "the network is no longer made of numbers"
+    return ""

@@ -1,0 +1,226 @@
+"""Processes that are killed or told to stop, and go on as if nothing had been."""
+
+import random
+
+from faults.scene import content, difference
+
+MAPPED = {"label_memory": 0}
+NAMED = (  # moments that random ones rarely hit
+    {"at": "g2netpl.disk:locked"},
+    {"at": "open", "matching": "run.json.new", "action": "tear"},
+    {"at": "os:replace", "matching": "run.json.new", "after": True},
+    {"at": "open", "matching": "manifest.json", "number": 2, "action": "tear"},
+    {"at": "open", "matching": "player.safetensors", "number": 3, "action": "tear"},
+    {"at": "os:rename", "number": 1},
+    {"at": "os:rename", "number": 3, "after": True},
+    {"at": "shutil:rmtree", "number": 4, "after": True},
+    {"at": "g2netpl.fitting:predict_all", "number": 2},
+    {"at": "g2netpl.equilibrium:Equilibrium.read", "number": 2, "after": True},
+    {"at": "g2netpl.keeping:Keeper.epoch", "number": 2},
+    {"at": "open", "matching": "history.jsonl.new", "number": 3, "action": "tear"},
+    {"at": "g2netpl.finishing:finish"},
+    {"at": "open", "matching": "model.safetensors.new", "action": "tear"},
+    {"at": "open", "matching": "soft_labels.npy.new", "action": "tear"},
+    {"at": "open", "matching": "result.json.new", "action": "tear"},
+    {"at": "g2netpl.checkpoints:remove_checkpoint", "number": 2},
+    {"at": "shutil:rmtree", "matching": "labels", "after": True},
+)
+
+
+def anywhere(lab, kind, tries, chance):
+    """Random moments, spread over a whole training: the n-th call of any of our functions."""
+    for number in range(tries):
+        share = 0.01 + 0.97 * (number + chance.random()) / tries
+        yield {"at": "*", "number": int(share * lab.calls(kind))}
+
+
+def struck(lab, kind, moment, action, changes):
+    """A training that a fault has met; a little earlier where it ended before, as saves vary."""
+    while True:
+        training = lab.new(kind, **changes)
+        outcome = training.run({"action": action, **moment})
+        if outcome.code != 0 or moment["at"] != "*":
+            return training, outcome
+        moment = {**moment, "number": int(0.95 * moment["number"])}
+
+
+def kills(lab, kind, tries=20):
+    """`kill -9` at named and at random moments, every third time twice, then resumed."""
+    chance = random.Random(kind)
+    moments = [*anywhere(lab, kind, tries // 2, chance), *chance.sample(NAMED, tries - tries // 2)]
+    for number, moment in enumerate(moments):
+        training, first = struck(lab, kind, moment, "kill", MAPPED if number % 2 else {})
+        if first.code != -9:
+            yield moment, f"{first.code}: {first.said[-900:]}"
+            continue
+        if number % 3 == 0:
+            training.resume({"at": "*", "number": chance.randrange(100, 4000), "action": "kill"})
+        yield moment, training.finished()
+
+
+def hard_life(lab, kind, deaths=20):
+    """A training that is killed and resumed again and again, twenty times; then one more."""
+    chance = random.Random(kind)
+    training = lab.new(kind, **MAPPED)
+    died = 0
+    while died < deaths:
+        moment = {"at": "*", "number": int(chance.uniform(0.05, 0.5) * lab.calls(kind))}
+        outcome = training.resume({**moment, "action": "kill"})
+        if outcome.code == -9:
+            died += 1
+            yield moment, ""
+        elif outcome.code != 0:
+            yield moment, f"after {died} kills {outcome.code}: {outcome.said[-900:]}"
+            return
+        else:
+            yield moment, training.unlike()
+            training = lab.new(kind, **MAPPED)
+    yield moment, training.finished()
+
+
+def stops(lab, kind, tries=10):
+    """SIGTERM or Ctrl-C at random moments: exit 75, and resumed."""
+    chance = random.Random(f"{kind} stop")
+    for number, moment in enumerate(anywhere(lab, kind, tries, chance)):
+        action = ("term", "int")[number // 2 % 2]
+        training, outcome = struck(lab, kind, moment, action, MAPPED if number % 2 else {})
+        yield moment, _saved(training, outcome)
+
+
+BETWEEN = (
+    {"at": "g2netpl.fitting:predict_all", "number": 2, "after": True},
+    {"at": "g2netpl.images:open_image", "number": 30},  # of the evaluation of the first epoch
+    {"at": "g2netpl.fitting:mean_average_precision"},
+    {"at": "g2netpl.equilibrium:Equilibrium.read", "number": 2},
+    {"at": "g2netpl.keeping:Keeper.trained", "number": 2},
+    {"at": "g2netpl.keeping:Keeper.trained", "number": 2, "after": True},
+    {"at": "g2netpl.keeping:Keeper.epoch"},
+    {"at": "g2netpl.tracking:write_history", "number": 2},
+    {"at": "g2netpl.checkpoints:Writer.submit", "number": 3},
+    {"at": "g2netpl.checkpoints:save_checkpoint", "number": 3},
+    {"at": "g2netpl.players.soft:SoftPlayer.end_epoch", "number": 2},
+    {"at": "g2netpl.finishing:finish"},
+    {"at": "g2netpl.checkpoints:save_state"},
+    {"at": "g2netpl.finishing:_write_labels"},
+    {"at": "os:replace", "matching": "soft_labels"},
+    {"at": "os:replace", "matching": "result.json", "after": True},
+)
+
+
+def stops_between(lab, kind="g2netpl", moments=BETWEEN):
+    """SIGTERM in evaluation, at the switch of epochs, while finishing; said twice, as some do."""
+    for number, moment in enumerate(moments):
+        training = lab.new(kind, **(MAPPED if number % 2 else {}))
+        again = {"at": "g2netpl.checkpoints:_write", "number": 7, "action": "term"}
+        yield moment, _saved(training, training.run({**moment, "action": "term"}, again))
+
+
+def _saved(training, outcome):
+    if outcome.code != 75 or not outcome.is_one_line or outcome.seconds > 20:
+        return f"{outcome.code} in {outcome.seconds:.0f} s: {outcome.said[-900:]}"
+    return training.finished()
+
+
+BEFORE = (
+    ("g2netpl linear", {"at": "g2netpl.images:open_image", "number": 20}),
+    ("g2netpl linear", {"at": "g2netpl.features:cached", "number": 2}),
+    ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
+    ("g2netpl k", {"at": "g2netpl.expected:estimate"}),
+    ("g2netpl k", {"at": "g2netpl.game:network_cost", "number": 99}),
+    ("g2netpl", {"at": "g2netpl.material:read_material"}),
+    ("g2netpl", {"at": "g2netpl.network:build_backbone"}),
+    ("g2netpl", {"at": "g2netpl.images:header_problem", "number": 20}),
+)
+
+
+def stops_before(lab, moments=BEFORE):
+    """SIGTERM while features are made, k is estimated, files are looked at: the same again."""
+    for kind, moment in moments:
+        training = lab.new(kind)
+        training.changes["cache"] = training.folder.with_suffix(".cache")
+        outcome = training.run({**moment, "action": "term"})
+        if outcome.code != 75 or not outcome.is_one_line or "same command" not in outcome.said:
+            yield moment, f"{outcome.code}: {outcome.said[-900:]}"
+        elif training.folder.exists():
+            yield moment, "there is a run folder already"
+        else:
+            again = training.run()
+            problem = f"then {again.code}: {again.said[-900:]}" if again.code else training.unlike()
+            yield moment, problem
+
+
+def second_keys(lab, kind="g2netpl", tries=10):
+    """A second Ctrl-C while the first one saves: exit 130, and no file is torn."""
+    for number in range(tries):
+        training = lab.new(kind, checkpoint_steps=100, **(MAPPED if number % 2 else {}))
+        first = {"at": "g2netpl.game:network_cost", "number": 3 + number, "action": "int"}
+        second = {"at": "g2netpl.disk:write_durably", "number": 1 + number // 2, "action": "int"}
+        outcome = training.run(first, second)
+        problem = "" if outcome.code == 130 else f"{outcome.code}: {outcome.said[-900:]}"
+        yield second, problem or training.finished()
+
+
+def crashes(lab, kind="g2netpl linear", every=1):
+    """A crash before and after every fsync, rename, mkdir, unlink, … of a training."""
+    calls = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "posix_fallocate")
+    places = [{"at": f"os:{call}"} for call in calls]
+    counted = lab.driver.run(lab.new(kind, **MAPPED).arguments(), *places, counting=True)
+    moments = [
+        {**place, "number": number + 1, "after": after}
+        for place, count in zip(places, counted.places, strict=True)
+        for number in range(int(count))
+        for after in (False, True)
+    ]
+    for moment in moments[::every]:
+        training = lab.new(kind, **MAPPED)
+        outcome = training.run({**moment, "action": "kill"})
+        problem = "" if outcome.code in (-9, 0) else f"{outcome.code}: {outcome.said[-900:]}"
+        yield moment, problem or training.finished()
+
+
+WORKERS = (
+    {"at": "g2netpl.game:network_cost", "number": 3},
+    {"at": "g2netpl.game:network_cost", "number": 14},
+    {"at": "g2netpl.fitting:predict_all", "number": 2},
+    {"at": "g2netpl.equilibrium:Equilibrium.read"},
+    {"at": "g2netpl.keeping:Keeper.epoch"},
+    {"at": "g2netpl.tracking:write_history"},
+)
+
+
+def dead_workers(lab, kind="g2netpl", moments=WORKERS):
+    """A loader process dies: exit 6 in one line, and resumed, with another number of them."""
+    for moment in moments:
+        training = lab.new(kind, workers=2)
+        outcome = training.run({**moment, "action": "worker"})
+        if outcome.code != 6 or not outcome.is_one_line:
+            yield moment, f"{outcome.code}: {outcome.said[-900:]}"
+            continue
+        again = training.resume(workers=0)
+        yield moment, f"{again.code}: {again.said[-900:]}" if again.code else training.unlike()
+
+
+def orphans(lab, kind="g2netpl", tries=3):
+    """kill -9 with loader processes: the folder is free at once, though they live on a moment."""
+    for number in range(tries):
+        training = lab.new(kind, workers=2)
+        moment = {"at": "g2netpl.game:network_cost", "number": 2 + 5 * number}
+        outcome = training.run({**moment, "action": "kill"})
+        again = training.resume(workers=0)
+        problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"
+        yield moment, problem or training.unlike()
+
+
+def slow_disks(lab, kind="g2netpl linear", numbers=(2, 3, 5)):
+    """The disk is much slower than the epochs: labels are kept as long as a checkpoint needs."""
+    for number in numbers:
+        training = lab.new(kind, epochs=8, checkpoint_steps=1000, **MAPPED)
+        moment = {"at": "g2netpl.checkpoints:_write", "number": number}
+        outcome = training.run(
+            {**moment, "action": "sleep"}, {**moment, "action": "kill", "after": True}
+        )
+        again = training.resume()
+        whole = lab.new(kind, epochs=8)
+        whole.run()
+        problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"
+        yield moment, problem or difference(content(whole.folder), content(training.folder))

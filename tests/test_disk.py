@@ -1,0 +1,114 @@
+"""Files whole or not at all, a full disk in one line, one run per folder."""
+
+import errno
+import os
+import signal
+import time
+
+import pytest
+
+from g2netpl import disk
+from g2netpl.disk import DiskTrouble, locked, told_plainly, write_json, written_whole
+from g2netpl.errors import InputError, Refused
+
+
+def test_a_file_is_the_old_one_or_the_complete_new_one(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    write_json(path, {"a": 1})
+    old = path.read_bytes()
+
+    def break_off():
+        with written_whole(path) as file:
+            file.write(b"half")
+            assert path.read_bytes() == old
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
+    assert path.read_bytes() == old
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.os, "fsync", full)
+        words = r"a\.json\.new: No space left.*bytes free"
+        with pytest.raises(DiskTrouble, match=words), told_plainly(tmp_path):
+            write_json(path, {"a": 2})
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
+    assert path.read_bytes() == old
+
+
+def test_what_is_no_trouble_of_the_disk_is_not_told_as_one(tmp_path):
+    with pytest.raises(OSError, match="odd"), told_plainly(tmp_path):
+        raise OSError("odd")
+    with pytest.raises(DiskTrouble, match=r"x: Permission denied$"), told_plainly(tmp_path):
+        raise OSError(errno.EACCES, "", "x")
+
+
+def test_one_run_per_folder(tmp_path):
+    words = "another process is training there"
+    with locked(tmp_path), pytest.raises(Refused, match=words), locked(tmp_path):
+        pytest.fail("both")
+    with locked(tmp_path):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_folders_are_made_and_those_left_empty_removed(tmp_path):
+    with locked(tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b").is_dir()
+    assert not list(tmp_path.iterdir())
+    with locked(tmp_path / "a" / "b"):
+        (tmp_path / "a" / "b" / "run.json").touch()
+    assert [path.name for path in (tmp_path / "a" / "b").iterdir()] == ["run.json"]
+    with pytest.raises(InputError, match="cannot be made"), locked(tmp_path / "a/b/run.json/c"):
+        pytest.fail("made")
+
+
+def test_what_a_crash_left_locks_nobody_out(tmp_path):
+    (tmp_path / disk.LOCK).touch()
+    with locked(tmp_path):
+        pass
+
+
+def test_a_child_does_not_keep_the_folder(tmp_path):
+    """A loader process may outlive the one that trains, which did not let go itself."""
+    with locked(tmp_path):
+        child = os.fork()
+        if child == 0:
+            time.sleep(30)
+            os._exit(0)
+        (descriptor,) = disk._held
+        os.close(descriptor)  # all that a kill -9 does
+        with locked(tmp_path):
+            pass
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        disk._held.clear()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), descriptor)
+
+
+def test_a_lock_that_its_owner_removes_at_this_moment_is_not_taken(tmp_path, monkeypatch):
+    path, flock, first = tmp_path / disk.LOCK, disk.fcntl.flock, [True]
+
+    def removed(descriptor, how):
+        if first.pop():
+            path.unlink()
+        first.append(False)
+        flock(descriptor, how)
+
+    monkeypatch.setattr(disk.fcntl, "flock", removed)
+    with locked(tmp_path):
+        assert path.exists()
+        with pytest.raises(Refused), locked(tmp_path):
+            pytest.fail("both")
+
+
+def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
+    def cannot(descriptor, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(disk.fcntl, "flock", cannot)
+    with locked(tmp_path):
+        pass

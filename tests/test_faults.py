@@ -1,0 +1,118 @@
+"""Some of the trials of `make faults`, at fixed moments: real runs that are killed and go on."""
+
+import json
+
+import pytest
+from faults import damage, deaths, refusals
+from faults.driver import Driver
+from faults.scene import Lab, content, difference, make_photos
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(None, tmp_path_factory.mktemp("lab"))
+    make_photos(lab.photos)
+    with Driver(lab.new("g2netpl linear-init").arguments()) as driver:
+        lab.driver = driver
+        yield lab
+
+
+def held(tries):
+    """All tries of a trial are well, and there were some."""
+    outcomes = list(tries)
+    assert outcomes
+    assert [outcome for outcome in outcomes if outcome[1]] == []
+
+
+@pytest.mark.parametrize(("kind", "tries"), [("g2netpl", 3), ("role", 2)])
+def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(lab, kind, tries):
+    held(deaths.kills(lab, kind, tries))
+
+
+@pytest.mark.parametrize(
+    "kind", ["g2netpl linear", "role linear", "g2netpl linear-init", "ups linear"]
+)
+def test_so_it_does_on_features_between_phases_and_in_rounds(lab, kind):
+    held(deaths.kills(lab, kind, tries=2))
+
+
+def test_stopped_at_any_moment_it_saves_and_says_how_to_go_on(lab):
+    held(deaths.stops(lab, "role linear", tries=3))
+
+
+def test_stopped_between_the_steps(lab):
+    held(deaths.stops_between(lab, moments=deaths.BETWEEN[1:7:3]))  # reading a picture; at an end
+    held(deaths.stops_between(lab, "g2netpl linear", deaths.BETWEEN[2::3]))
+
+
+def test_stopped_before_there_is_anything_it_can_be_run_again(lab):
+    held(deaths.stops_before(lab, deaths.BEFORE[:3:2]))
+
+
+def test_a_second_ctrl_c_tears_no_file(lab):
+    held(deaths.second_keys(lab, "g2netpl linear", tries=2))
+
+
+def test_a_crash_at_calls_of_the_disk(lab):
+    held(deaths.crashes(lab, every=71))
+
+
+def test_labels_are_kept_as_long_as_a_checkpoint_needs_them(lab):
+    held(deaths.slow_disks(lab, numbers=(2,)))
+
+
+def test_a_dead_loader_process_is_one_line(lab):
+    held(deaths.dead_workers(lab, moments=deaths.WORKERS[3:4]))
+    held(deaths.orphans(lab, tries=1))
+
+
+def test_damage_is_noticed(lab):
+    held(damage.damages(lab, tries=6, kinds=["role linear", "g2netpl linear"]))
+
+
+def test_the_test_has_teeth(lab):
+    held(damage.teeth(lab, kinds=["role linear"], parts=damage.PARTS[:5]))
+
+
+def test_a_full_disk(lab):
+    held(damage.full_disks(lab, points=damage.FULL_AT[::3]))
+
+
+def test_no_numbers(lab):
+    held(damage.nonsense(lab, kinds=["g2netpl linear"]))
+
+
+def test_two_runs_in_a_folder(lab):
+    held(refusals.two_runs(lab, "g2netpl linear"))
+
+
+def test_what_changed_is_named(lab):
+    held(refusals.changes(lab, "g2netpl linear"))
+
+
+def test_an_unfinished_training_is_not_begun_again(lab):
+    held(refusals.unfinished(lab))
+
+
+@pytest.mark.parametrize("kind", ["g2netpl linear", "role linear"])
+def test_labels_in_files_are_the_labels_in_memory(lab, kind):
+    training = lab.new(kind, label_memory=0)
+    assert training.run().code == 0
+    assert not training.unlike()
+
+
+def test_labels_in_few_bytes_go_on_exactly_too(lab):
+    """As if the store were larger than 2 GB."""
+    narrow = {"at": "g2netpl.store:Shelf.store", "number": [1, 2, 3, 4], "action": "narrow"}
+    whole = lab.new("role linear", label_memory=0)
+    assert whole.run(narrow).code == 0
+    assert "soft_labels.npy" in whole.unlike()  # the numbers were indeed other ones
+    training = lab.new("role linear", label_memory=0)
+    stop = {"at": "g2netpl.keeping:Keeper.step", "number": 6, "action": "term"}
+    assert training.run(narrow, stop).code == 75
+    sizes = {path.stat().st_size for path in training.folder.glob("labels/logits.*")}
+    newest = json.loads((training.checkpoints()[0] / "manifest.json").read_text())
+    assert sizes == {26 * 10 * 2}
+    assert newest["step"] == 2
+    assert training.resume(narrow).code == 0
+    assert difference(content(whole.folder), content(training.folder)) == ""
