@@ -43,6 +43,7 @@ ORDER = [
     "players",
     "players.*",
     "methods",
+    "catalogue",
     "evaluation",
     "equilibrium",
     "optimizers",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from g2netpl.catalogue import markdown_table
 from g2netpl.cli import build_parser, main
-from g2netpl.methods import markdown_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
