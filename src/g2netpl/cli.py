@@ -17,6 +17,7 @@ from g2netpl.commands import (
     methods,
     observe,
     predict,
+    report,
     reproduce,
     search,
     train,
@@ -25,7 +26,7 @@ from g2netpl.errors import UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 COMMANDS = (
-    *(demo, check, train, predict, complete),
+    *(demo, check, train, report, predict, complete),
     *(observe, convert, search, compare, reproduce, features, methods),
 )
 

@@ -16,6 +16,7 @@ from g2netpl.game import LabelPlayer
 from g2netpl.labels import UNOBSERVED, LabelMatrix
 from g2netpl.material import Material
 from g2netpl.network import Network
+from g2netpl.score_file import Judged, write_scores
 from g2netpl.sources import Sources
 
 
@@ -42,6 +43,7 @@ def finish(
     soft = player.soft_labels()
     predicted = predict_all(judged, sources.all(linear))
     _write_labels(folder, material, predicted, soft)
+    write_scores(folder, predicted, _judged(material, best))
     judgement = judged_on.get("validation")
     validation = None if judgement is None else (best["validation"], judgement[1])
     decisions = choose(config.thresholds, validation, predicted[material.training], k)
@@ -91,6 +93,19 @@ def _parts(
     if test is not None and material.test is not None:
         parts["test"] = (test, material.test.table.values)
     return parts
+
+
+def _judged(material: Material, scores: dict[str, Scores]) -> dict[str, Judged]:
+    """The scores of each part beside the labels of its images."""
+    tables = {
+        "validation": material.validation,
+        "test": None if material.test is None else material.test.table,
+    }
+    return {
+        part: Judged(table, scores[part])
+        for part, table in tables.items()
+        if table is not None and part in scores
+    }
 
 
 def _scores(network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]]) -> dict[str, Scores]:

@@ -1,0 +1,90 @@
+"""scores.npz of a run folder: what the chosen network says, beside what is known.
+
+predicted            (N, L) logits of the images of the label file, in its order
+validation_images, validation_logits, validation_truth     of the images the epoch was chosen by
+test_images, test_logits, test_truth                       of the test images
+
+Logits are float16: as probabilities that few bits could not tell sure from very sure. An image that
+could not be read is NaN. A part that the run did not have is left out.
+"""
+
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from g2netpl.errors import InputError
+from g2netpl.evaluation import Scores
+from g2netpl.labels import LabelTable
+
+SCORES = "scores.npz"
+PARTS = ("validation", "test")
+_LARGEST_LOGIT = 30.0
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Images that the training did not learn from: their scores, and what is known of them."""
+
+    table: LabelTable
+    scores: Scores  # (N, L) in [0, 1], as the network gives them; NaN: not readable
+
+
+@dataclass(frozen=True)
+class KeptScores:
+    """The content of the file."""
+
+    predicted: Scores  # (N, L) of the label file's images
+    judged: dict[str, Judged]  # by part, some of PARTS
+
+
+def write_scores(folder: Path, predicted: Scores, judged: Mapping[str, Judged]) -> None:
+    """Write the scores of a finished training."""
+    arrays: dict[str, Any] = {"predicted": _logits(predicted)}
+    for part, each in judged.items():
+        arrays[f"{part}_images"] = np.array(each.table.images)
+        arrays[f"{part}_logits"] = _logits(each.scores)
+        arrays[f"{part}_truth"] = each.table.values
+    np.savez_compressed(folder / SCORES, **arrays)
+
+
+def read_scores(folder: Path, classes: tuple[str, ...]) -> KeptScores | None:
+    """What was kept; None for a run of a version that kept nothing."""
+    path = folder / SCORES
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            judged = {
+                part: Judged(
+                    LabelTable(
+                        tuple(str(name) for name in arrays[f"{part}_images"]),
+                        classes,
+                        arrays[f"{part}_truth"],
+                    ),
+                    _scores(arrays[f"{part}_logits"]),
+                )
+                for part in PARTS
+                if f"{part}_logits" in arrays
+            }
+            return KeptScores(_scores(arrays["predicted"]), judged)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+
+
+def _logits(scores: Scores) -> np.ndarray:
+    from scipy.special import logit
+
+    wide = np.asarray(scores, dtype=np.float64)
+    limited: np.ndarray = np.clip(logit(wide), -_LARGEST_LOGIT, _LARGEST_LOGIT).astype(np.float16)
+    return limited
+
+
+def _scores(logits: np.ndarray) -> Scores:
+    from scipy.special import expit
+
+    scores: Scores = expit(logits.astype(np.float32))
+    return scores
