@@ -7,7 +7,7 @@ files but their pixels gets onto a page.
 import base64
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,7 @@ _CANDIDATES = 5000
 _SIGNS = {POSITIVE: "as positive", NEGATIVE: "as negative", UNOBSERVED: "by nobody"}
 
 Mask = npt.NDArray[np.bool_]
-FindPhoto = Callable[[str], str]
+FindPhoto = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,11 @@ class Opinions:
     accepted: Mask  # (N, L) labels that the network's thresholds propose
 
 
-def make_shelves(opinions: Opinions, photo_of: FindPhoto | None) -> tuple[list[Shelf], str]:
-    """The three shelves, and a sentence on photos that could not be shown, or nothing."""
-    problems: list[str] = []
+def make_shelves(opinions: Opinions, photo_of: FindPhoto) -> list[Shelf]:
+    """The three shelves."""
 
     def card(row: int, column: int) -> Card:
         table = opinions.completed.observed
-        photo = None
-        if photo_of is not None:
-            try:
-                photo = small_photo(photo_of(table.images[row]))
-            except InputError as problem:
-                problems.append(str(problem))
         return Card(
             table.images[row],
             table.classes[column],
@@ -84,17 +77,13 @@ def make_shelves(opinions: Opinions, photo_of: FindPhoto | None) -> tuple[list[S
             _known_of(opinions, row, column),
             _soft_label(opinions, row, column),
             float(opinions.predicted[row, column]),
-            photo,
+            photo_of(table.images[row]),
         )
 
-    shelves = [
+    return [
         Shelf(title, about, [card(row, column) for row, column in entries])
         for title, about, entries in _entries(opinions)
     ]
-    shown = sum(len(shelf.cards) for shelf in shelves)
-    if photo_of is None or not problems:
-        return shelves, ""
-    return shelves, f"{len(problems)} of {shown} photos cannot be shown; the first: {problems[0]}"
 
 
 def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
@@ -185,22 +174,33 @@ def small_photo(path: str) -> str:
 
 
 def photo_finder(config: RunConfig, images: str | None) -> FindPhoto:
-    """Where the photos of a run are: in the folder given, or where its configuration has them."""
+    """Gives the photo of a name, or None where it is not there or cannot be read.
+
+    It is looked for in the folder `images`, or else where the configuration of the run has it.
+    """
     roots = [images] if images is not None else _roots(config)
 
-    def path_of(name: str) -> str:
+    def photo_of(name: str) -> str | None:
         for root in roots:
-            located = find([name], root)
-            if not located.missing:
-                return located.paths[0]
-        raise InputError(f"{name}: no such image in {' or '.join(roots)}")
+            try:
+                located = find([name], root)
+                if not located.missing:
+                    return small_photo(located.paths[0])
+            except InputError:
+                continue
+        return None
 
-    return path_of
+    return photo_of
 
 
-def _roots(config: RunConfig) -> Sequence[str]:
+def _roots(config: RunConfig) -> list[str]:
     """The folder of the label file's images, and what the folder of unlabelled ones lies in."""
+    roots = []
     labels = Path(config.labels)
-    first = config.images or str(find_format(labels, config.format).image_folder(labels))
-    more = [] if config.unlabelled is None else [str(Path(config.unlabelled).resolve().parent)]
-    return [first, *more]
+    if config.images is not None:
+        roots.append(config.images)
+    elif labels.exists():
+        roots.append(str(find_format(labels, config.format).image_folder(labels)))
+    if config.unlabelled is not None:
+        roots.append(str(Path(config.unlabelled).resolve().parent))
+    return roots

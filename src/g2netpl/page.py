@@ -36,6 +36,7 @@ def percent(share: float) -> str:
 def write_page(path: str | Path, page: str) -> None:
     """Write a page; text that UTF-8 cannot hold becomes question marks."""
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(page, encoding="utf-8", errors="replace")
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None

@@ -1,7 +1,6 @@
 """A run folder as far as it goes, read without its network: for reports."""
 
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from g2netpl.errors import InputError
 from g2netpl.labels import LabelTable
 from g2netpl.proposals import Completed, fill_in
 from g2netpl.runs import read_training
-from g2netpl.score_file import Judged, KeptScores, read_scores
+from g2netpl.score_file import Judged, KeptScores, read_arrays, read_scores
 
 Content = dict[str, Any]
 
@@ -89,19 +88,20 @@ def read_history(path: Path) -> list[Content]:
 
 def _ending(folder: Path, classes: tuple[str, ...], k: float) -> Ending:
     decisions = Decisions.from_json(_json(folder / "decisions.json"))
+    labels = read_arrays(folder / "labels.npz", "images", "observed", "soft")
+    names = tuple(str(name) for name in labels["images"])
+    observed = LabelTable(names, classes, labels["observed"])
     try:
-        with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
-            names = tuple(str(name) for name in arrays["images"])
-            observed, soft = LabelTable(names, classes, arrays["observed"]), arrays["soft"]
         raw = np.load(folder / "soft_labels.npy", allow_pickle=False)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
-        raise InputError(f"{folder}: its labels cannot be read ({problem}); train again") from None
+    except (OSError, ValueError, EOFError) as problem:
+        path = folder / "soft_labels.npy"
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     return Ending(
         _json(folder / "result.json"),
         _json(folder / "evaluation.json"),
         decisions,
-        fill_in(observed, soft, raw, decisions, k),
-        soft,
+        fill_in(observed, labels["soft"], raw, decisions, k),
+        labels["soft"],
         read_scores(folder, classes),
     )
 

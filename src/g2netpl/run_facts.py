@@ -152,7 +152,7 @@ def _class_table(run: RunContents, ending: Ending) -> Content:
         if part in run.judged:
             judged = run.judged[part]
             scores = ending.decisions.calibrate(judged.scores)
-            figures[part] = class_figures(scores, judged.table.values, ending.decisions.limits)
+            figures[part] = class_figures(scores, judged.truth, ending.decisions.limits)
             header += [f"{part} positives", f"{part} precision", f"{part} recall"]
     header += ["threshold", "known positives", "known negatives", "new positives"]
     known = ending.completed.observed.values

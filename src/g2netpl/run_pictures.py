@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from g2netpl.decisions import Decisions
-from g2netpl.evaluation import average_precision, can_rank
+from g2netpl.evaluation import average_precision
 from g2netpl.judgement import (
     Bin,
     calibration_error,
@@ -15,6 +15,7 @@ from g2netpl.judgement import (
     reliability,
 )
 from g2netpl.pictures import (
+    COLOURS,
     Picture,
     Series,
     heat_chart,
@@ -125,17 +126,12 @@ def histogram_picture(history: Sequence[Record], title: str) -> Picture | None:
     return heat_chart(title, columns, "epoch", "soft label", f"{title}: {'; '.join(ends)}.")
 
 
-def reliability_picture(
-    judged: dict[str, Judged], decisions: Decisions
-) -> tuple[Picture | None, dict[str, list[Bin]]]:
-    """How often a score of so much is right, and the bins behind it."""
+def reliability_picture(judged: dict[str, Judged], decisions: Decisions) -> Picture:
+    """How often a label with a score of so much is positive; all parts have labels to tell."""
     found: dict[str, list[Bin]] = {}
     for part, each in judged.items():
-        if can_rank(each.table.values):
-            scores = decisions.calibrate(each.scores)
-            found[part] = reliability(*known_entries(scores, each.table.values))
-    if not found:
-        return None, {}
+        scores = decisions.calibrate(each.scores)
+        found[part] = reliability(*known_entries(scores, each.truth))
     rows = [
         [
             part,
@@ -155,7 +151,7 @@ def reliability_picture(
         f"{100 * calibration_error(bins):.2f} points on {part}" for part, bins in found.items()
     )
     about = f"Score and share of positives differ by {errors} on average over all labels"
-    picture = interval_chart(
+    return interval_chart(
         "Reliability of the calibrated scores",
         lines,
         "calibrated score",
@@ -165,12 +161,11 @@ def reliability_picture(
         f"{about} (expected calibration error). Bars are 95 % intervals. Nearly all labels of "
         "nearly all images are negative and lie in the first bin.",
     )
-    return picture, found
 
 
 def spread_classes(judged: Judged, most: int = SHOWN_CLASSES) -> list[int]:
     """Classes from the best to the weakest average precision, evenly, of those with positives."""
-    truth = judged.table.values
+    truth = judged.truth
     precision = average_precision(judged.scores, truth)
     enough = np.flatnonzero(((truth == 1).sum(axis=0) >= _ENOUGH) & (truth == 0).any(axis=0))
     ranked = enough[np.argsort(-precision[enough], kind="stable")]
@@ -187,7 +182,7 @@ def precision_recall_picture(
     calibrated = decisions.calibrate(judged.scores)
     series, names, table = [], judged.table.classes, []
     for place, column in enumerate(columns):
-        entries = known_entries(calibrated[:, column], judged.table.values[:, column])
+        entries = known_entries(calibrated[:, column], judged.truth[:, column])
         recall, precision, thresholds = precision_recall(*entries)
         limit = decisions.thresholds[column]
         mark = None
@@ -195,9 +190,9 @@ def precision_recall_picture(
             last = int((thresholds >= limit).sum()) - 1
             mark = (float(recall[last]), float(precision[last]))
         curve = list(zip(recall.tolist(), precision.tolist(), strict=True))
-        series.append(
-            Series(names[column], [(0.0, curve[0][1]), *curve], place, place % 4, (), mark)
-        )
+        points = [(0.0, curve[0][1]), *curve]
+        dash = (place + place // COLOURS) % 4
+        series.append(Series(names[column], points, place, dash, mark=mark))
         best = np.maximum.accumulate(precision[::-1])[::-1]
         at = [number(float(best[np.searchsorted(recall, level)])) for level in _LEVELS]
         table.append([names[column], *at])

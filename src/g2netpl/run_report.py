@@ -3,11 +3,12 @@
 A run that is not finished has curves alone. Where a picture is missing, a sentence says why.
 """
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from g2netpl import __version__
-from g2netpl.errors import InputError, did_you_mean
+from g2netpl.errors import InputError, counted, did_you_mean
 from g2netpl.evaluation import can_rank
 from g2netpl.gallery import Opinions, make_shelves, photo_finder
 from g2netpl.labels import NEGATIVE, POSITIVE
@@ -54,6 +55,8 @@ def write_run_report(
     """
     run = read_contents(folder)
     columns = _columns(run.classes, classes)
+    if images is not None and not os.path.isdir(images):
+        raise InputError(f"--images {images}: no such folder")
     path = run.folder / PAGE if output is None else Path(output)
     page = render(
         "run.html",
@@ -85,15 +88,18 @@ def _epochs(run: RunContents) -> Content:
     """Pictures over the epochs."""
     best = None if run.ending is None else run.ending.result["best_epoch"]
     plays = any(record.get("undecided") is not None for record in run.history)
-    curves_missing = []
+    notes = []
+    if run.config.mode == "linear-init":
+        first = run.config.linear_epochs
+        notes.append(f"Up to epoch {first} the last layer was trained alone, then everything.")
     if run.history and all(record.get("validation_map") is None for record in run.history):
         chosen = run.about["data"]["chosen_epoch"]
-        curves_missing.append(f"There is no curve of mAP. Epoch: {chosen}.")
+        notes.append(f"There is no curve of mAP. Epoch: {chosen}.")
     alone = f"The method {run.config.method} keeps no soft labels: the network plays alone."
     alone = alone if run.history and not plays else ""
     return {
         "curves": learning_curves(run.history, best) if run.history else [],
-        "curves_missing": curves_missing,
+        "curves_notes": notes,
         "players": player_pictures(run.history, run.k),
         "players_missing": alone,
         "histogram": histogram_picture(run.history, "Soft labels of unobserved entries"),
@@ -104,13 +110,13 @@ def _epochs(run: RunContents) -> Content:
 def _against_truth(run: RunContents, columns: list[int]) -> Content:
     """Reliability, precision and recall; or why not."""
     ending = run.ending
-    ranked = {part: each for part, each in run.judged.items() if can_rank(each.table.values)}
+    ranked = {part: each for part, each in run.judged.items() if can_rank(each.truth)}
     if ending is None or not ranked:
         why = _why_no_truth(run)
         return {"reliability_missing": why, "precision_notes": [why]}
     part = "test" if "test" in ranked else "validation"
     judged = ranked[part]
-    truth = judged.table.values
+    truth = judged.truth
     both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
     drawn = [column for column in columns if both[column]]
     notes = [
@@ -125,9 +131,8 @@ def _against_truth(run: RunContents, columns: list[int]) -> Content:
             if drawn
             else f"No class has positives enough in the {part} labels for a curve."
         )
-    picture, _ = reliability_picture(ranked, ending.decisions)
     return {
-        "reliability": picture,
+        "reliability": reliability_picture(ranked, ending.decisions),
         "precision": precision_recall_picture(judged, part, ending.decisions, drawn)
         if drawn
         else None,
@@ -161,12 +166,13 @@ def _gallery(run: RunContents, images: str | None, wanted: bool) -> Content:
     )
     about = (
         "Soft labels are those of the last epoch, predictions those of the chosen one; both are "
-        "calibrated. One label per photo, and not of one class alone."
+        "calibrated."
     )
-    trouble = ""
-    try:
-        photo_of = photo_finder(run.config, images)
-    except InputError as problem:
-        photo_of, trouble = None, f"The photos cannot be shown: {problem}"
-    shelves, more = make_shelves(opinions, photo_of)
-    return {"shelves": shelves, "gallery_about": f"{about} {trouble or more}".strip()}
+    shelves = make_shelves(opinions, photo_finder(run.config, images))
+    bare = [card.image for shelf in shelves for card in shelf.cards if card.photo is None]
+    if bare:
+        about += (
+            f" {counted(len(bare), 'photo')} cannot be shown, the first is {bare[0]}: not there, "
+            "or not readable; --images names another folder."
+        )
+    return {"shelves": shelves, "gallery_about": about}

@@ -9,6 +9,7 @@ could not be read is NaN. A part that the run did not have is left out.
 """
 
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 
 from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
-from g2netpl.labels import LabelTable
+from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable
 
 SCORES = "scores.npz"
 PARTS = ("validation", "test")
@@ -31,6 +32,12 @@ class Judged:
 
     table: LabelTable
     scores: Scores  # (N, L) in [0, 1], as the network gives them; NaN: not readable
+
+    @property
+    def truth(self) -> LabelMatrix:
+        """What is known of the images that could be read."""
+        unread = np.isnan(self.scores).any(axis=1, keepdims=True)
+        return np.where(unread, UNOBSERVED, self.table.values).astype(np.int8)
 
 
 @dataclass(frozen=True)
@@ -56,23 +63,29 @@ def read_scores(folder: Path, classes: tuple[str, ...]) -> KeptScores | None:
     path = folder / SCORES
     if not path.is_file():
         return None
+    arrays = read_arrays(path, "predicted")
+    judged = {}
+    for part in PARTS:
+        if f"{part}_logits" in arrays:
+            names, logits, truth = (
+                arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
+            )
+            table = LabelTable(tuple(str(name) for name in names), classes, truth)
+            judged[part] = Judged(table, _scores(logits))
+    return KeptScores(_scores(arrays["predicted"]), judged)
+
+
+def read_arrays(path: Path, *needed: str) -> dict[str, Any]:
+    """The arrays of an .npz file, those needed among them, or one line about it."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            judged = {
-                part: Judged(
-                    LabelTable(
-                        tuple(str(name) for name in arrays[f"{part}_images"]),
-                        classes,
-                        arrays[f"{part}_truth"],
-                    ),
-                    _scores(arrays[f"{part}_logits"]),
-                )
-                for part in PARTS
-                if f"{part}_logits" in arrays
-            }
-            return KeptScores(_scores(arrays["predicted"]), judged)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as problem:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            content = {name: arrays[name] for name in arrays.files}
+            missing = [name for name in needed if name not in content]
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    if missing:
+        raise InputError(f"{path}: has no {missing[0]!r}; train again")
+    return content
 
 
 def _logits(scores: Scores) -> np.ndarray:

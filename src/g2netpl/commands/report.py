@@ -43,11 +43,14 @@ def run(flags: argparse.Namespace) -> None:
 
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
-    kind = read_run(flags.run).get("command")
+    about = read_run(flags.run)
+    kind = about.get("command")
     if kind == "train":
         from g2netpl.run_report import write_run_report
 
         wanted = () if flags.classes is None else split_list("--classes", flags.classes, str)
+        if flags.classes in about["classes"]:  # a name may hold a comma
+            wanted = (flags.classes,)
         path = write_run_report(
             flags.run,
             flags.output,
