@@ -255,6 +255,8 @@ def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, sce
     rows = json.loads((tmp_path / "demo" / "result.json").read_text())
     assert len(rows) == 11
     assert "60 training scenes" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "demo")]) == 0  # a page of its own
+    assert (tmp_path / "demo" / "comparison.html").is_file()
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     for method in ("bce", "an", "wan", "epr", "role", "g2netpl"):
         assert f"<td>{method}</td>" in page

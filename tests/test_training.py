@@ -63,6 +63,7 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
         "decisions.json",
         "result.json",
         "evaluation.json",
+        "scores.npz",
     }
     metrics = json.loads((folder / "evaluation.json").read_text())
     assert len(metrics["classes"]) == len(metrics["test"]["average_precision"]) == 10

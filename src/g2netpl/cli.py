@@ -18,6 +18,7 @@ from g2netpl.commands import (
     methods,
     observe,
     predict,
+    report,
     reproduce,
     search,
     train,
@@ -27,7 +28,7 @@ from g2netpl.errors import UserError
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, predict, complete),
+    *(demo, check, train, report, predict, complete),
     *(observe, convert, search, compare, reproduce, features, methods),
 )
 

@@ -16,6 +16,7 @@ from g2netpl.game import LabelPlayer
 from g2netpl.labels import UNOBSERVED, LabelMatrix
 from g2netpl.material import Material
 from g2netpl.network import Network
+from g2netpl.score_file import Judged, write_scores
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
 from g2netpl.teams import ALONE, Team
@@ -50,6 +51,7 @@ def finish(
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
     _write_labels(folder, material, predicted, soft)
+    write_scores(folder, predicted, _judged(material, best))
     judgement = judged_on.get("validation")
     validation = None if judgement is None else (best["validation"], judgement[1])
     decisions = choose(config.thresholds, validation, predicted[material.training], k)
@@ -99,6 +101,19 @@ def _parts(
     if test is not None and material.test is not None:
         parts["test"] = (test, material.test.table.values)
     return parts
+
+
+def _judged(material: Material, scores: dict[str, Scores]) -> dict[str, Judged]:
+    """The scores of each part beside the labels of its images."""
+    tables = {
+        "validation": material.validation,
+        "test": None if material.test is None else material.test.table,
+    }
+    return {
+        part: Judged(table, scores[part])
+        for part, table in tables.items()
+        if table is not None and part in scores
+    }
 
 
 def _scores(

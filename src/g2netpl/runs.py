@@ -11,6 +11,8 @@ labels.npz        the image names, what was observed about them, and which have 
 decisions.json    calibration and thresholds, see decisions.py
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
+scores.npz        what the chosen network says of every image, see score_file.py
+report.html       all of this as a page, by `g2netpl report`
 """
 
 import json
@@ -101,10 +103,12 @@ _FILES = {
         "decisions.json",
         "result.json",
         "evaluation.json",
+        "scores.npz",
+        "report.html",
     ),
-    "compare": ("results.json", "results.md", "cells.jsonl"),
+    "compare": ("results.json", "results.md", "cells.jsonl", "report.html"),
     "reproduce": ("cells.jsonl", "index.html"),
-    "demo": ("result.json", "report.html"),
+    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
 }
 

@@ -48,3 +48,4 @@ def _train(flags: argparse.Namespace) -> None:
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
+    console.print(f"look at it: g2netpl report {result.folder}", highlight=False)
