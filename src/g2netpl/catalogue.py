@@ -16,7 +16,8 @@ def methods_page() -> str:
         "# Methods and their options",
         "",
         "Made from the catalogue by `g2netpl methods --page`. Change an option with",
-        "`--set KEY=VALUE`, or in a comparison as `METHOD:KEY=VALUE`. “Tried” are the values of `--search-weights`.",
+        "`--set KEY=VALUE`, or in a comparison as `METHOD:KEY=VALUE`. “Tried” are the values of",
+        "`--search-weights`.",
     ]
     for name, row in METHODS.items():
         options = method_options(name, {})
