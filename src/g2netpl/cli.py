@@ -18,6 +18,7 @@ from g2netpl.commands import (
     observe,
     predict,
     reproduce,
+    review,
     search,
     train,
 )
@@ -25,7 +26,7 @@ from g2netpl.errors import UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 COMMANDS = (
-    *(demo, check, train, predict, complete),
+    *(demo, check, train, predict, complete, review),
     *(observe, convert, search, compare, reproduce, features, methods),
 )
 
