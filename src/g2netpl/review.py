@@ -57,6 +57,7 @@ class Review:
         self._queues: OrderedDict[tuple[str, int | None, str], _Queue] = OrderedDict()
         self._standing: list[tuple[int, Decision]] = []
         self._answered: Counter[int] = Counter()
+        self._counts: Counter[str] = Counter()
         self._asked: dict[str, tuple[int, str]] = {}  # what was saved, by its id
         self._said = lru_cache(maxsize=256)(self._say)
         self.log = DecisionLog(folder)
@@ -96,14 +97,13 @@ class Review:
     def progress(self) -> dict[str, int | None]:
         """How many answers are in force, and of which kind."""
         with self._lock:
-            counts = Counter(decision.action for _, decision in self._standing)
-        return {
-            "answered": counts.total(),
-            "yes": counts["yes"],
-            "no": counts["no"],
-            "skipped": counts["skip"],
-            "limit": self.limit,
-        }
+            return {
+                "answered": len(self._standing),
+                "yes": self._counts["yes"],
+                "no": self._counts["no"],
+                "skipped": self._counts["skip"],
+                "limit": self.limit,
+            }
 
     def questions(
         self, order: str, count: int, column: int | None = None, text: str = ""
@@ -148,12 +148,12 @@ class Review:
         decision = Decision(id, now(), action, image, label, old, new, order)
         self.log.append(decision)
         self._asked[id] = (entry, order)
-        self._set(row, column, new)
         if action != "undo":
-            self._standing.append((entry, decision))
-            self._answered[entry] += 1
+            self._take_up(entry, decision)
             return
-        self._standing.pop()
+        _, undone = self._standing.pop()
+        self._set(entry, new)
+        self._counts[undone.action] -= 1
         self._answered[entry] -= 1
         for key, queue in list(self._queues.items()):
             queue.position = 0
@@ -172,12 +172,17 @@ class Review:
             column = find("class", decision.label, columns)
             self._asked[decision.id] = (row * width + column, decision.order)
         for decision in in_force(self.log.decisions):
-            row, column = rows[decision.image], columns[decision.label]
-            self._standing.append((row * width + column, decision))
-            self._answered[row * width + column] += 1
-            self._set(row, column, decision.new)
+            self._take_up(rows[decision.image] * width + columns[decision.label], decision)
 
-    def _set(self, row: int, column: int, value: int) -> None:
+    def _take_up(self, entry: int, decision: Decision) -> None:
+        """Let an answer count."""
+        self._standing.append((entry, decision))
+        self._answered[entry] += 1
+        self._counts[decision.action] += 1
+        self._set(entry, decision.new)
+
+    def _set(self, entry: int, value: int) -> None:
+        row, column = divmod(entry, len(self.saved.classes))
         change = int(value == POSITIVE) - int(self.values[row, column] == POSITIVE)
         self._positives[column] += change
         self.values[row, column] = value

@@ -4,6 +4,7 @@ const $ = (id) => document.getElementById(id);
 const YES = 1, NO = 0;
 const AHEAD = 6; // questions to have at hand
 const COUNT = 12; // questions to ask for at a time
+const MOST_ABSENT = 6; // classes known not to be there that are named one by one
 const RETRY = 1000; // milliseconds between tries while the server is away
 
 const page = {
@@ -177,7 +178,7 @@ function wording(name) {
   const plain = /^[a-z][a-z -]*$/.test(name);
   if (!plain) return ["Is “", strong, "” in this picture?"];
   if (/[^su]s$/.test(name)) return ["Are there ", strong, " in this picture?"];
-  const article = /^([aeio]|u(?!ni|se|r|k))/.test(name) ? "an" : "a";
+  const article = /^(a|e(?!u)|i|o(?!ne)|u(?!ni|se|r|k))/.test(name) ? "an" : "a";
   return [`Is there ${article} `, strong, " in this picture?"];
 }
 
@@ -223,18 +224,21 @@ function barRow(name, chance) {
 }
 
 function showKnown(known) {
-  const most = 14;
-  const items = known.slice(0, most).map(({ name, value, decided }) => {
+  const shown = known.filter(({ value, decided }) => value === YES || decided);
+  const others = known.filter((each) => !shown.includes(each)); // observed not to be there
+  shown.push(...others.splice(0, others.length > MOST_ABSENT ? 0 : MOST_ABSENT));
+  const items = shown.map(({ name, value, decided }) => {
     const item = element("li", "", value === YES ? "yes" : "no");
     item.append(value === YES ? "✓ " : "✗ no ", element("bdi", name), decided ? " (decided here)" : "");
     return item;
   });
-  if (known.length > most) items.push(element("li", `and ${known.length - most} more: no`, "none"));
+  if (others.length) items.push(element("li", `✗ no to ${others.length} ${shown.length ? "others" : "classes"}`, "no"));
   if (!known.length) items.push(element("li", "nothing", "none"));
   $("known").replaceChildren(...items);
 }
 
 function showGuesses(guesses) {
+  $("likely").hidden = $("guesses").hidden = !guesses.length;
   const rows = guesses.map(({ name, soft, predicted }) => {
     const row = document.createElement("tr");
     const head = document.createElement("td");
@@ -407,7 +411,10 @@ const KEYS = {
   s: () => answer("skip"),
   u: () => !$("undo").disabled && undo(), Backspace: () => !$("undo").disabled && undo(),
   z: toggleLarge,
-  "/": () => $("search").focus(),
+  "/": () => {
+    $("choice").open = true;
+    $("search").focus();
+  },
   "?": () => $("help").showModal(),
 };
 
@@ -440,5 +447,9 @@ $("shortcuts").checked = localStorage.getItem("shortcuts") !== "off";
 $("shortcuts").addEventListener("change", () => {
   localStorage.setItem("shortcuts", $("shortcuts").checked ? "on" : "off");
 });
+const roomy = matchMedia("(min-width: 761px)"); // on a phone the choice is folded up
+const fold = () => ($("choice").open = roomy.matches);
+roomy.addEventListener("change", fold);
+fold();
 addEventListener("hashchange", start);
 start();
