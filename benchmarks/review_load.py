@@ -3,7 +3,7 @@
     python benchmarks/review_load.py
     python benchmarks/review_load.py --clients 10 --requests 100
 
-80 % of the requests are JSON (questions in all orders, filtered and searched, the state, decisions),
+80 % of the requests are JSON (questions in all orders, filtered and searched; state; decisions),
 20 % pictures of 256 px that are in memory. Every client sends its next request when it has the
 answer to the last, without a pause. Bars: 95 % within 150 ms, no error, the server at most 300 MB.
 """

@@ -32,6 +32,7 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
         "command": "train",
         "config": {"labels": "labels.csv", "images": str(folder.parent / "photos"), "format": None},
         "classes": list(classes),
+        "data": {"images": len(images), "training_images": len(images)},
         "expected_positives": expected,
     }
     (folder / "run.json").write_text(json.dumps(content))

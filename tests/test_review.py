@@ -445,7 +445,9 @@ def test_export_and_the_readers_agree(small, opened, capsys):
         order = [table.classes.index(each) for each in CLASSES]
         assert list(table.images) == IMAGES
         assert table.values[:, order].tolist() == expected
-    assert "3 labels decided by review, 3 of them new or changed" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "3 labels decided by review, 3 of them new or changed" in out
+    assert "--expected-positives 1.12 --validation 0" in out  # (1.5 + 1.4 + 0.2 + 1.4) / 4
     with open(small.parent / "a.provenance.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [(x["image"], x["class"], x["value"], x["before"], x["order"]) for x in rows] == [

@@ -154,7 +154,7 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.errors import counted
     from g2netpl.labels import LabelTable
     from g2netpl.review_log import apply_decisions, read_decisions, write_provenance
-    from g2netpl.run_files import read_saved_labels
+    from g2netpl.run_files import read_saved_labels, read_training
 
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")
@@ -167,7 +167,12 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
         console.print(f"note: {note}")
     count = write_provenance(before, decisions, beside)
     changed = int((table.values != before.values).sum())
+    content = read_training(flags.run)
+    held_out = content["data"]["training_images"] < content["data"]["images"]
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
-        f"them new or changed\nwritten to {target} and {beside}"
+        f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
+        f"--labels {target} --expected-positives {content['expected_positives']:.2f}"
+        f"{'' if held_out else ' --validation 0'} … (labels that were chosen to be asked about do "
+        "not tell how many positives there are)"
     )
