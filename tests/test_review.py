@@ -597,6 +597,20 @@ def test_ctrl_c_ends_with_a_line_about_what_was_saved(tmp_path):
         assert page.process.wait(20) == 0
 
 
+def test_the_browser_gets_the_token_through_a_file_that_only_we_can_read(tmp_path, monkeypatch):
+    from g2netpl.commands.review import _open
+
+    shown = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    page = tmp_path / "review-open.html"
+    page.write_text("left by an earlier start")
+    _open("http://127.0.0.1:1/#token", str(page))
+    assert shown == [page.as_uri()]  # others can read command lines, not this file
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert 'url=http://127.0.0.1:1/#token"' in page.read_text()
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [

@@ -184,7 +184,7 @@ CASES = {
     "a number in other digits": lambda s: s.get("/api/image?row=%D9%A1&size=256"),
     "a number with a sign": lambda s: s.get("/api/image?row=%2B1&size=256"),
     "a number with a point": lambda s: s.get("/api/image?row=1.0&size=256"),
-    "another size": lambda s: s.get("/api/image?row=0&size=64000"),
+    "another size": lambda s: s.get("/api/image?row=0&size=640"),
     "a row twice": lambda s: s.get("/api/image?row=0&row=1&size=256"),
     "an image whose name leads out": lambda s: s.get(
         f"/api/image?row={s.names.index('../secret.png')}&size=256"
@@ -210,7 +210,7 @@ CASES = {
     "JSON as plain text": lambda s: s.post(DECIDE, good(), Content_Type="text/plain"),
     "too large": lambda s: s.post(DECIDE, json.dumps(good()).encode().ljust(MOST_BYTES + 1)),
     "no length": lambda s: s.post(DECIDE, good(), Content_Length=None),
-    "in chunks": lambda s: s.post(DECIDE, good(), Content_Length=None, Transfer_Encoding="chunked"),
+    "in chunks": lambda s: s.post(DECIDE, good(), Transfer_Encoding="chunked"),
     "a key twice": lambda s: s.post(
         DECIDE, json.dumps(good()).encode().replace(b"{", b'{"row": 2, ', 1)
     ),
