@@ -60,6 +60,7 @@ const steps = {
         .every((name) => sessionStorage.getItem(name) === "[]"),
     );
     await page.waitForFunction(() => document.getElementById("alert").hidden);
+    await page.waitForSelector("#main[aria-busy=false]");
   },
   async see() {
     return page.evaluate(() => ({

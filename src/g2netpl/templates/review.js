@@ -11,7 +11,8 @@ const page = {
   token: "",
   state: null,
   upcoming: [], // the first one is on the screen
-  answered: new Set(), // of this page, so that none comes twice while it is being saved
+  answered: new Set(), // so that none comes twice while it is being saved
+  confirmed: [], // of those, what the server will leave out of its next answer by itself
   unsent: [], // answers the server has not confirmed; they outlive a reload
   sending: false,
   undoing: 0,
@@ -101,7 +102,7 @@ async function changeFilter() {
   page.filter += 1;
   page.upcoming = [];
   page.fetching = null;
-  $("main").setAttribute("aria-busy", "true");
+  wait();
   await refill();
 }
 
@@ -117,6 +118,7 @@ async function fetchMore(filter) {
   if ($("class").value) query.set("class", $("class").value);
   const text = $("search").value.trim();
   if (text) query.set("search", text);
+  for (const each of page.confirmed.splice(0)) page.answered.delete(each);
   let found;
   try {
     found = await (await call(`/api/questions?${query}`)).json();
@@ -133,8 +135,8 @@ async function fetchMore(filter) {
   }
   if (!page.unsent.length) showProgress(found.progress);
   if (before === 0) {
-    if (page.upcoming.length === 0 && page.unsent.length > 0) {
-      setTimeout(() => filter === page.filter && refill(), 100); // they are being saved
+    if (page.upcoming.length === 0 && found.questions.length > 0) {
+      setTimeout(() => filter === page.filter && refill(), 100); // they have been answered meanwhile
     } else {
       show();
     }
@@ -164,6 +166,12 @@ function show() {
   showKnown(question.known);
   showGuesses(question.guesses);
   showPicture(question);
+}
+
+function wait() {
+  $("main").setAttribute("aria-busy", "true");
+  for (const id of ["yes", "no", "skip"]) $(id).disabled = true;
+  showPicture(null);
 }
 
 function ask(...parts) {
@@ -320,6 +328,7 @@ function answer(kind) {
   const field = { yes: "yes", no: "no", skip: "skipped" }[kind];
   showProgress({ ...counts, answered: counts.answered + 1, [field]: counts[field] + 1 });
   if (page.upcoming.length) show();
+  else wait();
   if (page.upcoming.length < AHEAD) refill();
   else for (const next of page.upcoming.slice(1, 4)) picture(next.row, 1024).catch(() => {});
 }
@@ -353,7 +362,10 @@ async function send() {
       keep();
       complain(null);
       if (path === "/api/undo") undone(result.question);
-      else $("status").textContent = `Saved. ${told}`;
+      else {
+        page.confirmed.push(key(body));
+        $("status").textContent = `Saved. ${told}`;
+      }
       if (!page.unsent.length) showProgress(result.progress);
     }
   } catch (problem) {
@@ -361,6 +373,7 @@ async function send() {
     if (problem instanceof Refused && !problem.again) {
       const dropped = page.unsent.shift();
       if (dropped.path === "/api/undo") page.undoing = Math.max(0, page.undoing - 1);
+      else page.answered.delete(key(dropped.body));
       keep();
     }
     if (!(problem instanceof NotWelcome)) setTimeout(send, RETRY);
@@ -376,6 +389,7 @@ function undone(question) {
     return;
   }
   page.answered.delete(key(question));
+  page.confirmed = page.confirmed.filter((each) => each !== key(question));
   page.upcoming = [question, ...page.upcoming.filter((each) => key(each) !== key(question))];
   $("status").textContent = `Taken back: ${question.class}`;
   show();
