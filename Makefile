@@ -2,13 +2,17 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test browser-test lint bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
 
 test: lint
 	.venv/bin/python -m pytest
+
+browser-test: $(READY)  # needs node and chromium (or CHROMIUM=path)
+	npm install --prefix tests/browser --no-package-lock --ignore-scripts --no-audit --no-fund
+	.venv/bin/python -m pytest tests/test_review_browser.py -rs
 
 lint: $(READY)
 	.venv/bin/ruff check .
@@ -18,6 +22,7 @@ lint: $(READY)
 bench: $(READY)
 	.venv/bin/python benchmarks/cost_of_the_game.py
 	.venv/bin/python benchmarks/reading.py
+	.venv/bin/python benchmarks/review_load.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'

@@ -59,6 +59,7 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
         "history.jsonl",
         "model.safetensors",
         "soft_labels.npy",
+        "predictions.npy",
         "labels.npz",
         "decisions.json",
         "result.json",

@@ -20,6 +20,7 @@ from g2netpl.commands import (
     predict,
     report,
     reproduce,
+    review,
     search,
     train,
 )
@@ -28,7 +29,7 @@ from g2netpl.errors import UserError
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, report, predict, complete),
+    *(demo, check, train, report, predict, complete, review),
     *(observe, convert, search, compare, reproduce, features, methods),
 )
 

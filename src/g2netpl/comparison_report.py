@@ -11,8 +11,8 @@ from g2netpl.comparison import Row, choose
 from g2netpl.errors import InputError, counted
 from g2netpl.page import render, write_page
 from g2netpl.pictures import COLOURS, Picture, Series, line_chart
+from g2netpl.run_files import read_run
 from g2netpl.run_pictures import histogram_picture
-from g2netpl.runs import read_run
 from g2netpl.sweep import CELLS, cell_of, read_cells
 from g2netpl.tables import spread, summarise
 

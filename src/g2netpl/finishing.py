@@ -132,6 +132,7 @@ def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Ten
     known[material.training] = material.visible.values
     completed = np.where(known == UNOBSERVED, completed, known).astype(np.float32)
     np.save(folder / "soft_labels.npy", completed)
+    np.save(folder / "predictions.npy", predicted.astype(np.float16))
     has_soft = np.zeros(len(known), dtype=bool)
     has_soft[material.training] = soft is not None
     np.savez_compressed(

@@ -13,7 +13,7 @@ from g2netpl.decisions import Decisions
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelTable
 from g2netpl.proposals import Completed, fill_in
-from g2netpl.runs import read_training
+from g2netpl.run_files import read_training
 from g2netpl.score_file import Judged, KeptScores, read_arrays, read_scores
 
 Content = dict[str, Any]

@@ -7,12 +7,15 @@ checkpoints, labels   of a run that is not finished
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
                   soft labels of training images, predictions elsewhere
+predictions.npy   (N, L) float16: what the network says of every image, those it was trained on too
 labels.npz        the image names, what was observed about them, and which have soft labels
 decisions.json    calibration and thresholds, see decisions.py
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
 scores.npz        what the chosen network says of every image, see score_file.py
 report.html       all of this as a page, by `g2netpl report`
+
+review.jsonl, of `g2netpl review`, holds the decisions of people: no training ever removes it.
 """
 
 import json
@@ -34,8 +37,7 @@ from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import Scores, predict_all
 from g2netpl.labels import LabelTable
 from g2netpl.network import Network, build_backbone, build_network, load_weights
-
-RUN_FORMAT = 2
+from g2netpl.run_files import RUN_FORMAT, read_json, read_run, read_training
 
 
 def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
@@ -99,6 +101,7 @@ _FILES = {
         "nonsense.jsonl",
         "model.safetensors",
         "soft_labels.npy",
+        "predictions.npy",
         "labels.npz",
         "decisions.json",
         "result.json",
@@ -166,30 +169,6 @@ class Run:
         return table
 
 
-def read_run(folder: str | Path) -> dict[str, Any]:
-    """The content of run.json."""
-    path = Path(folder) / "run.json"
-    if not path.is_file():
-        raise InputError(f"{folder}: no run folder (run.json is missing)")
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise InputError(f"{path}: not valid JSON ({problem})") from None
-    if not isinstance(content, dict) or content.get("format") != RUN_FORMAT:
-        raise InputError(f"{path}: expected a run.json of g2netpl, format {RUN_FORMAT}")
-    return content
-
-
-def read_training(folder: str | Path) -> dict[str, Any]:
-    """The content of run.json of a training, as opposed to a comparison or a demo."""
-    content = read_run(folder)
-    if content.get("command") != "train":
-        raise InputError(
-            f"{folder}: was written by 'g2netpl {content.get('command')}', not by train"
-        )
-    return content
-
-
 _FREE_TO_CHANGE = {
     *("output", "workers", "cache", "device", "max_bad"),
     *("checkpoint_minutes", "checkpoint_steps"),
@@ -230,18 +209,10 @@ def load_run(folder: str | Path) -> Run:
         config,
         tuple(content["classes"]),
         network,
-        _json(folder / "result.json"),
-        _json(folder / "evaluation.json"),
+        read_json(folder / "result.json"),
+        read_json(folder / "evaluation.json"),
         tuple(content["mean"]),
         tuple(content["std"]),
-        Decisions.from_json(_json(folder / "decisions.json")),
+        Decisions.from_json(read_json(folder / "decisions.json")),
         content["expected_positives"],
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    return content

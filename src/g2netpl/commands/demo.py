@@ -30,7 +30,8 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.report import write_report
-    from g2netpl.runs import RUN_FORMAT, claim_folder
+    from g2netpl.run_files import RUN_FORMAT
+    from g2netpl.runs import claim_folder
     from g2netpl.sweep import CELLS, row_of
     from g2netpl.tables import results_table
     from g2netpl.tracking import follow, write_history

@@ -39,7 +39,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.labelling import check_target
     from g2netpl.commands.parsing import split_list
     from g2netpl.errors import InputError
-    from g2netpl.runs import read_run
+    from g2netpl.run_files import read_run
 
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)

@@ -42,7 +42,7 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     from g2netpl.commands.parsing import split_changes
     from g2netpl.config import RunConfig, read_config
     from g2netpl.errors import InputError
-    from g2netpl.runs import read_training
+    from g2netpl.run_files import read_training
 
     given: dict[str, Any] = {
         name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
