@@ -10,6 +10,7 @@ import g2netpl
 ROOT = Path(g2netpl.__file__).parent
 ORDER = [
     "errors",
+    "launched",
     "disk",
     "interrupts",
     "page",
@@ -31,6 +32,7 @@ ORDER = [
     "check_page",
     "views",
     "teams",
+    "decoding",
     "data",
     "scenes",
     "lite0",
@@ -49,6 +51,7 @@ ORDER = [
     "evaluation",
     "equilibrium",
     "optimizers",
+    "steps",
     "fitting",
     "expected",
     "decisions",

@@ -8,12 +8,13 @@ from g2netpl.data import ArraySource
 from g2netpl.equations import regret
 from g2netpl.equilibrium import Equilibrium, collapsed
 from g2netpl.errors import InputError
-from g2netpl.fitting import Loop, NumericalStop, Schedule, Validation, fit
+from g2netpl.fitting import Schedule, Validation, fit
 from g2netpl.game import Setup
 from g2netpl.methods import make_player
 from g2netpl.network import build_network
 from g2netpl.optimizers import make_optimizer
 from g2netpl.snapshots import Snapshot, copy_state, load_network
+from g2netpl.steps import Loop, NumericalStop
 
 RANDOM = np.random.default_rng(0)
 INPUTS = torch.from_numpy(RANDOM.normal(size=(80, 6)).astype(np.float32))

@@ -5,25 +5,24 @@ complete and on the disk; older ones than the last three are removed only after 
 all a training needs, the best network so far included.
 """
 
+import contextlib
 import hashlib
 import json
-import os
 import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
-from safetensors.torch import save_file
 from torch import Tensor
 
-from g2netpl.disk import rename_durably, told_plainly, write_durably
+from g2netpl.disk import rename_durably, sync_folder, told_plainly, write_durably, written_whole
 from g2netpl.errors import UserError
-from g2netpl.snapshots import Snapshot, State
+from g2netpl.snapshots import Snapshot, State, is_finite
+from g2netpl.store import drop_generations, generation_of
 
 KEPT = 3
 _PARTS = ("network", "best_network", "optimizer", "player")
@@ -44,30 +43,60 @@ def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> None:
 
     A network that is no longer made of numbers is not written: the one before is worth more.
     """
-    if not all(torch.isfinite(value).all() for value in snapshot.network.values()):
+    if not is_finite(snapshot.network):
         return
     shelf = folder / "checkpoints"
     target = shelf / f"{phase}-{snapshot.finished:06d}-{snapshot.step:08d}"
-    temporary = shelf / f"new-{target.name}"
+    while target.exists():  # the same moment, saved before a resume
+        target = target.with_name(target.name + "+")
+    temporary = shelf / "new"
+    with told_plainly(folder, _snapshot_bytes(snapshot)):
+        if not shelf.is_dir():
+            shelf.mkdir(parents=True)
+            sync_folder(folder)
+        shutil.rmtree(temporary, ignore_errors=True)  # what a crash left
+        try:
+            temporary.mkdir()
+            _write(temporary, snapshot, phase)
+            rename_durably(temporary, target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs its space back
+            raise
+        _tidy(folder, target)
+
+
+def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
+    """The files of a checkpoint, the manifest last."""
     optimizer, rest = _flat_optimizer(snapshot.optimizer)
     states = (snapshot.network, snapshot.best_network, optimizer, snapshot.player)
-    with told_plainly(folder, sum(map(_bytes, states))):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        digests = {}
-        for name, state in zip(_PARTS, states, strict=True):
-            content = bytes_from_tensors({key: _plain(value) for key, value in state.items()})
-            digests[name] = hashlib.sha256(content).hexdigest()
-            write_durably(temporary / f"{name}.safetensors", content)
-        manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
-        manifest |= {name: getattr(snapshot, name) for name in _FIGURES}
-        manifest["own_sha256"] = _own_digest(manifest)
-        write_durably(temporary / "manifest.json", json.dumps(manifest, indent=2).encode())
-        while target.exists():  # the same moment, saved before a resume
-            target = target.with_name(target.name + "+")
-        rename_durably(temporary, target)
-        for path in _saved(folder)[KEPT:]:
+    digests = {}
+    for name, state in zip(_PARTS, states, strict=True):
+        content = bytes_from_tensors({key: _plain(value) for key, value in state.items()})
+        digests[name] = hashlib.sha256(content).hexdigest()
+        write_durably(folder / f"{name}.safetensors", content)
+    manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
+    manifest |= {name: getattr(snapshot, name) for name in _FIGURES}
+    manifest["generation"] = generation_of(snapshot.player)
+    manifest["own_sha256"] = _own_digest(manifest)
+    write_durably(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
+
+
+def _tidy(folder: Path, newest: Path) -> None:
+    """Keep the newest and the two before it, and the labels they count on.
+
+    A later one than the newest can only be one that was damaged, so that we went on without it.
+    """
+    saved = _saved(folder)
+    kept = saved[saved.index(newest) :][:KEPT]
+    for path in newest.parent.iterdir():
+        if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
+    generations = []
+    for path in kept:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            generations.append(int(_read_manifest(path)["generation"]))
+    if generations:
+        drop_generations(folder / "labels", before=min(generations))
 
 
 def load_checkpoint(
@@ -84,7 +113,10 @@ def load_checkpoint(
         try:
             snapshot, phase = _load(path)
             accept(snapshot)
-        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
+        except (
+            *(OSError, ValueError, KeyError, TypeError, AttributeError),
+            *(RecursionError, SafetensorError),
+        ) as problem:
             problems.append(f"{path}: {problem}")
             continue
         if problems:
@@ -116,23 +148,35 @@ class Writer:
     @property
     def is_busy(self) -> bool:
         """Whether something is being written."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._thread is not None
 
     def submit(self, snapshot: Snapshot, phase: int) -> None:
         """Write this snapshot soon; it must not be changed any more."""
-        self._raise()
+        self.check()
         with self._lock:
             self._waiting = (snapshot, phase)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._write, daemon=True)
                 self._thread.start()
 
-    def finish(self) -> None:
-        """Wait until everything is on the disk; what went wrong is raised here."""
-        thread = self._thread
+    def check(self) -> None:
+        """Raise what went wrong in the background."""
+        with self._lock:
+            problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def settle(self) -> None:
+        """Wait until nothing is being written any more."""
+        with self._lock:
+            thread = self._thread
         if thread is not None:
             thread.join()
-        self._raise()
+
+    def finish(self) -> None:
+        """Wait until everything is on the disk; what went wrong is raised here."""
+        self.settle()
+        self.check()
 
     def _write(self) -> None:
         while True:
@@ -148,11 +192,6 @@ class Writer:
                     self._problem, self._waiting, self._thread = problem, None, None
                 return
 
-    def _raise(self) -> None:
-        problem, self._problem = self._problem, None
-        if problem is not None:
-            raise problem
-
 
 def checkpoint_bytes(snapshot_parts: list[State]) -> int:
     """About the size of a checkpoint with these tensors."""
@@ -160,11 +199,9 @@ def checkpoint_bytes(snapshot_parts: list[State]) -> int:
 
 
 def save_state(path: Path, state: State) -> None:
-    """Write tensors as safetensors."""
-    save_file({key: value.contiguous() for key, value in state.items()}, path)
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)  # safetensors writes for the owner alone
+    """Write tensors as safetensors; the file is there whole or not at all."""
+    with written_whole(path) as file:
+        file.write(bytes_from_tensors({key: _plain(value) for key, value in state.items()}))
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -176,7 +213,7 @@ def _saved(folder: Path) -> list[Path]:
 
 
 def _load(path: Path) -> tuple[Snapshot, int]:
-    manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    manifest = _read_manifest(path)
     if manifest.pop("own_sha256") != _own_digest(manifest):
         raise ValueError("manifest.json is damaged")
     states = {}
@@ -193,6 +230,11 @@ def _load(path: Path) -> tuple[Snapshot, int]:
         **{name: manifest[name] for name in _FIGURES},
     )
     return snapshot, manifest["phase"]
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    return manifest
 
 
 def _own_digest(manifest: dict[str, Any]) -> str:
@@ -225,6 +267,11 @@ def _nested_optimizer(flat: State, rest: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(value: Tensor) -> Tensor:
     return value.detach().cpu().contiguous()
+
+
+def _snapshot_bytes(snapshot: Snapshot) -> int:
+    moments, _ = _flat_optimizer(snapshot.optimizer)
+    return checkpoint_bytes([snapshot.network, snapshot.best_network, moments, snapshot.player])
 
 
 def _bytes(state: State) -> int:

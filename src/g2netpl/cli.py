@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from g2netpl import __version__
+from g2netpl import __version__, launched
 from g2netpl.commands import (
     check,
     compare,
@@ -24,7 +24,8 @@ from g2netpl.commands import (
     search,
     train,
 )
-from g2netpl.errors import UserError
+from g2netpl.errors import InputError, UserError
+from g2netpl.interrupts import Stopped
 
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
@@ -38,7 +39,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser that tells a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        text = f"{self.prog}: {message} (see {self.prog} --help)\n"
+        self.exit(2, text if launched.is_first_of_machine() else None)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -73,9 +75,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     try:
         parsed = build_parser().parse_args(arguments)
+        with launched.said_once():
+            _check_launch(parsed.execute)
         parsed.execute(parsed)
-    except UserError as problem:
-        print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)
+    except (UserError, Stopped) as problem:
+        launched.ignore_signals()
+        if not problem.said:
+            print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:
         print("g2netpl: interrupted", file=sys.stderr)
@@ -88,6 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception:
         return _bug()
     return 0
+
+
+def _check_launch(execute: object) -> None:
+    if launched.size() > 1 and execute is not train.run:
+        raise InputError("only g2netpl train works in several processes; start this without them")
 
 
 def _bug() -> int:

@@ -19,7 +19,7 @@ from g2netpl.contest import Cell, Comparison, Contest, load_contest, split_and_o
 from g2netpl.data import ArraySource
 from g2netpl.evaluation import Scores, predict_all, ranked_map
 from g2netpl.features import Features
-from g2netpl.fitting import Loop, Schedule, Validation, fit
+from g2netpl.fitting import Schedule, Validation, fit
 from g2netpl.game import Setup
 from g2netpl.label_quality import label_maps, watch_labels
 from g2netpl.labels import POSITIVE, LabelMatrix
@@ -28,6 +28,7 @@ from g2netpl.network import build_network
 from g2netpl.optimizers import make_optimizer
 from g2netpl.settings import IndexArray, Setting
 from g2netpl.snapshots import Snapshot, State, load_network
+from g2netpl.steps import Loop
 
 RESULT_KEYS = (
     "method",

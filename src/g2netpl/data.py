@@ -7,23 +7,23 @@ An image that cannot be read is NaN from here on: training passes over it, its f
 predictions are NaN. Too many of them end the work.
 """
 
+import json
 import signal
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader
 
+from g2netpl.decoding import Decoded, ImageDataset, stack
 from g2netpl.errors import InputError, UserError
-from g2netpl.images import Pixels, open_image, squash
 from g2netpl.teams import ALONE, Team
-from g2netpl.views import ViewName, view
+from g2netpl.views import ViewName
 
 Rows = npt.NDArray[np.int64]
 Device = torch.device | str
@@ -147,22 +147,57 @@ def training_batches(
         if team.size == 1:
             batch = readable_batch(share[0], inputs, observed, number)
         else:
-            batch = _shared_batch(share, inputs, observed, number, team)
+            batch = _shared_batch(share, inputs, observed, number, team, source)
         if len(batch):
             yield batch
 
 
 def _shared_batch(
-    share: list[Rows], inputs: Tensor, observed: Tensor, number: int, team: Team
+    share: list[Rows], inputs: Tensor, observed: Tensor, number: int, team: Team, source: Source
 ) -> Batch:
     """All rows that some rank could read, with the inputs of this one."""
-    counts = [len(rows) for rows in share]
-    here = ~inputs.flatten(1)[:, 0].isnan()
-    readable = team.join(here.to(torch.uint8), counts).bool()
-    rows = torch.from_numpy(np.concatenate(share)).to(observed.device)[readable]
-    kept = [int(part.sum()) for part in torch.split(readable, counts)]
-    inputs = inputs[here] if kept[team.rank] else torch.zeros_like(inputs[:1])
-    return Batch(rows, inputs, observed.index_select(0, rows), number, tuple(kept))
+    rows, counts = torch.from_numpy(np.concatenate(share)), [len(rows) for rows in share]
+    here, nothing = ~inputs.flatten(1)[:, 0].isnan(), torch.zeros_like(inputs[:1])
+    if team.most(int((~here[: counts[team.rank]]).any())):
+        readable = team.join(here.to(torch.uint8), counts).bool()
+        rows, inputs = rows[readable.cpu()], inputs[here]
+        counts = [int(part.sum()) for part in torch.split(readable, counts)]
+        share_bad(source, team)
+    if not counts[team.rank]:
+        inputs = nothing
+    rows = rows.to(observed.device)
+    return Batch(rows, inputs, observed.index_select(0, rows), number, tuple(counts))
+
+
+def in_turns(
+    look: Callable[[Tensor], Tensor],
+    source: Source,
+    groups: Sequence[Rows],
+    device: Device,
+    team: Team = ALONE,
+) -> Iterator[Tensor]:
+    """What `look` makes of the plain view of each group; the ranks take the groups in turns.
+
+    Every rank is given all of it.
+    """
+    rounds = [groups[first : first + team.size] for first in range(0, len(groups), team.size)]
+    # in the last round, a rank may look at what is not its own, for nothing
+    mine = [turn[min(team.rank, len(turn) - 1)] for turn in rounds]
+    for turn, inputs in zip(rounds, source.load(mine, None, device), strict=True):
+        counts = [len(group) for group in turn] + [0] * (team.size - len(turn))
+        yield from torch.split(team.join(look(inputs), counts), counts[: len(turn)])
+    if team.size > 1:
+        share_bad(source, team)
+
+
+def share_bad(source: Source, team: Team) -> None:
+    """Tell the other ranks what could not be read here, and stop where it is too much."""
+    while isinstance(source, Part):
+        source = source.source
+    if isinstance(source, ImageSource):
+        for text in team.tell(json.dumps(source.bad)):
+            source.bad |= {int(row): problem for row, problem in json.loads(text).items()}
+        check_bad(source.bad.values(), source.max_bad)
 
 
 def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor, number: int = 0) -> Batch:
@@ -192,7 +227,7 @@ class ImageSource:
         workers: int = 0,
         max_bad: int = 0,
     ) -> None:
-        self.dataset = _ImageDataset(tuple(paths), size, seed, view)
+        self.dataset = ImageDataset(tuple(paths), size, seed, view)
         self.max_bad = max_bad
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
@@ -205,7 +240,7 @@ class ImageSource:
             persistent_workers=workers > 0,
             worker_init_fn=_ignore_interrupts,
             pin_memory=torch.cuda.is_available(),
-            collate_fn=_stack,
+            collate_fn=stack,
         )
 
     def __len__(self) -> int:
@@ -229,19 +264,22 @@ class ImageSource:
             check_bad(self.bad.values(), self.max_bad)
             yield inputs
 
-    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> Iterator["Decoded"]:
+    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Decoded]:
         """What the workers send: bytes, which travel four times as fast as floats."""
         self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
         try:
             yield from self._loader
         except RuntimeError as problem:
-            if "DataLoader worker" not in str(problem):
-                raise
-            first = str(problem).splitlines()[0]
-            raise WorkerLost(
-                f"an image loader process ended ({first}); go on with --resume, with fewer "
-                "--workers if memory was short"
-            ) from None
+            raise lost_worker(problem) or problem from None
+
+
+def lost_worker(problem: RuntimeError) -> WorkerLost | None:
+    """What an error means where a loader process died; it may come anywhere, as a signal does."""
+    text = str(problem).partition("\n")[0]
+    if "DataLoader worker" not in text:
+        return None
+    advice = "go on with --resume, with fewer --workers if memory was short"
+    return WorkerLost(f"an image loader process ended ({text}); {advice}")
 
 
 class _Keys:
@@ -273,45 +311,3 @@ def check_bad(problems: Collection[str], most: int) -> None:
         raise InputError(
             f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
         )
-
-
-class Decoded(NamedTuple):
-    """(B, 3, size, size) bytes, and what was wrong with which of them."""
-
-    pixels: Tensor
-    problems: list[tuple[int, str]]
-
-
-def _stack(items: list[tuple[Tensor, str | None]]) -> Decoded:
-    """A batch of images, and the problems among them."""
-    problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
-    pixels = default_collate([pixels for pixels, _ in items])  # straight into shared memory
-    return Decoded(pixels, problems)
-
-
-@dataclass(frozen=True)
-class _ImageDataset(Dataset[tuple[Tensor, str | None]]):
-    """One file → (3, size, size) bytes, or black and why; epoch None is the plain view."""
-
-    paths: tuple[str, ...]
-    size: int
-    seed: int
-    view: ViewName | tuple[ViewName, ...]
-
-    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, str | None]:
-        row, epoch = key
-        try:
-            image, problem = open_image(self.paths[row], self.size), None
-        except UserError as trouble:
-            image, problem = Image.new("RGB", (self.size, self.size)), str(trouble)
-        if epoch is None:
-            return _tensor(squash(image, self.size)), problem
-        names = (self.view,) if isinstance(self.view, str) else self.view
-        key_of_view = (self.seed, epoch, row)
-        views = [_tensor(view(name, image, self.size, key_of_view)) for name in names]
-        return views[0] if len(views) == 1 else torch.stack(views), problem
-
-
-def _tensor(pixels: Pixels) -> Tensor:
-    """(H, W, 3) → (3, H, W)."""
-    return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))

@@ -8,9 +8,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from g2netpl.errors import Refused, UserError
+from g2netpl.errors import InputError, Refused, UserError
+
+LOCK = ".lock"  # in a run folder, while a process trains there
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class DiskTrouble(UserError):
@@ -27,19 +30,19 @@ def told_plainly(folder: Path, needed: int = 0) -> Iterator[None]:
     except OSError as problem:
         if problem.errno is None:
             raise
-        where = problem.filename or folder
+        where = Path(os.fsdecode(problem.filename)) if problem.filename else folder
         text = f"{where}: {os.strerror(problem.errno)}"
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            text += f"; {free_bytes(folder):,} bytes free"
+        if problem.errno in FULL:
+            text += f"; {free_bytes(where):,} bytes free"
             if needed:
                 text += f", {needed:,} needed"
             text += "; make room and go on with --resume"
         raise DiskTrouble(text) from None
 
 
-def free_bytes(folder: Path) -> int:
-    """Space left on the disk of a folder that may not exist yet."""
-    there = folder.absolute()
+def free_bytes(path: Path) -> int:
+    """Space left on the disk of a file or folder that may not exist yet."""
+    there = path.absolute()
     while not there.exists():
         there = there.parent
     return shutil.disk_usage(there).free
@@ -57,10 +60,39 @@ def check_space(folder: Path, needed: int) -> None:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write a new file down to the disk."""
-    with open(path, "wb") as file:
+    with _open_new(path) as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, mark: str = "new") -> Iterator[BinaryIO]:
+    """A file that takes its name once it is complete and on the disk; until then the old one is.
+
+    Until then it is called `PATH.MARK`.
+    """
+    temporary = path.with_name(f"{path.name}.{mark}")
+    try:
+        with _open_new(temporary) as file:
+            yield file
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _open_new(path: Path) -> Iterator[BinaryIO]:
+    """Open for writing, and down to the disk at the end; an error knows the file it is about."""
+    try:
+        with open(path, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as problem:
+        if problem.filename is None:
+            problem.filename = str(path)
+        raise
 
 
 def rename_durably(old: Path, new: Path) -> None:
@@ -71,7 +103,12 @@ def rename_durably(old: Path, new: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder down to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    sync(folder, os.O_RDONLY)
+
+
+def sync(path: Path, flags: int = os.O_RDWR) -> None:
+    """Write a file that was changed down to the disk."""
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:
@@ -80,25 +117,70 @@ def sync_folder(folder: Path) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON so that the file is either the old one or the complete new one."""
-    temporary = path.with_name(path.name + ".new")
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    write_durably(temporary, text.encode())
-    os.replace(temporary, path)
+    with written_whole(path) as file:
+        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Keep a run folder for ourselves; refused where another process has it."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    """Keep a run folder for ourselves; refused where another process has it.
+
+    A folder that is not there is made, and removed again if it is left empty.
+    """
+    made = _make(folder)
+    descriptor = _take(folder)
+    _held.add(descriptor)
     try:
+        yield
+    finally:
+        (folder / LOCK).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not empty: there is a run now
+            for path in made:
+                path.rmdir()
+        _held.discard(descriptor)
+        os.close(descriptor)
+
+
+def _make(folder: Path) -> list[Path]:
+    """Make a folder and those it is in; gives those that are new, the deepest first."""
+    path = folder.absolute()
+    made = [each for each in (path, *path.parents) if not each.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        if problem.errno in FULL:
+            raise
+        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
+    return made
+
+
+def _take(folder: Path) -> int:
+    path = folder / LOCK
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            os.close(descriptor)
             raise Refused(
                 f"{folder}: another process is training there; wait, or stop it"
             ) from None
         except OSError:
             pass  # a file system without locks
-        yield
-    finally:
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        os.close(descriptor)  # its owner ended at this moment and removed it
+
+
+_held: set[int] = set()
+
+
+def _let_go() -> None:
+    """A loader process must not keep the folder locked after a crash of the one that trains."""
+    for descriptor in _held:
         os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)

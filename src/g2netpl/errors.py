@@ -11,6 +11,7 @@ class UserError(Exception):
     """A mistake to be told in one line: where, what was expected, what came, what to do."""
 
     exit_code = 2
+    said = False  # by another process of a team
 
 
 class InputError(UserError):

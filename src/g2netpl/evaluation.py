@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from g2netpl.data import Source, plain_groups
+from g2netpl.data import Source, in_turns, plain_groups
 from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.snapshots import bare
@@ -121,27 +121,27 @@ def predict_all(
     training = module.training
     module.eval()
     groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-    shares = np.array_split(np.arange(len(groups)), team.size)
-    counts = [sum(len(groups[number]) for number in share) for share in shares]
-    mine = [groups[number] for number in shares[team.rank]] or groups[:1]
     parts = []
     with torch.inference_mode():
-        for inputs in source.load(mine, None, device):
-            parts.append(module(inputs).float().sigmoid())
+        for scores in in_turns(
+            lambda inputs: module(inputs).float().sigmoid(), source, groups, device, team
+        ):
+            parts.append(scores.cpu())
             if on_batch is not None:
-                on_batch(len(inputs))
+                on_batch(len(scores))
     module.train(training)
-    if not parts:
-        return np.zeros((0, 0), np.float32)
-    return team.join(torch.cat(parts), counts).cpu().numpy()
+    return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
 
 
-def predict_often(network: nn.Module, source: Source, passes: int) -> tuple[Tensor, Tensor]:
+def predict_often(
+    network: nn.Module, source: Source, passes: int, team: Team = ALONE
+) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation (N, L) of several predictions with dropout on.
 
-    Dropout sits in the classifier, so the backbone sees every image once.
+    Dropout sits in the classifier, so the backbone sees every image once. The ranks of a team
+    share that, and draw the same predictions from it.
     """
-    module = getattr(network, "module", network)
+    module = bare(network)
     see = getattr(module, "vectors", nn.Identity())
     score = getattr(module, "scores", module)
     device = next(network.parameters()).device
@@ -151,8 +151,7 @@ def predict_often(network: nn.Module, source: Source, passes: int) -> tuple[Tens
     means, deviations = [], []
     with torch.no_grad():
         groups = plain_groups(len(source), source.evaluation_batch)
-        for inputs in source.load(groups, None, device):
-            vectors = see(inputs)
+        for vectors in in_turns(see, source, groups, device, team):
             drawn = torch.stack([score(vectors).float().sigmoid() for _ in range(passes)])
             means.append(drawn.mean(dim=0))
             deviations.append(drawn.std(dim=0))

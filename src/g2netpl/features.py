@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from g2netpl.data import Source, plain_groups
+from g2netpl.data import Source, in_turns, plain_groups
+from g2netpl.disk import FULL, written_whole
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelTable
+from g2netpl.teams import ALONE, Team
 
 Features = npt.NDArray[np.float32]
 
@@ -91,41 +94,65 @@ def compute_features(
     source: Source,
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
+    team: Team = ALONE,
 ) -> Features:
-    """What a frozen backbone makes of every image, plain view, in the order of the source."""
+    """What a frozen backbone makes of every image, plain view, in the order of the source.
+
+    The ranks of a team share the work, and each of them is given all of it.
+    """
     device = next(backbone.parameters()).device
     backbone.eval()
     parts = []
     with torch.inference_mode():
         groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-        for inputs in source.load(groups, None, device):
-            parts.append(backbone(inputs).float().cpu())
+        for vectors in in_turns(backbone, source, groups, device, team):
+            parts.append(vectors.float().cpu())
             if on_batch is not None:
-                on_batch(len(inputs))
+                on_batch(len(vectors))
     return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
 
 
-def cached(folder: Path | None, key: str, compute: Callable[[], Features]) -> Features:
-    """The features stored under `key`, or computed now and stored for the next time."""
+def cached(
+    folder: Path | None, key: str, compute: Callable[[], Features], team: Team = ALONE
+) -> Features:
+    """The features stored under `key`, or computed now and stored for the next time.
+
+    The ranks of a team compute together, unless all of them find what is stored.
+    """
     path = (folder or default_cache()) / f"{key}.npy"
-    if path.is_file():
-        try:
-            stored: Features = np.load(path, allow_pickle=False)
-            return stored
-        except (OSError, ValueError, EOFError):
-            path.unlink()  # a damaged file is made anew
+    stored = _stored(path)
+    lacking = team.most(int(stored is None))
+    if stored is not None and not lacking:
+        return stored
     features = compute()
-    temporary = path.with_name(f"{path.stem}.{os.getpid()}.npy")
+    if team.leads:
+        _store(path, features)
+    return features
+
+
+def _stored(path: Path) -> Features | None:
+    if not path.is_file():
+        return None
+    try:
+        features: Features = np.load(path, allow_pickle=False)
+        return features
+    except (OSError, ValueError, EOFError):
+        path.unlink(missing_ok=True)  # a damaged file is made anew
+        return None
+
+
+def _store(path: Path, features: Features) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(temporary, features)
-        temporary.replace(path)
+        with written_whole(path, mark=f"{os.getpid()}.new") as file:
+            np.save(SimpleNamespace(write=file.write), features)
     except OSError as problem:
+        if problem.errno in FULL:
+            raise
         raise InputError(
             f"{path.parent}: features cannot be kept there ({problem.strerror}); "
             "name another folder with --cache"
         ) from None
-    return features
 
 
 def default_cache() -> Path:

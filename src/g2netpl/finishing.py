@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from g2netpl.checkpoints import save_state
 from g2netpl.config import RunConfig
 from g2netpl.data import Source
 from g2netpl.decisions import Decisions, choose
-from g2netpl.disk import write_json
+from g2netpl.disk import write_json, written_whole
 from g2netpl.evaluation import Scores, can_rank, evaluate, predict_all, ranked_map
 from g2netpl.game import LabelPlayer
 from g2netpl.labels import UNOBSERVED, LabelMatrix
@@ -131,13 +132,16 @@ def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Ten
     known = material.table.values.copy()
     known[material.training] = material.visible.values
     completed = np.where(known == UNOBSERVED, completed, known).astype(np.float32)
-    np.save(folder / "soft_labels.npy", completed)
-    np.save(folder / "predictions.npy", predicted.astype(np.float16))
+    for name, values in (
+        ("soft_labels.npy", completed),
+        ("predictions.npy", predicted.astype(np.float16)),
+    ):
+        with written_whole(folder / name) as file:
+            # numpy alone knows how to say nothing about a full disk
+            np.save(SimpleNamespace(write=file.write), values)
     has_soft = np.zeros(len(known), dtype=bool)
     has_soft[material.training] = soft is not None
-    np.savez_compressed(
-        folder / "labels.npz",
-        images=np.array(material.table.images),
-        observed=known,
-        soft=has_soft,
-    )
+    with written_whole(folder / "labels.npz") as file:
+        np.savez_compressed(
+            file, images=np.array(material.table.images), observed=known, soft=has_soft
+        )

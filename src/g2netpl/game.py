@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from g2netpl.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.data import Batch
+from g2netpl.network import batch_statistics, share_dropout
 from g2netpl.snapshots import bare
 from g2netpl.store import IN_MEMORY, Shelf
 from g2netpl.teams import ALONE, Team
@@ -193,8 +194,11 @@ def play_epoch(
         views = logits.view(-1, len(batch.inputs), logits.shape[1])
         return torch.cat([team.join(view, batch.counts) for view in views])
 
+    statistics = batch_statistics(network)
     network.train()
     for batch in batches:
+        if team.size > 1:
+            _take_seat(network, batch, team)
         proposal = player.propose(batch, progress, predict)  # line 2: û and its weight ξ
 
         optimizer.zero_grad()  # line 3: the network moves
@@ -203,11 +207,21 @@ def play_epoch(
             on_nonsense(batch, float(cost.detach()))
             continue
         backward(cost * team.size)  # the mean over ranks of what each of them knows a part of
+        team.average(statistics)
         optimizer.step()
 
         predicted = predict(batch.inputs) if player.fresh else logits.detach().sigmoid()  # line 4
         player.respond(batch, predicted, progress)  # lines 5–6: the labels move
 
         tally.count(cost, len(batch))
+    if team.size > 1:
+        network.train()
+        share_dropout(network)
     player.end_epoch()
     return tally.mean
+
+
+def _take_seat(network: nn.Module, batch: Batch, team: Team) -> None:
+    """Tell the network what part of the batch it sees; without any, it is not to learn from it."""
+    network.train(batch.counts[team.rank] > 0)
+    share_dropout(network, sum(batch.counts[: team.rank]), sum(batch.counts[team.rank + 1 :]))

@@ -4,19 +4,22 @@ In the steps of an epoch a signal is noted and the loop comes to an end by itsel
 nothing is in the balance, it ends the work at once. A second Ctrl-C ends everything.
 """
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from g2netpl.errors import UserError
 
+class Stopped(BaseException):
+    """Ended by a signal, to be gone on with later.
 
-class Stopped(UserError):
-    """Ended by a signal, to be gone on with later."""
+    No `Exception`, so that nobody takes it for a mistake that it happened to come in between.
+    """
 
     exit_code = 75
+    said = False  # by another process of a team
 
 
 class Interrupts:
@@ -24,33 +27,47 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.wanted = False
+        self.advice = "nothing was begun; run the same command again"
         self._noting = 0
+        self._keys = 0  # how often Ctrl-C was pressed
         self._before: dict[signal.Signals, object] = {}
+        self._process = os.getpid()
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._receive)
+                self._before[number] = before = signal.signal(number, self._receive)
+                outer = getattr(before, "__self__", None)
+                self.wanted |= isinstance(outer, Interrupts) and outer.wanted
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            # None: one that was not set from Python, and cannot be set back from there
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # type: ignore[arg-type]
         self._before = {}
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Inside, a signal only sets `wanted`."""
+        """Inside, a signal only sets `wanted`; it takes effect at the end."""
         self._noting += 1
         try:
             yield
         finally:
             self._noting -= 1
+        self.check()
+
+    def check(self) -> None:
+        """Stop here if a signal came while it was only noted."""
+        if self.wanted and not self._noting:
+            raise Stopped(f"stopped; {self.advice}")
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        again = self.wanted
-        self.wanted = True
-        if again and number == signal.SIGINT:
+        if os.getpid() != self._process:
+            return  # a loader process that is about to ignore signals
+        again, self.wanted = self.wanted, True
+        self._keys += number == signal.SIGINT
+        if self._keys > 1:
             raise KeyboardInterrupt
-        if not self._noting:
-            raise Stopped("stopped; nothing is lost, run the same command again")
+        if not again:  # a launcher may say it twice, while we save
+            self.check()

@@ -36,7 +36,9 @@ class Keeper:
     def step(self, take: Callable[[], Snapshot]) -> None:
         """After a step; the ranks of a team do the same at the same step."""
         self._steps += 1
-        asked = _STOP if self.interrupts.wanted else _SAVE if self._is_due() else 0
+        self.writer.check()
+        due = self.team.leads and self._is_due()
+        asked = _STOP if self.interrupts.wanted else _SAVE if due else 0
         agreed = self.team.most(asked)
         if agreed:
             self._save(take())
@@ -47,21 +49,21 @@ class Keeper:
         """All steps of an epoch are done, and nothing is measured yet."""
         self._resting = snapshot
         if self.team.most(int(self.interrupts.wanted)):
-            raise Stopped("stopped after the steps of an epoch")
+            raise self.stopped()
 
     def epoch(self, snapshot: Snapshot) -> None:
         """After an epoch."""
-        self._resting = None
-        self._save(snapshot)
+        with self.interrupts.noted():
+            self._save(snapshot)
+            self._resting = None
 
     def stopped(self) -> Stopped:
         """Save what is not saved yet, and say how to go on."""
         if self._resting is not None:
             self._save(self._resting)
+            self._resting = None
         self.writer.finish()
-        return Stopped(
-            f"stopped and saved; go on with: g2netpl train --resume --output {self.folder}"
-        )
+        return Stopped(f"stopped and saved; {self.interrupts.advice}")
 
     def nonsense(self, epoch: int, batch: Batch, cost: float) -> None:
         """Note which images gave a cost that is no number."""

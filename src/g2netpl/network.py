@@ -71,7 +71,12 @@ class Network(nn.Module):
 
 
 class DropoutLinear(nn.Linear):
-    """A linear layer that loses a share of its inputs in training; its tensors are a layer's."""
+    """A linear layer that loses a share of its inputs in training; its tensors are a layer's.
+
+    What is lost is drawn for a whole batch, also where other processes have the rows `around`.
+    """
+
+    around = (0, 0)  # before and after our own
 
     def __init__(self, width: int, classes: int, dropout: float) -> None:
         super().__init__(width, classes)
@@ -79,7 +84,28 @@ class DropoutLinear(nn.Linear):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Logits (B, L)."""
-        return super().forward(functional.dropout(vectors, self.dropout, self.training))
+        before, after = self.around
+        if not self.training or not before + after:
+            return super().forward(functional.dropout(vectors, self.dropout, self.training))
+        whole = vectors.new_ones((before + len(vectors) + after, *vectors.shape[1:]))
+        kept = functional.dropout(whole, self.dropout)[before : before + len(vectors)]
+        return super().forward(vectors * kept)
+
+
+def share_dropout(network: nn.Module, before: int = 0, after: int = 0) -> None:
+    """Say how many rows of the next batch other processes have, before and after our own."""
+    for module in network.modules():
+        if isinstance(module, DropoutLinear):
+            module.around = (before, after)
+
+
+def batch_statistics(network: nn.Module) -> list[Tensor]:
+    """Means and variances that batch norm has gathered, as the network holds them."""
+    norms = [
+        each for each in network.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)
+    ]
+    kept = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
+    return [statistic for statistic in kept if statistic is not None]
 
 
 def build_network(

@@ -14,7 +14,7 @@ from g2netpl.boostlu import boosted
 from g2netpl.checkpoints import checkpoint_bytes, load_checkpoint
 from g2netpl.config import Mode, RunConfig
 from g2netpl.equilibrium import collapsed
-from g2netpl.fitting import Loop, Schedule, fit
+from g2netpl.fitting import Schedule, fit
 from g2netpl.game import LabelPlayer, Setup
 from g2netpl.interrupts import Interrupts, Stopped
 from g2netpl.keeping import Keeper
@@ -24,6 +24,7 @@ from g2netpl.network import Network, build_network
 from g2netpl.optimizers import make_optimizer
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
+from g2netpl.steps import Loop
 from g2netpl.store import Shelf
 from g2netpl.teams import Team
 from g2netpl.tracking import epoch_bar, write_history
@@ -112,8 +113,7 @@ def play(
     interrupts: Interrupts,
 ) -> Snapshot:
     """Play all phases, from the last checkpoint if there is one."""
-    folder, phases = Path(config.output), phases_of(config)
-    network, player, team = contest.network, contest.player, contest.team
+    folder, player, team = Path(config.output), contest.player, contest.team
 
     def names(rows: list[int]) -> list[str]:
         return [material.table.images[material.training[row]] for row in rows]
@@ -121,16 +121,43 @@ def play(
     keeper = Keeper(
         folder, interrupts, team, config.checkpoint_minutes, config.checkpoint_steps, names
     )
-    snapshot, first = load_checkpoint(
-        folder, lambda saved: player.load_state(saved.player), console.print
-    ) or (Snapshot(), 0)
-    team.wait()
+    found = _last_checkpoint(folder, player, team, console)
+    snapshot, first = found or (Snapshot(), 0)
+    if found is not None:
+        _say_where(console, snapshot, phases_of(config)[first])
+        if team.leads:  # which may tell of an epoch that was not saved, or not at all
+            write_history(folder / "history.jsonl", snapshot.history)
+    try:
+        return _play_phases(
+            config, contest, sources, console, watch, interrupts, keeper, snapshot, first
+        )
+    except Stopped:
+        raise keeper.stopped() from None
+    except Exception:
+        keeper.writer.settle()  # let it finish what it is writing
+        raise
+
+
+def _play_phases(
+    config: RunConfig,
+    contest: Players,
+    sources: Sources,
+    console: Console,
+    watch: Watch | None,
+    interrupts: Interrupts,
+    keeper: Keeper,
+    snapshot: Snapshot,
+    first: int,
+) -> Snapshot:
+    folder, phases = Path(config.output), phases_of(config)
+    network, player, team = contest.network, contest.player, contest.team
     for number, phase in enumerate(phases):
         if number < first:
             continue
         linear, keeper.phase = phase.mode == "linear", number
         free: nn.Module = network.head() if linear else network
         optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
+        team.wait()  # to be wrapped for several processes, all must be well
         free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode), not linear)
         part = sources.training(linear)
@@ -142,11 +169,11 @@ def play(
             ) -> None:
                 bar.epoch(now.history[-1])
                 _warn_of_collapse(console, now.history, contest.k)
-                if team.leads:
-                    write_history(folder / "history.jsonl", now.history)
                 if watch is not None:
                     watch(now, free, player, sources, linear)
                 keeper.epoch(now)
+                if team.leads:
+                    write_history(folder / "history.jsonl", now.history)
 
             loop = Loop(
                 on_epoch=after_epoch,
@@ -159,21 +186,18 @@ def play(
                 scaler=contest.accelerator.scaler,
                 team=team,
             )
-            try:
-                snapshot = fit(
-                    free,
-                    player,
-                    part,
-                    contest.observed,
-                    contest.k,
-                    optimizer,
-                    _schedule(config, phase, phases),
-                    sources.validation(linear),
-                    start=snapshot,
-                    loop=loop,
-                )
-            except Stopped:
-                raise keeper.stopped() from None
+            snapshot = fit(
+                free,
+                player,
+                part,
+                contest.observed,
+                contest.k,
+                optimizer,
+                _schedule(config, phase, phases),
+                sources.validation(linear),
+                start=snapshot,
+                loop=loop,
+            )
         keeper.writer.finish()
         if snapshot.converged:
             console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
@@ -182,6 +206,34 @@ def play(
         if number + 1 < len(phases):
             snapshot = Snapshot(history=snapshot.history)
     return snapshot
+
+
+def _last_checkpoint(
+    folder: Path, player: LabelPlayer, team: Team, console: Console
+) -> tuple[Snapshot, int] | None:
+    """The last checkpoint and its phase, if there is one. The first rank chooses for all."""
+    moment = (-1.0, -1.0)
+
+    def accept(saved: Snapshot) -> None:
+        if not team.leads and moment != (len(saved.history), saved.step):
+            raise ValueError("is not the one that the first process has loaded")
+        player.load_state(saved.player)
+
+    found = load_checkpoint(folder, accept, console.print) if team.leads else None
+    if found is not None:
+        moment = (len(found[0].history), found[0].step)
+    moment = (team.same(moment[0]), team.same(moment[1]))
+    if not team.leads and moment[0] >= 0:
+        found = load_checkpoint(folder, accept, console.print)
+    return found
+
+
+def _say_where(console: Console, saved: Snapshot, phase: Phase) -> None:
+    """Where a resume goes on."""
+    steps = f", {saved.step} steps into the next" if saved.step else ""
+    console.print(
+        f"going on after epoch {phase.first_epoch + saved.finished}{steps}", highlight=False
+    )
 
 
 def _schedule(config: RunConfig, phase: Phase, phases: list[Phase]) -> Schedule:

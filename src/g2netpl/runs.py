@@ -32,7 +32,7 @@ from g2netpl.checkpoints import remove_checkpoint
 from g2netpl.config import RunConfig
 from g2netpl.data import ImageSource
 from g2netpl.decisions import Decisions
-from g2netpl.disk import write_json
+from g2netpl.disk import LOCK, write_json
 from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import Scores, predict_all
 from g2netpl.labels import LabelTable
@@ -46,10 +46,11 @@ def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
     Only files that this command writes are ever removed, and only beside a run.json of its own.
     """
     check_folder(folder, command, overwrite=overwrite)
-    if folder.is_dir():
-        for name in ("run.json", *_FILES[command]):
+    if folder.is_dir():  # run.json last: without it nobody would know whose the rest is
+        for name in _FILES[command]:
             (folder / name).unlink(missing_ok=True)
         remove_checkpoint(folder)
+        (folder / "run.json").unlink(missing_ok=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -60,7 +61,12 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
     """Whether results may be written there; nothing is touched."""
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
-    if folder.is_dir() and any(folder.iterdir()):
+    if not is_empty(folder):
+        if not overwrite and command == "train" and _is_unfinished(folder):
+            raise Refused(
+                f"{folder}: holds a training that is not finished; go on with --resume, or begin "
+                "anew with --overwrite"
+            )
         if not overwrite:
             raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
         try:
@@ -72,6 +78,20 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
                 f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
                 "touch it; choose another --output"
             )
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in it, or it is not there; what a crash left does not count."""
+    left = {LOCK, "run.json.new"}
+    return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
+
+
+def _is_unfinished(folder: Path) -> bool:
+    try:
+        read_training(folder)
+    except InputError:
+        return False
+    return not (folder / "result.json").is_file()
 
 
 def begin_or_resume(

@@ -47,6 +47,11 @@ def copy_state(network: nn.Module) -> State:
     }
 
 
+def is_finite(state: State) -> bool:
+    """Whether a network's tensors are all numbers."""
+    return all(bool(torch.isfinite(value).all()) for value in state.values())
+
+
 def load_network(network: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Put a copied state back."""
     bare(network).load_state_dict(state)

@@ -1,5 +1,6 @@
 """Where the inputs of a run come from: image files, or features of the frozen backbone."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +45,11 @@ class Sources:
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
         for paths in (self._paths, self._validation_paths, self._test_paths):
-            problems = [problem for problem in map(header_problem, paths or []) if problem]
+            mine = (paths or [])[self.team.rank :: self.team.size]
+            found = [problem for problem in map(header_problem, mine) if problem]
+            problems = [
+                each for part in self.team.tell(json.dumps(found)) for each in json.loads(part)
+            ]
             check_bad(problems, self._max_bad(paths or []))
         if self.config.mode != "end-to-end":
             self.all(True)
@@ -89,7 +94,7 @@ class Sources:
             return features
         allowed = self._max_bad(self._paths)
         source = self._images([self._paths[row] for row in chosen], allowed)
-        return compute_features(self.backbone.module, source)
+        return compute_features(self.backbone.module, source, team=self.team)
 
     def _max_bad(self, paths: Sequence[str]) -> int:
         allowed = self.config.max_bad
@@ -119,15 +124,11 @@ class Sources:
             view = f"squash, at least 2 x {self.config.image_size} {self.backbone.mean}"
 
             def compute() -> Features:
+                source = self._images(paths)
                 with epoch_bar(self.console, 1, len(paths)) as bar:
-                    return compute_features(module, self._images(paths), on_batch=bar.advance)
+                    return compute_features(module, source, on_batch=bar.advance, team=self.team)
 
-            key = cache_key(module, paths, view)
-            if not self.team.leads:  # the first rank computes, the others find it done
-                self.team.wait()
-            features = cached(folder, key, compute)
-            if self.team.leads:
-                self.team.wait()
+            features = cached(folder, cache_key(module, paths, view), compute, self.team)
             unreadable = np.flatnonzero(np.isnan(features).any(axis=1))
             here = {paths[row]: f"{paths[row]}: not a readable image" for row in unreadable}
             check_bad(here.values(), self._max_bad(paths))

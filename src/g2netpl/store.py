@@ -5,26 +5,30 @@ the start of the epoch does not depend on what was visited since: an epoch that 
 taken up in the middle, gives the same answer again.
 
 Small stores are tensors, which a checkpoint copies. Large ones are files in the run folder, a file
-per generation, mapped into memory; a checkpoint names the generation and a digest of it.
+per generation, mapped into memory; a checkpoint names the generation and a sum of what is in it.
 """
 
-import hashlib
 import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from g2netpl.disk import sync, sync_folder
 from g2netpl.teams import ALONE, Team
 
 State = dict[str, Tensor]
 
-_KEPT = 4  # generations on disk: those of the last three checkpoints, and the one in progress
+WIDE = 2 * 1024**3  # bytes of a store in files up to which a number has four of them
+GENERATION = "generation"
 _CHUNK = 4096  # rows at a time where all are gone through
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class LabelStore:
@@ -77,7 +81,9 @@ class LabelStore:
 class MappedStore(LabelStore):
     """The same in files: `NAME.G` holds generation G, N·L numbers of 4 bytes, or of 2 above 2 GB.
 
-    The processes of a team map the same files; each writes its share of the rows.
+    A sum of what is written is kept on the way, so that a checkpoint need not read it all again.
+    The processes of a team map the same files. The first one writes, the others open a generation
+    when it is finished: so it may be written on one machine and read on another.
     """
 
     def __init__(
@@ -89,92 +95,102 @@ class MappedStore(LabelStore):
         team: Team = ALONE,
     ) -> None:
         self.folder, self.name, self.shape, self.start, self.team = folder, name, shape, start, team
-        wide = 4 * math.prod(shape) <= 2 * 1024**3
+        wide = 4 * math.prod(shape) <= WIDE
         self.dtype = np.dtype(np.float32 if wide else np.float16)
         self.generation = -1  # until the first use: a resume must find the files as they were
-        self._digest: tuple[int, bytes] | None = None
+        self._sum = Checksum(shape[1])
+        self._sums = (0, 0)  # of the generation that is read, and of what is written of the next
         self._visited = torch.zeros(shape[0], dtype=torch.bool)
 
     @property
     def previous(self) -> Tensor:
         """All rows as the last finished epoch left them. Not to be changed."""
-        if self.generation < 0:
-            self._begin()
-        return self._previous
+        self._begin()
+        return self._previous.float()
 
     def read(self, rows: Tensor) -> Tensor:
         """The rows as the last finished epoch left them."""
-        return self.previous.index_select(0, rows.cpu()).to(rows.device, torch.float32)
+        self._begin()
+        return self._previous.index_select(0, rows.cpu()).to(rows.device, torch.float32)
 
     def write(self, rows: Tensor, latents: Tensor) -> None:
         """Put rows into the epoch in progress."""
-        mine = slice(self.team.rank, None, self.team.size)
+        self._begin()
         here = rows.cpu()
-        self._next.index_copy_(0, here[mine], latents[mine].to("cpu", self._next.dtype))
+        if self.team.leads:
+            values = latents.detach().to("cpu", self._next.dtype)
+            again = self._visited[here]
+            if again.any():  # as if they had not been there before
+                self._count(here[again], self._next[here[again]], -1)
+            self._count(here, values)
+            self._next.index_copy_(0, here, values)
         self._visited[here] = True
 
     def end_epoch(self) -> None:
         """The epoch in progress becomes the finished one; rows nobody visited are carried over."""
-        before = self.previous
-        missed = torch.nonzero(~self._visited).flatten()
-        for rows in missed[self.team.rank :: self.team.size].split(_CHUNK):  # type: ignore[no-untyped-call]
-            self._next[rows] = before[rows]
-        self._turn(self.generation + 1)
+        self._begin()
         if self.team.leads:
-            for path in self.folder.glob(f"{self.name}.*"):
-                if int(path.suffix[1:]) <= self.generation + 1 - _KEPT:
-                    path.unlink(missing_ok=True)
+            missed = torch.nonzero(~self._visited).flatten()
+            for rows in missed.split(_CHUNK):  # type: ignore[no-untyped-call]
+                values = self._previous[rows]
+                self._count(rows, values)
+                self._next[rows] = values
+            sync(self._path(self.generation + 1))
+        self.team.wait()
+        self._turn(self.generation + 1, self._sums[1])
 
     def state(self) -> State:
-        """The generation, and which rows of the next are written; with digests of both."""
-        before = self.previous
-        self._flush(self.generation + 1)
-        self.team.wait()
-        if self._digest is None or self._digest[0] != self.generation:
-            self._digest = (self.generation, self._hash(before, None))
-        state = {"generation": torch.tensor(self.generation), "digest": _bytes(self._digest[1])}
+        """The generation, and which rows of the next are written; with a sum of both.
+
+        Only the first process of a team knows the sums, and is asked for them.
+        """
+        self._begin()
+        state = {GENERATION: torch.tensor(self.generation), "sum": torch.tensor(self._sums[0])}
         if self._visited.any():
-            digest = self._hash(self._next, self._visited)
-            state |= {"visited": self._visited.clone(), "next_digest": _bytes(digest)}
+            if self.team.leads:
+                sync(self._path(self.generation + 1))
+            state |= {"visited": self._visited.clone(), "next_sum": torch.tensor(self._sums[1])}
         return state
 
     def load_state(self, state: State) -> None:
         """Go on from `state`; a file that is not what it was is a ValueError."""
-        generation = int(state["generation"])
-        previous = self._open(generation)
-        digest = self._hash(previous, None)
-        if not _bytes(digest).equal(state["digest"].cpu()):
-            raise ValueError(f"{self._path(generation)} is damaged")
-        visited = state.get("visited")
+        generation, visited, written = int(state[GENERATION]), state.get("visited"), 0
         if visited is not None:
-            written = self._hash(self._open(generation + 1), visited.cpu())
-            if not _bytes(written).equal(state["next_digest"].cpu()):
-                raise ValueError(f"{self._path(generation + 1)} is damaged")
-        self._turn(generation)
-        self._digest = (generation, digest)
+            written = int(state["next_sum"])
+        if self.team.leads:
+            self._verify(generation, None, int(state["sum"]))
+            if visited is not None:
+                self._verify(generation + 1, visited.cpu(), written)
+        self._turn(generation, int(state["sum"]))
         if visited is not None:
             self._visited |= visited.cpu()
+            self._sums = (self._sums[0], written)
 
     def _begin(self) -> None:
-        """Write generation 0."""
+        """Write generation 0, if this is the first use."""
+        if self.generation >= 0:
+            return
+        total = 0
         if self.team.leads:
             self.folder.mkdir(parents=True, exist_ok=True)
+            sync_folder(self.folder.parent)
             self._reserve(0)
             first = self._open(0)
             for rows in self._chunks():
                 start = self.start
                 first[rows] = start[rows].to(first.dtype) if isinstance(start, Tensor) else start
+            sync(self._path(0))
+            total = self._sum_of(first, None)
         self.team.wait()
-        self._turn(0)
+        self._turn(0, total)
 
-    def _turn(self, generation: int) -> None:
-        """Read `generation` from here on, and write the next."""
-        self._flush(generation)
+    def _turn(self, generation: int, total: int) -> None:
+        """Read `generation`, which is on the disk with the sum `total`, and write the next."""
+        self._previous = self._open(generation)
         if self.team.leads:
             self._reserve(generation + 1)
-        self.team.wait()  # every rank's rows are on the disk, and the next file is there
-        self.generation = generation
-        self._previous, self._next = self._open(generation), self._open(generation + 1)
+            self._next = self._open(generation + 1)
+        self.generation, self._sums = generation, (total, 0)
         self._visited = torch.zeros(self.shape[0], dtype=torch.bool)
 
     def _path(self, generation: int) -> Path:
@@ -186,10 +202,16 @@ class MappedStore(LabelStore):
 
     def _reserve(self, generation: int) -> None:
         """Make the file with all its space, so that a full disk is an error and not a crash."""
-        with open(self._path(generation), "ab") as file:
-            os.truncate(file.fileno(), self._size)
-            if hasattr(os, "posix_fallocate") and self._size:
-                os.posix_fallocate(file.fileno(), 0, self._size)
+        path = self._path(generation)
+        with open(path, "ab") as file:
+            try:
+                os.truncate(file.fileno(), self._size)
+                if hasattr(os, "posix_fallocate") and self._size:
+                    os.posix_fallocate(file.fileno(), 0, self._size)
+            except OSError as problem:
+                problem.filename = str(path)
+                raise
+        sync_folder(self.folder)
 
     def _open(self, generation: int) -> Tensor:
         path = self._path(generation)
@@ -199,24 +221,61 @@ class MappedStore(LabelStore):
             return torch.zeros(self.shape)
         return torch.from_numpy(np.memmap(path, self.dtype, "r+", shape=self.shape))
 
-    def _flush(self, generation: int) -> None:
-        descriptor = os.open(self._path(generation), os.O_RDWR)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    def _count(self, rows: Tensor, values: Tensor, sign: int = 1) -> None:
+        total = self._sums[1] + sign * self._sum.of(rows.numpy(), values.numpy())
+        self._sums = (self._sums[0], _wrapped(total))
 
-    def _hash(self, values: Tensor, visited: Tensor | None) -> bytes:
-        """SHA-256 of all rows, or of the visited ones, in their order."""
-        digest = hashlib.sha256()
+    def _sum_of(self, values: Tensor, visited: Tensor | None) -> int:
+        """The sum of all rows, or of the visited ones."""
+        total = 0
         for rows in self._chunks():
-            block = values[rows] if visited is None else values[rows][visited[rows]]
-            digest.update(block.contiguous().numpy().data)
-        return digest.digest()
+            chosen = torch.arange(rows.start, rows.stop)
+            if visited is not None:
+                chosen = chosen[visited[rows]]
+            total += self._sum.of(chosen.numpy(), values[chosen].numpy())
+        return _wrapped(total)
+
+    def _verify(self, generation: int, visited: Tensor | None, total: int) -> None:
+        if self._sum_of(self._open(generation), visited) != total:
+            raise ValueError(f"{self._path(generation)} is damaged")
 
     def _chunks(self) -> Iterator[slice]:
         for start in range(0, self.shape[0], _CHUNK):
             yield slice(start, min(start + _CHUNK, self.shape[0]))
+
+
+class Checksum:
+    """A 64-bit sum over rows of numbers that changes with any bit of any row, in any order."""
+
+    def __init__(self, width: int) -> None:
+        factors = np.random.default_rng(0x7375).integers(2**63, size=width, dtype=np.uint64)
+        self._factors = 2 * factors + np.uint64(1)  # odd: no bit is ever lost
+
+    def of(self, rows: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> int:
+        """The sum over these rows; those of disjoint sets of rows add up."""
+        bits = np.ascontiguousarray(values).view(f"u{values.itemsize}")
+        places = (2 * rows.astype(np.uint64) + np.uint64(1)) * _GOLDEN
+        sums = np.einsum("ij,j->i", bits, self._factors, dtype=np.uint64)
+        return int((places * sums).sum(dtype=np.uint64))
+
+
+def _wrapped(total: int) -> int:
+    """As a signed 64-bit number, which a tensor can hold."""
+    return (total + 2**63) % 2**64 - 2**63
+
+
+def generation_of(state: State) -> int | None:
+    """The generation of the files that a player's state counts on; None without files."""
+    numbers = [int(v) for k, v in state.items() if k.rpartition(".")[2] == GENERATION]
+    return min(numbers, default=None)
+
+
+def drop_generations(folder: Path, before: int) -> None:
+    """Remove the files of earlier generations than `before`, which nobody needs any more."""
+    for path in folder.glob("*.*"):
+        number = path.suffix[1:]
+        if number.isdecimal() and int(number) < before:
+            path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -257,7 +316,3 @@ def load_states(stores: Mapping[str, LabelStore], state: State) -> None:
         store.load_state(
             {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
         )
-
-
-def _bytes(digest: bytes) -> Tensor:
-    return torch.tensor(list(digest), dtype=torch.uint8)

@@ -18,16 +18,17 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from g2netpl.disk import write_durably
-
 Item = TypeVar("Item")
 
 
 def write_history(path: Path, history: list[dict[str, Any]]) -> None:
-    """Write all epochs, a JSON object per line."""
+    """Write all epochs, a JSON object per line.
+
+    Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
+    """
     lines = "".join(json.dumps(record) + "\n" for record in history)
     temporary = path.with_name(path.name + ".new")
-    write_durably(temporary, lines.encode())
+    temporary.write_text(lines, encoding="utf-8")
     os.replace(temporary, path)
 
 

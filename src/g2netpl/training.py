@@ -6,9 +6,9 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 """
 
 import os
+import shlex
 import time
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from torch import nn
 from g2netpl import expected
 from g2netpl.checkpoints import KEPT, remove_checkpoint
 from g2netpl.config import PATHS, RunConfig
+from g2netpl.data import lost_worker
 from g2netpl.description import announce, describe
-from g2netpl.disk import check_space, locked, told_plainly, write_json
+from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.interrupts import Interrupts
@@ -30,16 +31,18 @@ from g2netpl.methods import find_method, method_options
 from g2netpl.network import build_backbone
 from g2netpl.optimizers import make_optimizer
 from g2netpl.playing import Players, Watch, play
+from g2netpl.run_files import read_training
 from g2netpl.runs import (
     Run,
     check_folder,
     check_unchanged,
     claim_folder,
+    is_empty,
     load_run,
 )
 from g2netpl.snapshots import Record
 from g2netpl.sources import Sources
-from g2netpl.teams import RankLost, find_team, launched_rank, lost
+from g2netpl.teams import Team, connect
 
 
 def train(
@@ -54,20 +57,15 @@ def train(
 
     `on_epoch` is called after every epoch with all there is: for experiments.
     """
-    console = console or Console(quiet=True)
-    if launched_rank() > 0:
-        console = Console(quiet=True)
-    folder = Path(config.output)
-    with Interrupts() as interrupts, told_plainly(folder), ExitStack() as lock:
-        try:
-            return _train(config, resume, overwrite, console, on_epoch, interrupts, lock)
-        except RuntimeError as problem:
-            if not lost(problem):
-                raise
-            raise RankLost(
-                f"another process of this training is gone ({str(problem).splitlines()[0]}); start "
-                "the whole group again with --resume"
-            ) from None
+    with Interrupts() as interrupts, ExitStack() as lock:
+        team = connect(config.device == "cpu", interrupts)
+        if console is None or not team.leads:
+            console = Console(quiet=True)
+        with team.together(), told_plainly(Path(config.output)):
+            try:
+                return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
+            except RuntimeError as problem:
+                raise lost_worker(problem) or problem from None
 
 
 def _train(
@@ -77,24 +75,29 @@ def _train(
     console: Console,
     on_epoch: Watch | None,
     interrupts: Interrupts,
+    team: Team,
     lock: ExitStack,
 ) -> Run:
     began = time.perf_counter()
     config = _checked(config)
     folder = Path(config.output)
+    resume = resume and not team.same(
+        is_empty(folder)
+    )  # a launcher may say --resume the first time too
     if not resume:
         check_folder(folder, "train", overwrite=overwrite)
-    accelerator = _accelerator(config)
-    team = find_team()
-    locked_before = team.leads and folder.is_dir()
-    if locked_before:
+    if team.leads:
         lock.enter_context(locked(folder))
+    accelerator = _accelerator(config)
     material = read_material(config)
     description = describe(config, material)
     if resume:
         check_unchanged(folder, description)
-        if (folder / "result.json").is_file():
+        interrupts.advice = _how_to_go_on(folder)
+        if team.same((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")
+            if team.leads:
+                remove_checkpoint(folder)
             return load_run(folder)
     backbone = build_backbone(
         config.backbone,
@@ -105,29 +108,37 @@ def _train(
     )
     backbone.module.to(accelerator.device)
     sources = Sources(config, material, backbone, console, team)
-    k, how = _expected_positives(config, material, sources)
+    if resume:
+        k, how = read_training(folder)["expected_positives"], "as before"
+    else:
+        k, how = _expected_positives(config, material, sources)
     k = team.same(k)
     contest = Players.prepare(config, material, sources, accelerator, team, k)
     sources.prepare()
-    check_space(folder, (KEPT + 1) * contest.bytes())
+    check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     if team.leads:  # after everything that a mistake of the user could stop
         if not resume:
             claim_folder(folder, "train", overwrite=overwrite)
-            if not locked_before:
-                lock.enter_context(locked(folder))
         description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
         write_json(folder / "run.json", description)
+    interrupts.advice = _how_to_go_on(folder)
     team.wait()
     announce(console, config, material, f"{k:.2f} ({how})")
     snapshot = play(config, contest, material, sources, console, on_epoch, interrupts)
+    interrupts.check()
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
     result["seconds"] = round(time.perf_counter() - began, 3)
     if team.leads:
+        sync(folder / "history.jsonl")
         write_json(folder / "result.json", result)
         remove_checkpoint(folder)
     team.wait()
     return load_run(folder)
+
+
+def _how_to_go_on(folder: Path) -> str:
+    return f"go on with: g2netpl train --resume --output {shlex.quote(str(folder))}"
 
 
 def _say_what_was_left_out(
@@ -194,13 +205,12 @@ def _checked(config: RunConfig) -> RunConfig:
 def _accelerator(config: RunConfig) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
-    from accelerate.utils import InitProcessGroupKwargs
 
     precision = {"float32": "no"}.get(config.precision, config.precision)
     AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
-    patient = InitProcessGroupKwargs(timeout=timedelta(hours=2))  # one rank may compute features
     accelerator = Accelerator(
-        mixed_precision=precision, cpu=config.device == "cpu", kwargs_handlers=[patient]
+        mixed_precision=precision,
+        cpu=config.device == "cpu" or not torch.accelerator.is_available(),
     )
     if precision == "fp16" and accelerator.device.type == "cpu":
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")

@@ -6,6 +6,7 @@ examples:
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
   g2netpl train --resume --output runs/first
+  torchrun --nproc_per_node 4 -m g2netpl train --config run.toml --output runs/on-four-gpus
 
 Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negative.
 """
@@ -18,7 +19,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.training_flags import add_training_flags
 
     again = parser.add_mutually_exclusive_group()
-    again.add_argument("--resume", action="store_true", help="go on with the run in --output")
+    again.add_argument(
+        "--resume", action="store_true", help="go on with the run in --output, or begin it"
+    )
     again.add_argument("--overwrite", action="store_true", help="replace the run in --output")
     add_training_flags(parser)
 
@@ -34,11 +37,14 @@ def run(flags: argparse.Namespace) -> None:
 def _train(flags: argparse.Namespace) -> None:
     from rich.console import Console
 
+    from g2netpl import launched
     from g2netpl.commands.training_flags import config_of
+    from g2netpl.teams import disconnect
     from g2netpl.training import train
 
-    console = Console(markup=False, soft_wrap=True)
-    config = config_of(flags, resume=flags.resume)
+    console = Console(markup=False, soft_wrap=True, quiet=launched.rank() > 0)
+    with launched.said_once():
+        config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     for key in ("best_epoch", "validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
@@ -49,3 +55,4 @@ def _train(flags: argparse.Namespace) -> None:
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
     console.print(f"look at it: g2netpl report {result.folder}", highlight=False)
+    disconnect()

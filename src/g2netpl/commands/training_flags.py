@@ -39,10 +39,13 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
 
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags; to resume, over those of the run folder."""
+    from pathlib import Path
+
     from g2netpl.commands.parsing import split_changes
     from g2netpl.config import RunConfig, read_config
     from g2netpl.errors import InputError
     from g2netpl.run_files import read_training
+    from g2netpl.runs import is_empty
 
     given: dict[str, Any] = {
         name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
@@ -53,7 +56,8 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     if resume and flags.config is None:
         if "output" not in given:
             raise InputError("--resume: --output must name the run folder")
-        given = {**read_training(given["output"])["config"], **given}
+        if "labels" not in given or not is_empty(Path(given["output"])):
+            given = {**read_training(given["output"])["config"], **given}
     config = read_config(flags.config, given)
     for method, key, _ in changes:
         if method is not None and method != config.method:

@@ -1,0 +1,514 @@
+"""Several processes against one: the same images, weights, labels and figures; and the same end."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from ranks import Group
+from safetensors.torch import load_file
+from test_fitting import INPUTS, TRUTH, VISIBLE
+from torch import nn
+
+from g2netpl import RunConfig, fitting, keeping, load_run, train
+from g2netpl.data import ArraySource, ImageSource, training_batches
+from g2netpl.disk import DiskTrouble
+from g2netpl.errors import InputError
+from g2netpl.evaluation import predict_all
+from g2netpl.fitting import Loop, Schedule, Validation, fit
+from g2netpl.game import Setup
+from g2netpl.interrupts import Interrupts
+from g2netpl.methods import make_player
+from g2netpl.network import build_network
+from g2netpl.teams import ALONE, Team, connect
+
+
+@pytest.fixture(scope="module")
+def pair():
+    group = Group(2)
+    yield group
+    group.close()
+
+
+@pytest.fixture(scope="module")
+def trio():
+    group = Group(3)
+    yield group
+    group.close()
+
+
+def the_team():
+    return connect(True, Interrupts())
+
+
+@pytest.fixture
+def values(photos, tmp_path):
+    """A training of 48 images in 7 batches, as flags would give it."""
+
+    def make(output, **changes):
+        return {
+            "labels": str(photos / "train.csv"),
+            "images": str(photos),
+            "only_listed": True,
+            "output": str(tmp_path / output),
+            "test_labels": str(photos / "test.csv"),
+            "setting": "fspl",
+            "backbone": "plain",
+            "image_size": 32,
+            "epochs": 3,
+            "batch_size": 7,
+            "workers": 0,
+            "device": "cpu",
+            "cache": str(tmp_path / "cache"),
+            "expected_positives": 2.3,
+            **changes,
+        }
+
+    return make
+
+
+def training(values, resume=False):
+    """Train, as a job of a rank; every rank must come to the same."""
+    run = train(RunConfig.read(values, "test"), resume=resume)
+    return run.result["test_map"], float(sum(value.sum() for value in run.network.parameters()))
+
+
+def weights(run):
+    return load_file(run.folder / "model.safetensors")
+
+
+def history(run):
+    lines = (run.folder / "history.jsonl").read_text().splitlines()
+    timed = ("seconds", "images_per_second")
+    return [{k: v for k, v in json.loads(line).items() if k not in timed} for line in lines]
+
+
+def assert_equal(one, two):
+    """To the last bit."""
+    first, second = weights(one), weights(two)
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert (one.soft_labels() == two.soft_labels()).all()
+    assert history(one) == history(two)
+
+
+def assert_close(one, two):
+    """Within rounding, in all that a run leaves behind."""
+    first, second = weights(one), weights(two)
+    for name, value in first.items():
+        torch.testing.assert_close(value, second[name], atol=1e-5, rtol=0)
+    np.testing.assert_allclose(one.soft_labels(), two.soft_labels(), atol=1e-5, rtol=0)
+    assert one.result["best_epoch"] == two.result["best_epoch"]
+    for key in ("validation_map", "test_map", "last_test_map", "pseudo_label_map"):
+        assert one.result[key] == pytest.approx(two.result[key], abs=1e-7)
+    for before, after in zip(history(one), history(two), strict=True):
+        known = {key: value for key, value in after.items() if value is not None}
+        assert set(before) == set(after)
+        assert {key: before[key] for key in known} == pytest.approx(known, rel=1e-3, abs=1e-5)
+
+
+# --- who sees what -------------------------------------------------------------------------------
+
+
+class Pretended(Team):
+    """One of several ranks, in words only: all images can be read."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_every_image_is_seen_once_per_epoch_by_one_rank(size):
+    for count in range(1, 41):
+        source = ArraySource(torch.arange(count).float()[:, None])
+        observed = torch.zeros(count, 1, dtype=torch.int8)
+        for batch_size in range(1, 9):
+            alone = [b.rows for b in training_batches(source, observed, batch_size, 5, 2)]
+            seen = [[] for _ in alone]
+            for rank in range(size):
+                team = Pretended(rank, size)
+                batches = training_batches(source, observed, batch_size, 5, 2, team=team)
+                for number, batch in enumerate(batches):
+                    assert torch.equal(batch.rows, alone[number])  # everybody knows the batch
+                    own = batch.counts[rank] if size > 1 else len(batch)
+                    assert len(batch.inputs) == max(own, 1)
+                    seen[number] += batch.inputs[:own, 0].int().tolist()
+            assert seen == [rows.tolist() for rows in alone]  # shares in order, none twice
+            assert sorted(sum(seen, [])) == list(range(count))
+
+
+def look_at_batches(count, batch_size):
+    source = ArraySource(torch.arange(count).float()[:, None])
+    observed, team = torch.zeros(count, 1, dtype=torch.int8), the_team()
+    batches = training_batches(source, observed, batch_size, 5, 2, team=team)
+    return [(b.rows.tolist(), b.inputs[: b.counts[team.rank], 0].int().tolist()) for b in batches]
+
+
+def test_real_ranks_share_the_same_batches(trio):
+    for count, batch_size in ((1, 1), (2, 5), (7, 2), (10, 4)):
+        source = ArraySource(torch.arange(count).float()[:, None])
+        observed = torch.zeros(count, 1, dtype=torch.int8)
+        alone = [b.rows.tolist() for b in training_batches(source, observed, batch_size, 5, 2)]
+        by_rank = trio.run(look_at_batches, count, batch_size)
+        for number, rows in enumerate(alone):
+            assert all(batches[number][0] == rows for batches in by_rank)
+            assert sum((batches[number][1] for batches in by_rank), []) == rows
+
+
+def score(count, seed):
+    network = build_network("features", 3, width=6, seed=seed)
+    return predict_all(network, ArraySource(INPUTS[:count]), batch_size=4, team=the_team())
+
+
+def test_predictions_are_the_same_to_the_last_bit_for_any_number_of_ranks(pair, trio):
+    for count in (0, 1, 4, 5, 9, 33):
+        network = build_network("features", 3, width=6, seed=count)
+        alone = predict_all(network, ArraySource(INPUTS[:count]), batch_size=4)
+        for group in (pair, trio):
+            for scores in group.run(score, count, count):
+                assert (scores == alone).all()
+
+
+# --- the game ------------------------------------------------------------------------------------
+
+GAMES = {
+    "g2netpl": ("g2netpl", "linear", {}),
+    "g2netpl end to end": ("g2netpl", "end-to-end", {}),
+    "role": ("role", "linear", {}),
+    "ll-ct": ("ll-ct", "end-to-end", {"rate": 0.2}),
+    "fixmatch": ("fixmatch", "end-to-end", {"threshold": 0.55}),
+    "em-apl": ("em-apl", "linear", {"start": 0.2}),
+    "ups": ("ups", "linear", {"rounds": 2, "positive_mean": 0.51, "positive_deviation": 0.2}),
+}
+
+
+@pytest.mark.parametrize(("method", "mode", "options"), GAMES.values(), ids=GAMES)
+def test_two_ranks_come_to_what_one_process_comes_to(pair, values, method, mode, options):
+    common = {"method": method, "mode": mode, "options": options, "learning_rate": 0.02}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    both = pair.run(training, values("both", **common))
+    assert both[0] == both[1]
+    assert_close(alone, load_run(values("both")["output"]))
+    start = build_network("plain", 10).state_dict()
+    moved = max(float((value - start[name]).abs().max()) for name, value in weights(alone).items())
+    assert moved > 0.02  # so that 1e-5 says something
+
+
+def test_linear_init_with_an_estimated_k(pair, values):
+    common = {"mode": "linear-init", "linear_epochs": 2, "expected_positives": "estimate"}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    pair.run(training, values("both", **common, cache=values("own cache")["output"]))
+    both = load_run(values("both")["output"])
+    assert_close(alone, both)
+    assert alone.expected_positives == both.expected_positives
+
+
+def small_game(count, batch_size, options):
+    """A game on features of few images; on several ranks if there are."""
+    team = the_team()
+    observed = torch.from_numpy(VISIBLE[:count])
+    network = build_network("features", 4, width=6, seed=0)
+    player = make_player("g2netpl", options, Setup(observed, 1.4, 0.05, 0))
+    free = nn.parallel.DistributedDataParallel(network) if team.size > 1 else network
+    snapshot = fit(
+        free,
+        player,
+        ArraySource(INPUTS[:count]),
+        observed,
+        1.4,
+        torch.optim.Adam(network.parameters(), lr=0.05),
+        Schedule(3, batch_size, 0),
+        Validation(ArraySource(INPUTS[60:]), TRUTH[60:]),
+        loop=Loop(team=team),
+    )
+    return snapshot.network, player.soft_labels(), snapshot.best_map
+
+
+@pytest.mark.parametrize(
+    ("count", "batch_size"), [(2, 4), (7, 2), (3, 1)], ids=["few images", "pairs", "one by one"]
+)
+@pytest.mark.parametrize("options", [{}, {"prediction": "fresh"}], ids=["reuse", "fresh"])
+def test_ranks_without_an_image_take_part(trio, count, batch_size, options):
+    network, labels, score = small_game(count, batch_size, options)
+    for other, other_labels, other_score in trio.run(small_game, count, batch_size, options):
+        for name, value in network.items():
+            torch.testing.assert_close(value, other[name], atol=1e-5, rtol=0)
+        torch.testing.assert_close(labels, other_labels, atol=1e-5, rtol=0)
+        assert score == pytest.approx(other_score, abs=1e-7)
+
+
+def a_step_with_batch_norm():
+    """One step with hardly any learning, by four images; returns the statistics of batch norm."""
+    team = the_team()
+    network = build_network("tiny", 2)
+    free = nn.parallel.DistributedDataParallel(network) if team.size > 1 else network
+    images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    observed = torch.tensor([[1, -1]] * 4, dtype=torch.int8)
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-9)
+    player = make_player("an", {}, Setup(observed, 1.0, 1e-9, 0))
+    schedule = Schedule(1, 4, 0)
+    fit(free, player, ArraySource(images), observed, 1.0, optimizer, schedule, loop=Loop(team=team))
+    return {name: value.clone() for name, value in network.named_buffers()}
+
+
+def test_statistics_of_batch_norm_are_the_mean_over_the_ranks(pair):
+    alone, (one, two) = a_step_with_batch_norm(), pair.run(a_step_with_batch_norm)
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    # before the first layer there is no other: the mean over halves is the mean over all
+    first = next(name for name in alone if name.endswith("running_mean"))
+    torch.testing.assert_close(one[first], alone[first], atol=1e-6, rtol=0)
+    assert (one[first] != 0).any()
+
+
+def test_labels_in_files_that_ranks_share_are_those_in_memory(pair, values):
+    pair.run(training, values("memory", learning_rate=0.02, method="role"))
+    pair.run(training, values("files", learning_rate=0.02, method="role", label_memory=0))
+    assert_equal(load_run(values("memory")["output"]), load_run(values("files")["output"]))
+
+
+def decoded_by_this_rank(values):
+    seen = []
+    decoded = ImageSource.decoded
+
+    def watch(source, groups, epoch):
+        seen.extend(source.dataset.paths[row] for rows in groups for row in rows)
+        return decoded(source, groups, epoch)
+
+    ImageSource.decoded = watch
+    try:
+        training(values)
+    finally:
+        ImageSource.decoded = decoded
+    return seen
+
+
+def test_features_are_computed_in_shares_and_once(pair, values, photos):
+    both = pair.run(decoded_by_this_rank, values("first", mode="linear", method="an"))
+    assert sorted(both[0] + both[1]) == sorted(str(path) for path in photos.glob("*.png"))
+    assert min(map(len, both)) >= 30
+    again = pair.run(decoded_by_this_rank, values("second", mode="linear", method="wan"))
+    assert again == [[], []]
+
+
+# --- bad images, mistakes, bugs ------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_broken(values, photos, tmp_path):
+    """The same pictures, some of which end too early: their headers are fine."""
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    names = (photos / "train.csv").read_text().splitlines()
+    images = [line.partition(",")[0] for line in names[1:]]
+    broken = images[3], images[20]
+    for image in images:
+        content = (photos / image).read_bytes()
+        (folder / image).write_bytes(content[:200] if image in broken else content)
+    (folder / "labels.csv").write_text("\n".join(names))
+
+    def make(output, **changes):
+        here = {"labels": str(folder / "labels.csv"), "images": str(folder), "test_labels": None}
+        return values(output, **here, validation=0.0, **changes)
+
+    return make, broken
+
+
+@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
+def test_images_that_one_rank_cannot_read_are_left_out_by_all(pair, with_broken, mode):
+    make, broken = with_broken
+    alone = train(RunConfig.read(make("alone", mode=mode, max_bad=2), "test"))
+    pair.run(training, make("both", mode=mode, max_bad=2))
+    both = load_run(make("both")["output"])
+    np.testing.assert_allclose(alone.soft_labels(), both.soft_labels(), atol=1e-5, rtol=0)
+    for name, value in weights(alone).items():
+        torch.testing.assert_close(value, weights(both)[name], atol=1e-5, rtol=0)
+    missing = np.isnan(both.soft_labels()).any(axis=1)
+    assert {both.observed().images[row] for row in np.flatnonzero(missing)} == set(broken)
+
+
+@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
+def test_too_many_bad_images_end_all_ranks_with_the_same_words(pair, with_broken, mode):
+    make, broken = with_broken
+    pair.start(training, make("both", mode=mode, max_bad=1))
+    one, two = pair.outcomes()
+    assert one.code == two.code == 2
+    assert one.text == two.text
+    assert "2 images cannot be read, --max-bad allows 1" in one.text
+    assert all(name in one.text for name in broken)
+    assert not os.path.exists(make("both")["output"]) or mode == "end-to-end"
+
+
+def failing(values, rank, where, how):
+    """Train, with a failure on one rank at some place."""
+    problems = {
+        "input": InputError("only here"),
+        "disk": DiskTrouble("only here"),
+        "bug": TypeError("only here"),
+        "ctrl-c": KeyboardInterrupt(),
+    }
+    places = {
+        "loading": (ImageSource, "decoded"),
+        "measuring": (fitting, "mean_average_precision"),
+        "saving": (keeping.Writer, "submit"),
+        "probing": (fitting.Equilibrium, "read"),
+    }
+    owner, name = places[where]
+    original = getattr(owner, name)
+    calls = []
+
+    def fail(*arguments, **named):
+        calls.append(1)
+        if the_rank == rank and len(calls) == 3:
+            raise problems[how]
+        return original(*arguments, **named)
+
+    the_rank = int(os.environ["RANK"])
+    setattr(owner, name, fail)
+    try:
+        training(values)
+    finally:
+        setattr(owner, name, original)
+
+
+@pytest.mark.parametrize(
+    ("rank", "where", "how", "codes"),
+    [
+        (0, "loading", "input", (2, 2)),
+        (1, "loading", "input", (2, 2)),
+        (1, "measuring", "bug", (70, 70)),
+        (0, "saving", "disk", (74, 74)),
+        (1, "probing", "input", (2, 2)),
+        (0, "measuring", "ctrl-c", (70, 130)),
+    ],
+)
+def test_what_ends_one_rank_ends_all(pair, values, rank, where, how, codes):
+    began = time.monotonic()
+    pair.start(failing, values("run"), rank, where, how)
+    outcomes = pair.outcomes(60)
+    assert tuple(outcome.code for outcome in outcomes) == codes
+    assert all("only here" in outcome.text or how == "ctrl-c" for outcome in outcomes)
+    assert time.monotonic() - began < 30
+    assert pair.run(os.getpid)  # nobody hangs
+
+
+# --- signals, crashes, going on ------------------------------------------------------------------
+
+
+def stopped_at(values, rank, step, resume=False, where="step", number=signal.SIGTERM):
+    """Train until this rank, at some step, gets a signal."""
+    owner, name = {
+        "step": (keeping.Keeper, "step"),
+        "measuring": (fitting, "mean_average_precision"),
+    }[where]
+    original = getattr(owner, name)
+    calls = []
+
+    def count(*arguments, **named):
+        calls.append(1)
+        if len(calls) == step and int(os.environ["RANK"]) in rank:
+            os.kill(os.getpid(), number)
+        return original(*arguments, **named)
+
+    setattr(owner, name, count)
+    try:
+        training(values, resume)
+    finally:
+        setattr(owner, name, original)
+
+
+def assert_stopped(group, values, *arguments):
+    group.start(stopped_at, values, *arguments)
+    for outcome in group.outcomes():
+        assert outcome.code == 75, outcome
+        assert "stopped" in outcome.text
+        assert "--resume" in outcome.text
+
+
+@pytest.mark.parametrize("files", [False, True], ids=["memory", "files"])
+@pytest.mark.parametrize(
+    ("ranks", "step", "where"),
+    [((0, 1), 9, "step"), ((1,), 2, "measuring"), ((0,), 2, "measuring")],
+    ids=["all at a step", "one rank measuring", "the first measuring"],
+)
+def test_a_signal_stops_all_ranks_and_going_on_is_exact(pair, values, files, ranks, step, where):
+    common = {"learning_rate": 0.02, "label_memory": 0 if files else 512}
+    pair.run(training, values("whole", **common))
+    assert_stopped(pair, values("stopped", **common), ranks, step, False, where)
+    folder = values("stopped")["output"]
+    saved = sorted(path.name for path in os.scandir(f"{folder}/checkpoints"))
+    assert saved[-1] == ("0-000001-00000002" if where == "step" else "0-000001-00000007")
+    assert len(saved) == 2  # after the first epoch, and this one, once
+    pair.run(training, values("stopped", **common), True)
+    assert_equal(load_run(values("whole")["output"]), load_run(folder))
+
+
+def test_going_on_with_another_number_of_ranks(pair, trio, values):
+    common = {"mode": "linear-init", "linear_epochs": 2, "epochs": 2, "learning_rate": 0.005}
+    common |= {"label_memory": 0}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    assert_stopped(pair, values("moving", **common), (1,), 3)
+    assert_stopped(trio, values("moving", **common), (0,), 6, True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RANK", "0")
+        with pytest.raises(BaseException, match="stopped") as caught:
+            stopped_at(values("moving", **common), (0,), 5, True)
+    assert caught.value.exit_code == 75
+    pair.run(training, values("moving", **common), True)
+    assert_close(alone, load_run(values("moving")["output"]))
+
+
+def test_a_killed_rank_ends_the_others_and_nothing_is_torn(values):
+    group = Group(3)
+    try:
+        common = {"learning_rate": 0.02, "label_memory": 0, "checkpoint_steps": 1}
+        group.start(stopped_at, values("run", **common), (1,), 10, False, "step", signal.SIGKILL)
+        began = time.monotonic()
+        outcomes = group.outcomes(60)
+        assert time.monotonic() - began < 60
+        assert outcomes[1] is None
+        for outcome in (outcomes[0], outcomes[2]):
+            assert outcome.error == "RankLost"
+            assert outcome.code == 6
+            assert "--resume" in outcome.text
+    finally:
+        group.close()
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    resumed = train(RunConfig.read(values("run", **common), "test"), resume=True)
+    assert_close(alone, resumed)
+
+
+# --- starting ------------------------------------------------------------------------------------
+
+
+def test_half_a_launch_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "0")
+    for name in ("LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match="LOCAL_RANK, MASTER_ADDR, MASTER_PORT not set"):
+        the_team()
+
+
+def test_only_training_works_in_several_processes(monkeypatch, capsys):
+    from g2netpl.cli import main
+
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    for rank, said in (("0", 1), ("1", 0)):
+        for name, value in (("WORLD_SIZE", "2"), ("RANK", rank), ("LOCAL_RANK", rank)):
+            monkeypatch.setenv(name, value)
+        assert main(["methods"]) == 2
+        assert capsys.readouterr().err.count("only g2netpl train works in several") == said
+        with pytest.raises(SystemExit) as ended:
+            main(["train", "--bogus"])
+        assert ended.value.code == 2
+        assert capsys.readouterr().err.count("--bogus") == said
+
+
+def test_one_process_is_a_team_of_its_own(monkeypatch):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    assert the_team() is ALONE
+    assert sys.modules["torch"].distributed.is_initialized() is False
