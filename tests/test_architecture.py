@@ -11,7 +11,9 @@ ROOT = Path(g2netpl.__file__).parent
 ORDER = [
     "errors",
     "options",
+    "entries",
     "labels",
+    "drawing",
     "settings",
     "images",
     "formats.reading",
@@ -26,6 +28,7 @@ ORDER = [
     "checking",
     "check_page",
     "views",
+    "observed",
     "data",
     "scenes",
     "lite0",
