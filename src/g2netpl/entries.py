@@ -70,7 +70,9 @@ class Entries:
             signs = np.maximum.reduceat(signs[order], first)
             rows, columns = rows[order[first]], columns[order[first]]
         starts = _starts(np.bincount(rows, minlength=images))
-        return cls(starts, columns.astype(np.int32, copy=False), signs.astype(np.int8), classes)
+        return cls(
+            starts, columns.astype(np.int32, copy=False), signs.astype(np.int8, copy=False), classes
+        )
 
     @classmethod
     def nothing(cls, images: int, classes: int) -> "Entries":
