@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from g2netpl.errors import InputError, UserError
 from g2netpl.images import Pixels, open_image, squash
+from g2netpl.observed import ObservedLabels
 from g2netpl.views import ViewName, view
 
 Rows = npt.NDArray[np.int64]
@@ -119,9 +120,10 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
 
 
 def training_batches(
-    source: Source, observed: Tensor, batch_size: int, seed: int, epoch: int
+    source: Source, observed: ObservedLabels | Tensor, batch_size: int, seed: int, epoch: int
 ) -> Iterator[Batch]:
     """The batches of one epoch, on the device of `observed`."""
+    observed = ObservedLabels.of(observed)
     groups = epoch_groups(len(source), batch_size, seed, epoch)
     for rows, inputs in zip(groups, source.load(groups, epoch, observed.device), strict=True):
         batch = readable_batch(rows, inputs, observed)
@@ -129,13 +131,13 @@ def training_batches(
             yield batch
 
 
-def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor) -> Batch:
+def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels) -> Batch:
     """A batch of inputs and what was observed, without the images that cannot be read."""
     readable = ~inputs.flatten(1)[:, 0].isnan()
     if not bool(readable.all()):
         rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
     index = torch.from_numpy(rows).to(observed.device)
-    return Batch(index, inputs, observed.index_select(0, index))
+    return Batch(index, inputs, observed.rows(index))
 
 
 class ImageSource:

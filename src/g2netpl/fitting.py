@@ -18,6 +18,7 @@ from g2netpl.equilibrium import Equilibrium
 from g2netpl.errors import InputError, UserError, did_you_mean
 from g2netpl.evaluation import Truth, can_rank, mean_average_precision, predict_all, predict_often
 from g2netpl.game import LabelPlayer, play_epoch
+from g2netpl.observed import ObservedLabels
 
 Record = dict[str, Any]
 State = dict[str, Tensor]
@@ -78,7 +79,7 @@ def fit(
     network: nn.Module,
     player: LabelPlayer,
     source: Source,
-    observed: Tensor,
+    observed: ObservedLabels | Tensor,
     expected: float,
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,

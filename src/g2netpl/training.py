@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import nn
 
 from g2netpl import expected
 from g2netpl.boostlu import boosted
@@ -27,15 +26,17 @@ from g2netpl.checkpoints import (
 )
 from g2netpl.config import PATHS, Mode, RunConfig
 from g2netpl.description import announce, describe
+from g2netpl.entries import per_class, per_image, take
 from g2netpl.equilibrium import collapsed
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.fitting import Record, Schedule, Snapshot, fit, load_network, make_optimizer
 from g2netpl.game import LabelPlayer, Setup
-from g2netpl.labels import POSITIVE, UNOBSERVED
+from g2netpl.labels import POSITIVE
 from g2netpl.material import Material, read_material
 from g2netpl.methods import dropout_of, find_method, make_player, method_options
 from g2netpl.network import Network, build_backbone, build_network
+from g2netpl.observed import ObservedLabels
 from g2netpl.runs import (
     Run,
     check_folder,
@@ -113,7 +114,7 @@ class _Contest:
 
     network: Network
     player: LabelPlayer
-    observed: Tensor
+    observed: ObservedLabels
     k: float
     accelerator: Any
 
@@ -121,7 +122,7 @@ class _Contest:
     def prepare(
         cls, config: RunConfig, material: Material, sources: Sources, accelerator: Any, k: float
     ) -> "_Contest":
-        observed = torch.from_numpy(np.array(material.visible.values)).to(accelerator.device)
+        observed = ObservedLabels.of(material.visible.held, accelerator.device)
         classes = len(material.table.classes)
         network = build_network(
             sources.backbone,
@@ -252,15 +253,15 @@ def _expected_positives(
             )
         return config.expected_positives, "given"
     if config.expected_positives == "truth":
-        truth = material.table.values[material.training]
-        truth = truth[(truth != UNOBSERVED).any(axis=1)]
-        if not len(truth) or (truth == UNOBSERVED).any():
+        truth = take(material.table.held, material.training)
+        known = per_image(truth)[per_image(truth) > 0]
+        if not len(known) or (known < classes).any():
             raise InputError("expected_positives: 'truth' needs a file with full labels")
-        return float((truth == POSITIVE).sum(axis=1).mean()), "the truth's mean"
+        return float(per_class(truth, POSITIVE).sum() / len(known)), "the truth's mean"
     linear = config.mode != "end-to-end"
     return expected.estimate(
-        material.visible.values,
-        None if material.validation is None else material.validation.values,
+        material.visible.held,
+        None if material.validation is None else material.validation.held,
         lambda rows: sources.some_features(rows, linear),
         config.seed,
     )

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.errors import InputError
@@ -35,11 +36,21 @@ class Collector:
         """The row of an image, new or named before."""
         row = self._row_of.get(name)
         if row is None:
-            row = self._row_of[name] = self.new_image(place, name)
+            row = self._row_of[name] = self.next_image(place, name)
         return row
 
     def new_image(self, place: int, name: str) -> int:
-        """The row of an image that is not to be named again; `table` looks for those that are."""
+        """The row of an image that must not have been named before."""
+        if name in self._row_of:
+            self._listed_twice(place, name, self._image_at[self._row_of[name]])
+        return self.image(place, name)
+
+    def next_image(self, place: int, name: str) -> int:
+        """A new row, whatever was named before, which is told apart in the end.
+
+        Of images named twice with the same labels `table` drops the second one, and it refuses
+        those with other labels.
+        """
         problem = name_problem(name)
         if problem is not None:
             self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
@@ -59,27 +70,29 @@ class Collector:
         self._values.append(value)
         self._places.append(place)
 
-    def table(self, absent: int, notes: Sequence[str] = (), drop_twins: bool = False) -> LabelTable:
-        """The table; classes in the order of the file's list, or else sorted by name.
-
-        An image named twice is a mistake; with `drop_twins` only where its labels differ.
-        """
+    def table(self, absent: int, notes: Sequence[str] = ()) -> LabelTable:
+        """The table; classes in the order of the file's list, or else sorted by name."""
         if not self.classes:
             self.problems.raise_any()
             raise InputError("no label at all; expected at least one image with a class")
         count, classes = len(self.images), len(self.classes)
-        rare = len(self._rows) < 3 * classes
-        if count * classes > MOST_CELLS and (rare or absent != UNOBSERVED):
+        rare = self.known is None and len(self._rows) < 3 * classes
+        if rare and count * classes > MOST_CELLS:
             self.problems.raise_any()
             raise InputError(f"{count:,} images × {classes:,} classes; are these names of classes?")
-        names, entries = self._entries()
-        kept, dropped = self._without_twins(entries, drop_twins)
+        names, columns = self._in_order()
+        rows, values = np.asarray(self._rows), np.asarray(self._values)
+        entries = Entries.of_pairs((count, classes), rows, columns, values)
+        twins = self._twins(entries)
+        if entries.known < len(rows):
+            self._find_contradictions(names, columns, entries)
         self.problems.raise_any()
         images = self.images
-        if dropped:
+        if twins:
+            kept = np.delete(np.arange(count), twins)
             images, entries = [images[row] for row in kept.tolist()], entries.take(kept)
         labels = entries if absent == UNOBSERVED else entries.matrix(unknown=absent)
-        return LabelTable(images, names, labels, notes=(*twins_note(dropped), *notes))
+        return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
 
     def _new_class(self, place: int, name: str) -> int | None:
         """The column of a class that was not met before; None where there must not be such one."""
@@ -96,40 +109,41 @@ class Collector:
         column = self.classes[name] = len(self.classes)
         return column
 
-    def _entries(self) -> tuple[tuple[str, ...], Entries]:
-        """The classes in their order, and the labels; of both signs the positive stays."""
-        names = tuple(self.classes)
-        rows, columns, values = (
-            np.asarray(each) for each in (self._rows, self._columns, self._values)
-        )
-        if self.known is None:
-            order = np.argsort(np.array(names, dtype=object), kind="stable")
-            names = tuple(names[column] for column in order)
-            columns = np.argsort(order).astype(np.int32)[columns]
-        entries = Entries.of_pairs((len(self.images), len(names)), rows, columns, values)
-        if entries.known < len(rows):
-            key = entries.rows() * len(names) + entries.columns
-            kept = entries.signs[np.searchsorted(key, rows.astype(np.int64) * len(names) + columns)]
-            for index in np.flatnonzero(kept != values).tolist():
-                self.problems.add(
-                    self.at(self._places[index]),
-                    "contradiction",
-                    f"image {self.images[rows[index]]!r}, class {names[columns[index]]!r}: "
-                    "negative here, positive elsewhere in the file",
-                )
-        return names, entries
+    def _in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+        """The classes in the order of the table, and the place of each label's class there."""
+        names, columns = tuple(self.classes), np.asarray(self._columns)
+        if self.known is not None:
+            return names, columns
+        order = np.argsort(np.array(names, dtype=object), kind="stable")
+        place = np.argsort(order).astype(np.int32)
+        return tuple(names[column] for column in order), place[columns]
 
-    def _without_twins(self, entries: Entries, drop: bool) -> tuple[np.ndarray, int]:
-        """The rows without those of images named before, and how many of them say the same."""
-        twins = repeated(self.images)
-        for row, first in twins:
-            if drop and entries.part(row, row + 1) == entries.part(first, first + 1):
-                continue
+    def _find_contradictions(
+        self, names: Sequence[str], columns: npt.NDArray[np.int32], entries: Entries
+    ) -> None:
+        """Labels that are negative here and positive, which stays, elsewhere."""
+        key = entries.rows() * entries.classes + entries.columns
+        asked = np.asarray(self._rows).astype(np.int64) * entries.classes + columns
+        kept = entries.signs[np.searchsorted(key, asked)]
+        for index in np.flatnonzero(kept != np.asarray(self._values)).tolist():
             self.problems.add(
-                self.at(self._image_at[row]),
-                "image listed twice",
-                f"image {self.images[row]!r} is listed already ({self.at(self._image_at[first])}); "
-                "put all its labels in one place",
+                self.at(self._places[index]),
+                "contradiction",
+                f"image {self.images[self._rows[index]]!r}, class {names[columns[index]]!r}: "
+                "negative here, positive elsewhere in the file",
             )
-        rows = np.arange(len(self.images))
-        return np.delete(rows, [row for row, _ in twins]), len(twins)
+
+    def _twins(self, entries: Entries) -> list[int]:
+        """The rows of images that were named before; those with other labels are mistakes."""
+        twins = repeated(self.images) if len(self._row_of) < len(self.images) else []
+        for row, first in twins:
+            if entries.part(row, row + 1) != entries.part(first, first + 1):
+                self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
+        return [row for row, _ in twins]
+
+    def _listed_twice(self, place: int, name: str, first: int) -> None:
+        self.problems.add(
+            self.at(place),
+            "image listed twice",
+            f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place",
+        )

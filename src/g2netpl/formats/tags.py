@@ -67,13 +67,13 @@ def collect(
     """A table from the tags of each image."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
     for place, image, present, absent in tags:
-        row = collector.new_image(place, image)
+        row = collector.next_image(place, image)
         for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
             for name in sorted(names):  # in the order that the table will have
                 collector.label(place, row, name, value)
     if not problems.found and not collector.classes:
         problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
-    return collector.table(reading.absent_value("unobserved"), drop_twins=True)
+    return collector.table(reading.absent_value("unobserved"))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
