@@ -61,17 +61,23 @@ class Entries:
         signs: npt.NDArray[np.integer],
     ) -> "Entries":
         """Labels in any order; named twice they are one, and of both signs the positive stays."""
-        images, classes = shape
-        key = rows.astype(np.int64) * classes + columns
-        if not (key[1:] > key[:-1]).all():
-            order = np.argsort(key, kind="stable")
-            key = key[order]
-            first = np.flatnonzero(np.diff(key, prepend=-1))
-            signs = np.maximum.reduceat(signs[order], first)
-            rows, columns = rows[order[first]], columns[order[first]]
-        starts = _starts(np.bincount(rows, minlength=images))
+        if not (rows[1:] >= rows[:-1]).all():
+            order = np.argsort(rows, kind="stable")
+            rows, columns, signs = rows[order], columns[order], signs[order]
+        counts = np.zeros(shape[0], dtype=np.int64)
+        kept: list[tuple[npt.NDArray[np.int32], LabelMatrix]] = []
+        start = 0
+        while start < len(rows):  # some images at a time, which takes less memory
+            last = rows[min(start + _BLOCK, len(rows)) - 1]
+            stop = int(np.searchsorted(rows, last, side="right"))
+            part = slice(start, stop)
+            kept.append(_sorted(rows[part], columns[part], signs[part], shape[1], counts))
+            start = stop
         return cls(
-            starts, columns.astype(np.int32, copy=False), signs.astype(np.int8, copy=False), classes
+            _starts(counts),
+            np.concatenate([np.zeros(0, dtype=np.int32), *(each for each, _ in kept)]),
+            np.concatenate([np.zeros(0, dtype=np.int8), *(each for _, each in kept)]),
+            shape[1],
         )
 
     @classmethod
@@ -263,3 +269,21 @@ def _has(matrix: LabelMatrix, value: int | None) -> npt.NDArray[np.bool_]:
 
 def _starts(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _sorted(
+    rows: npt.NDArray[np.integer],
+    columns: npt.NDArray[np.integer],
+    signs: npt.NDArray[np.integer],
+    classes: int,
+    counts: Counts,
+) -> tuple[npt.NDArray[np.int32], LabelMatrix]:
+    """Classes and signs of some neighbouring images, in order and each once, and their counts."""
+    key = (rows - rows[0]).astype(np.int64) * classes + columns
+    if not (key[1:] > key[:-1]).all():
+        order = np.argsort(key, kind="stable")
+        first = np.flatnonzero(np.diff(key[order], prepend=-1))
+        signs = np.maximum.reduceat(signs[order], first)
+        rows, columns = rows[order[first]], columns[order[first]]
+    counts[rows[0] : rows[-1] + 1] = np.bincount(rows - rows[0])
+    return columns.astype(np.int32, copy=False), signs.astype(np.int8, copy=False)

@@ -69,7 +69,7 @@ def collect(
     for place, image, present, absent in tags:
         row = collector.next_image(place, image)
         for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
-            for name in sorted(names):  # in the order that the table will have
+            for name in sorted(set(names)):  # in the order that the table will have
                 collector.label(place, row, name, value)
     if not problems.found and not collector.classes:
         problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
