@@ -343,7 +343,7 @@ def test_a_second_round_learns_what_the_first_was_sure_about():
         [(functional.dropout(INPUTS[:60], 0.3, True) @ weight.T + bias).sigmoid() for _ in range(6)]
     ).numpy()
     mean, deviation = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
-    hidden = player.observed.numpy() == -1
+    hidden = player.observed.whole().numpy() == -1
     expected = np.full((60, 4), -1)
     expected[hidden & (mean >= 0.6) & (deviation < 0.3)] = 1
     expected[hidden & (mean <= 0.3) & (deviation < 0.2)] = 0

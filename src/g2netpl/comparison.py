@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
 import torch
 
 from g2netpl import expected
@@ -25,6 +24,7 @@ from g2netpl.label_quality import label_maps, watch_labels
 from g2netpl.labels import POSITIVE, LabelMatrix
 from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import build_network
+from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
 from g2netpl.settings import IndexArray, Setting
 from g2netpl.snapshots import Snapshot, State, load_network
@@ -108,7 +108,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
     )
     known = contest.train.values[training]
     k = _expected_positives(contest, comparison, training, visible, cell.seed)
-    observed = torch.from_numpy(np.array(visible))
+    observed = ObservedLabels.of(visible)
     network = build_network(
         contest.backbone,
         len(contest.train.classes),

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from g2netpl.data import Source, readable_batch
 from g2netpl.game import LabelPlayer, Predict, batch_cost
 from g2netpl.labels import UNOBSERVED
+from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
 
 Reading = dict[str, Any]  # numbers, or None where there are none
@@ -31,13 +32,15 @@ _BINS = 20
 class Equilibrium:
     """Takes one reading per epoch; remembers the soft labels of the epoch before."""
 
-    def __init__(self, source: Source, observed: Tensor, expected: float, seed: int) -> None:
+    def __init__(
+        self, source: Source, observed: ObservedLabels | Tensor, expected: float, seed: int
+    ) -> None:
         count = len(source)
         size = min(count, max(32, min(1024, count // 20)))
         order = np.random.default_rng([seed, 0x7062]).permutation(count)
         self.rows = np.sort(order[:size])
         self.source = source
-        self.observed = observed
+        self.observed = ObservedLabels.of(observed)
         self.expected = expected
         self._soft: Tensor | None = None
 
@@ -54,7 +57,7 @@ class Equilibrium:
         self._soft = soft
         if soft is None:
             return dict.fromkeys(_OF_LABELS)
-        unknown = self.observed == UNOBSERVED
+        unknown = self.observed.whole() == UNOBSERVED
         entries = int(unknown.sum())
         if entries == 0:
             return dict.fromkeys(_OF_LABELS)

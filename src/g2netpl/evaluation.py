@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.data import Source, in_turns, plain_groups
+from g2netpl.entries import Labels, per_class
 from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.snapshots import bare
@@ -94,9 +95,9 @@ def evaluate(
     )
 
 
-def can_rank(truth: Truth) -> bool:
+def can_rank(truth: Labels) -> bool:
     """Whether average precision means anything: some class has both signs observed."""
-    both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
+    both = (per_class(truth, POSITIVE) > 0) & (per_class(truth, NEGATIVE) > 0)
     return bool(both.any())
 
 

@@ -22,10 +22,11 @@ from g2netpl.config import PATHS, RunConfig
 from g2netpl.data import lost_worker
 from g2netpl.description import announce, describe
 from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
+from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.interrupts import Interrupts
-from g2netpl.labels import POSITIVE, UNOBSERVED
+from g2netpl.labels import POSITIVE
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, method_options
 from g2netpl.network import build_backbone
@@ -166,15 +167,15 @@ def _expected_positives(
             )
         return config.expected_positives, "given"
     if config.expected_positives == "truth":
-        truth = material.table.values[material.training]
-        truth = truth[(truth != UNOBSERVED).any(axis=1)]
-        if not len(truth) or (truth == UNOBSERVED).any():
+        truth = take(material.table.held, material.training)
+        known = per_image(truth)[per_image(truth) > 0]
+        if not len(known) or (known < classes).any():
             raise InputError("expected_positives: 'truth' needs a file with full labels")
-        return float((truth == POSITIVE).sum(axis=1).mean()), "the truth's mean"
+        return float(per_class(truth, POSITIVE).sum() / len(known)), "the truth's mean"
     linear = config.mode != "end-to-end"
     return expected.estimate(
-        material.visible.values,
-        None if material.validation is None else material.validation.values,
+        material.visible.held,
+        None if material.validation is None else material.validation.held,
         lambda rows: sources.some_features(rows, linear),
         config.seed,
     )

@@ -25,7 +25,7 @@ from g2netpl.equations import (
 )
 from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.labels import NEGATIVE, UNOBSERVED
+from g2netpl.labels import UNOBSERVED
 from g2netpl.options import Options, none_from_text
 from g2netpl.store import LabelStore, join_states, load_states
 
@@ -115,9 +115,9 @@ class SoftPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: SoftOptions) -> None:
         self.options = options
         self.observed = setup.observed
-        self.only_positives = not bool((setup.observed == NEGATIVE).any())
+        self.only_positives = not setup.observed.has_negatives
         self.fresh = options.prediction == "fresh"
-        known = float((setup.observed != UNOBSERVED).float().mean()) if len(setup.observed) else 1.0
+        known = setup.observed.known_fraction if len(setup.observed) else 1.0
         # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
         # so that the parts keep their weights in a batch that has nothing observed
         self.scale = known if options.averaging == "own" else 1.0
@@ -211,16 +211,18 @@ class SoftPlayer(LabelPlayer):
         if self.velocities is not None:
             self.velocities.end_epoch()
 
-    def soft_labels(self) -> Tensor | None:
-        """û for every training image, observed entries at their value."""
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """û for every training image, or for some, observed entries at their value."""
         if self.options.memory == "stateless":
             return None
-        soft, _ = self._soft_and_slope(self.store.previous)
-        return self._with_observed(soft, self.observed, self.observed != UNOBSERVED)
+        latent = self.store.previous if rows is None else self.store.read(rows)
+        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
+        soft, _ = self._soft_and_slope(latent)
+        return self._with_observed(soft, observed, observed != UNOBSERVED)
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
-        unknown = self.observed.index_select(0, rows) == UNOBSERVED
+        unknown = self.observed.rows(rows) == UNOBSERVED
         if self.options.memory == "stateless" or not bool(unknown.any()):
             return None
         soft, _ = self._soft_and_slope(self.store.read(rows))
