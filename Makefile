@@ -2,7 +2,7 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test browser-test lint bench clean
+.PHONY: demo test faults browser-test lint bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
@@ -13,6 +13,9 @@ test: lint
 browser-test: $(READY)  # needs node and chromium (or CHROMIUM=path)
 	npm install --prefix tests/browser --no-package-lock --ignore-scripts --no-audit --no-fund
 	.venv/bin/python -m pytest tests/test_review_browser.py -rs
+
+faults: $(READY)
+	.venv/bin/python -m pytest -m long
 
 lint: $(READY)
 	.venv/bin/ruff check .

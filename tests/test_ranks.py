@@ -3,8 +3,11 @@
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -137,7 +140,7 @@ def test_every_image_is_seen_once_per_epoch_by_one_rank(size):
                     assert len(batch.inputs) == max(own, 1)
                     seen[number] += batch.inputs[:own, 0].int().tolist()
             assert seen == [rows.tolist() for rows in alone]  # shares in order, none twice
-            assert sorted(sum(seen, [])) == list(range(count))
+            assert sorted(chain(*seen)) == list(range(count))
 
 
 def look_at_batches(count, batch_size):
@@ -155,7 +158,7 @@ def test_real_ranks_share_the_same_batches(trio):
         by_rank = trio.run(look_at_batches, count, batch_size)
         for number, rows in enumerate(alone):
             assert all(batches[number][0] == rows for batches in by_rank)
-            assert sum((batches[number][1] for batches in by_rank), []) == rows
+            assert list(chain(*(batches[number][1] for batches in by_rank))) == rows
 
 
 def score(count, seed):
@@ -338,7 +341,9 @@ def test_too_many_bad_images_end_all_ranks_with_the_same_words(pair, with_broken
     assert one.text == two.text
     assert "2 images cannot be read, --max-bad allows 1" in one.text
     assert all(name in one.text for name in broken)
-    assert not os.path.exists(make("both")["output"]) or mode == "end-to-end"
+    # before the first epoch, or within it
+    assert not os.path.exists(make("both")["output"] + "/history.jsonl")
+    assert os.path.exists(make("both")["output"]) == (mode == "end-to-end")
 
 
 def failing(values, rank, where, how):
@@ -481,6 +486,41 @@ def test_a_killed_rank_ends_the_others_and_nothing_is_torn(values):
 
 
 # --- starting ------------------------------------------------------------------------------------
+
+
+def flags(values):
+    """The same training on a command line."""
+    for key, value in values.items():
+        if isinstance(value, bool):
+            yield f"--{key.replace('_', '-')}"
+        else:
+            yield from (f"--{key.replace('_', '-')}", str(value))
+
+
+def test_the_command_line_on_two_ranks(pair, values):
+    """As srun starts it: the environment tells each process its place. One of them speaks."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    common = {"backbone": "tiny", "method": "an", "epochs": 1}
+    command = [sys.executable, "-m", "g2netpl", "train", *flags(values("run", **common, workers=1))]
+    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        subprocess.Popen(
+            command,
+            env={**os.environ, **place, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in ("0", "1")
+    ]
+    said = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    assert said[1] == ""
+    assert "epoch 1: cost" in said[0]
+    assert said[0].count("written to") == 1
+    pair.run(training, values("other", **common))
+    assert_equal(load_run(values("run")["output"]), load_run(values("other")["output"]))
 
 
 def test_half_a_launch_is_refused(monkeypatch):

@@ -104,7 +104,7 @@ class Ranks(Team):
     def join(self, mine: Tensor, counts: Sequence[int]) -> Tensor:
         """The rows of all ranks, (Σ counts, …); `mine` may have more rows than count, for nothing.
 
-        A rank without a row passes a dummy, so that its part of the gradient is zero, not missing.
+        So a rank without a row has a gradient too, of zero.
         """
         own = mine[: counts[self.rank]]
         largest = max(*counts, 1)
@@ -114,10 +114,7 @@ class Ranks(Team):
             parts = self._gather(sent)
         kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
         kept[self.rank] = own
-        joined = torch.cat(kept)
-        if mine.requires_grad and not len(own):
-            joined = joined + 0.0 * mine.sum()
-        return joined
+        return torch.cat(kept)
 
     def average(self, tensors: Iterable[Tensor]) -> None:
         """Make each of these tensors the mean over all ranks, in place. Not a place to fail at."""

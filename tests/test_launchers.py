@@ -1,0 +1,232 @@
+"""Real launchers, signals to them, and killed ranks. Minutes: run by `make faults`."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from g2netpl import RunConfig, load_run, train
+
+pytestmark = pytest.mark.long
+
+HERE = Path(sys.executable).parent
+LAUNCHERS = {
+    "torchrun": [str(HERE / "torchrun"), "--nproc_per_node", "2", "-m", "g2netpl"],
+    "accelerate": [
+        *(str(HERE / "accelerate"), "launch", "--multi_gpu", "--num_processes", "2"),
+        *("--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"),
+        *("-m", "g2netpl"),
+    ],
+}
+
+
+@pytest.fixture
+def given(photos, tmp_path):
+    def make(output, **changes):
+        return {
+            "labels": str(photos / "train.csv"),
+            "images": str(photos),
+            "output": str(tmp_path / output),
+            "test_labels": str(photos / "test.csv"),
+            "setting": "fspl",
+            "backbone": "tiny",
+            "image_size": "32",
+            "epochs": "3",
+            "batch_size": "7",
+            "workers": "1",
+            "device": "cpu",
+            "cache": str(tmp_path / "cache"),
+            "expected_positives": "2.3",
+            "checkpoint_steps": "1",
+            **changes,
+        }
+
+    return make
+
+
+def arguments(values, *more):
+    words = []
+    for key, value in values.items():
+        words += [f"--{key.replace('_', '-')}", value]
+    return ["train", "--only-listed", *words, *more]
+
+
+class Launch:
+    """A launcher, or ranks that were started one by one, and what they say."""
+
+    def __init__(self, commands, environments, log):
+        self.log = log
+        with open(log, "a") as file:
+            self.processes = [
+                subprocess.Popen(
+                    one,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", **more},
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                for one, more in zip(commands, environments, strict=True)
+            ]
+
+    @property
+    def said(self):
+        return self.log.read_text()
+
+    def until(self, path, seconds=300):
+        """Wait until some file is there."""
+        end = time.monotonic() + seconds
+        while not list(path.parent.glob(path.name)):
+            assert time.monotonic() < end, self.said
+            assert all(process.poll() is None for process in self.processes), self.said
+            time.sleep(0.05)
+
+    def codes(self, seconds=300):
+        try:
+            return [process.wait(seconds) for process in self.processes]
+        finally:
+            for process in self.processes:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def launch(tmp_path):
+    def start(how, *more):
+        log = tmp_path / f"log{len(list(tmp_path.glob('log*')))}"
+        if how in LAUNCHERS:
+            return Launch([[*LAUNCHERS[how], *more]], [{}], log)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        place = {"WORLD_SIZE": str(how), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        places = [{**place, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(how)]
+        return Launch([[sys.executable, "-m", "g2netpl", *more]] * how, places, log)
+
+    return start
+
+
+def ranks_of(launch):
+    """The processes of the ranks below a launcher, by rank."""
+    (launcher,) = launch.processes
+    children = Path(f"/proc/{launcher.pid}/task/{launcher.pid}/children").read_text().split()
+    ranks = {}
+    for child in children:
+        environment = Path(f"/proc/{child}/environ").read_bytes().split(b"\0")
+        for line in environment:
+            if line.startswith(b"RANK="):
+                ranks[int(line[5:])] = int(child)
+    return ranks
+
+
+def assert_equal(one, two):
+    first, second = (load_file(run.folder / "model.safetensors") for run in (one, two))
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert (one.soft_labels() == two.soft_labels()).all()
+
+
+@pytest.mark.parametrize("mode", ["linear", "linear-init"])
+@pytest.mark.parametrize("how", LAUNCHERS)
+def test_a_launcher_trains_and_one_rank_speaks(launch, given, how, mode):
+    values = given("run", mode=mode, linear_epochs="2")
+    begun = launch(how, *arguments(values))
+    assert begun.codes() == [0], begun.said
+    for words in ("epoch 1: cost", "written to", "60 images, 10 classes"):
+        assert begun.said.count(words) == 1
+    alone = train(
+        RunConfig.read({**values, "only_listed": True, "output": f"{values['output']}1"}, "t")
+    )
+    assert load_run(values["output"]).result["validation_map"] is not None
+    if mode == "linear":
+        assert load_run(values["output"]).result["test_map"] == pytest.approx(
+            alone.result["test_map"], abs=1e-7
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "words"),
+    [
+        ({"labels": "nowhere.csv"}, 2, "nowhere.csv"),
+        ({"mode": "frozen"}, 2, "mode: input should be"),
+        ({"output": "."}, 3, "is not empty"),
+    ],
+)
+def test_the_launcher_is_told_the_exit_code(launch, given, changes, code, words):
+    begun = launch("torchrun", *arguments(given("run", **changes)))
+    assert begun.codes(120) == [1]  # its own, whatever happened
+    assert set(re.findall(r"exitcode  : (-?\d+)", begun.said)) <= {str(code), "-15"}
+    assert re.search(rf"Root Cause.*exitcode  : {code} ", begun.said, re.DOTALL)
+    assert begun.said.count(words) == 1
+    assert "Traceback (most recent call last):\n  File" not in begun.said.split("g2netpl: ")[0]
+
+
+def test_sigterm_to_torchrun_saves_once_and_going_on_is_exact(launch, given):
+    whole = launch("torchrun", *arguments(given("whole", epochs="20")))
+    assert whole.codes() == [0]
+    values = given("stopped", epochs="20")
+    begun = launch("torchrun", *arguments(values))
+    begun.until(Path(values["output"]) / "checkpoints" / "0-000002-*")
+    began = time.monotonic()
+    begun.processes[0].terminate()
+    begun.codes(60)
+    assert time.monotonic() - began < 60
+    assert begun.said.count("g2netpl: stopped and saved; go on with") == 1
+    assert "SIGKILL" not in begun.said
+    again = launch("torchrun", *arguments(values, "--resume"))
+    assert again.codes() == [0], again.said
+    assert "going on after epoch" in again.said
+    assert_equal(load_run(given("whole")["output"]), load_run(values["output"]))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_torchrun_ends_all_when_a_rank_is_killed(launch, given, rank):
+    values = given("killed", epochs="20", label_memory="0")
+    begun = launch("torchrun", *arguments(values))
+    begun.until(Path(values["output"]) / "checkpoints" / "0-000001-*")
+    began = time.monotonic()
+    os.kill(ranks_of(begun)[rank], signal.SIGKILL)
+    assert begun.codes(60) == [1]
+    assert time.monotonic() - began < 60
+    again = launch("torchrun", *arguments(values, "--resume"))
+    assert again.codes() == [0], again.said
+    whole = launch("torchrun", *arguments(given("whole", epochs="20", label_memory="0")))
+    assert whole.codes() == [0]
+    assert_equal(load_run(given("whole")["output"]), load_run(values["output"]))
+
+
+@pytest.mark.parametrize(
+    ("number", "victims", "codes"),
+    [
+        (signal.SIGTERM, (0, 1, 2), [75, 75, 75]),
+        (signal.SIGTERM, (2,), [75, 75, 75]),
+        (signal.SIGINT, (0, 1, 2), [75, 75, 75]),
+        (signal.SIGKILL, (2,), [6, 6, -9]),
+        (signal.SIGKILL, (0,), [-9, 6, 6]),
+    ],
+)
+def test_ranks_without_a_launcher_end_by_themselves(launch, given, number, victims, codes):
+    values = given("run", epochs="30")
+    begun = launch(3, *arguments(values))
+    begun.until(Path(values["output"]) / "checkpoints" / "0-000001-*")
+    began = time.monotonic()
+    for victim in victims:
+        begun.processes[victim].send_signal(number)
+    assert begun.codes(60) == codes, begun.said
+    assert time.monotonic() - began < 60
+    again = launch(2, *arguments({**values, "epochs": "30"}, "--resume"))
+    assert again.codes() == [0, 0], again.said
+
+
+def test_a_rank_that_never_comes_is_not_waited_for_without_end(launch, given, monkeypatch):
+    begun = launch(2, *arguments(given("run")))
+    begun.processes[1].kill()
+    time.sleep(5)
+    assert begun.processes[0].poll() is None  # it waits, for as long as a machine may take to start
+    begun.processes[0].terminate()
+    assert begun.codes(60)[0] in (75, -15)
