@@ -13,6 +13,7 @@ ORDER = [
     "options",
     "labels",
     "settings",
+    "resize",
     "images",
     "formats.reading",
     "formats.json_file",

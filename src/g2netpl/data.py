@@ -9,7 +9,7 @@ predictions are NaN. Too many of them end the work.
 
 import signal
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -20,8 +20,8 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from g2netpl.errors import InputError, UserError
-from g2netpl.images import Pixels, open_image, squash
+from g2netpl.errors import UserError
+from g2netpl.images import Pixels, check_bad, open_image, squash
 from g2netpl.views import ViewName, view
 
 Rows = npt.NDArray[np.int64]
@@ -216,17 +216,6 @@ def _ignore_interrupts(worker: int) -> None:
     """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.excepthook = lambda *_: None  # a connection that the main process has closed
-
-
-def check_bad(problems: Collection[str], most: int) -> None:
-    """Stop where more images than `most` cannot be read; the first ten are named."""
-    if len(problems) > most:
-        named = "; ".join(list(problems)[:10])
-        if len(problems) == 1:
-            raise InputError(named)
-        raise InputError(
-            f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
-        )
 
 
 class Decoded(NamedTuple):
