@@ -4,6 +4,7 @@ import argparse
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NoReturn
 
 from g2netpl import __version__
@@ -13,7 +14,9 @@ from g2netpl.commands import (
     complete,
     convert,
     demo,
+    export,
     features,
+    import_weights,
     methods,
     observe,
     predict,
@@ -21,12 +24,13 @@ from g2netpl.commands import (
     search,
     train,
 )
-from g2netpl.errors import UserError
+from g2netpl.errors import UserError, to_install
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 COMMANDS = (
-    *(demo, check, train, predict, complete),
+    *(demo, check, train, predict, complete, export),
     *(observe, convert, search, compare, reproduce, features, methods),
+    import_weights,
 )
 
 
@@ -51,7 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"g2netpl {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True, parser_class=_Parser)
     for command in COMMANDS:
-        name = command.__name__.rpartition(".")[2]
+        name = name_of(command)
         summary, _, examples = (command.__doc__ or "").strip().partition("\n\n")
         sub = commands.add_parser(
             name,
@@ -61,8 +65,13 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_flags(sub)
-        sub.set_defaults(execute=command.run)
+        sub.set_defaults(execute=command.run, command=name)
     return parser
+
+
+def name_of(command: ModuleType) -> str:
+    """`import_weights.py` is `g2netpl import-weights`."""
+    return command.__name__.rpartition(".")[2].replace("_", "-")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,7 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("g2netpl: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except Exception:
+    except Exception as problem:
+        missing = to_install(problem)
+        if missing is not None:
+            print(f"g2netpl {parsed.command}: {missing}", file=sys.stderr)
+            return UserError.exit_code
         traceback.print_exc()
         print("g2netpl: this is a bug in g2netpl; please report the lines above", file=sys.stderr)
         return EXIT_BUG

@@ -6,15 +6,18 @@ not be read. All results are fractions in [0, 1].
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
-from g2netpl.data import Source, plain_groups
 from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from g2netpl.data import Source
 
 Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.int8]
@@ -104,12 +107,16 @@ def ranked_map(scores: npt.ArrayLike, truth: Truth) -> float | None:
 
 
 def predict_all(
-    network: nn.Module,
-    source: Source,
+    network: "nn.Module",
+    source: "Source",
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
 ) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view."""
+    import torch
+
+    from g2netpl.data import plain_groups
+
     device = next(network.parameters()).device
     training = network.training
     network.eval()
@@ -124,11 +131,16 @@ def predict_all(
     return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
 
 
-def predict_often(network: nn.Module, source: Source, passes: int) -> tuple[Tensor, Tensor]:
+def predict_often(network: "nn.Module", source: "Source", passes: int) -> tuple["Tensor", "Tensor"]:
     """Mean and standard deviation (N, L) of several predictions with dropout on.
 
     Dropout sits in the classifier, so the backbone sees every image once.
     """
+    import torch
+    from torch import nn
+
+    from g2netpl.data import plain_groups
+
     module = getattr(network, "module", network)
     see = getattr(module, "vectors", nn.Identity())
     score = getattr(module, "scores", module)

@@ -67,6 +67,7 @@ def _bands(before: int, after: int) -> list[tuple[int, Weights]]:
         columns = place[part] - first[start]
         band = np.zeros((len(columns), int(columns.max()) + 1))
         np.put_along_axis(band, columns, rounded[part], axis=1)
-        kind = np.float32 if power <= _FLOAT32_HOLDS else np.float64
-        bands.append((int(first[start]), band[:, : before - first[start]].astype(kind)))
+        band = band[:, : before - first[start]]
+        exact: Weights = band.astype(np.float32) if power <= _FLOAT32_HOLDS else band
+        bands.append((int(first[start]), exact))
     return bands
