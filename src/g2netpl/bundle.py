@@ -126,14 +126,14 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
     """The bundle with this content; `path` is its name in messages."""
     import onnxruntime
 
-    if SEAL not in content[-len(seal(b"")) :]:
-        what = "cut off, or changed by another program" if SEAL in content else "no such file"
-        raise InputError(
-            f"{path}: not a bundle of g2netpl ({what}); make one with g2netpl export RUN"
-        )
     body = content[: -len(seal(b""))]
     if content != body + seal(body):
-        raise InputError(f"{path}: damaged (SHA-256 differs); copy it again, or export it again")
+        what = (
+            "damaged, or changed by another program (its SHA-256 differs); copy or export it again"
+            if SEAL in content
+            else "not a bundle of g2netpl, or cut off; g2netpl export RUN makes one"
+        )
+        raise InputError(f"{path}: {what}")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is told below, in one line
     options.intra_op_num_threads = threads or _cores()

@@ -21,9 +21,6 @@ from torch import Tensor
 
 from g2netpl.errors import InputError, Refused
 
-_KINDS = re.compile(r"unsupported|weights_only|TorchScript|GLOBAL", re.IGNORECASE)
-_GLOBAL = re.compile(r"(?:GLOBAL|class|function) ([A-Za-z_][\w.]*)")
-
 
 @dataclass(frozen=True)
 class ForeignWeights:
@@ -92,24 +89,37 @@ def write_weights(state: Mapping[str, Tensor], path: str | Path) -> str:
 
 def _loaded(path: Path, content: bytes) -> Any:
     """What is in the file, as far as it is harmless."""
-    if zipfile.is_zipfile(io.BytesIO(content)):
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist()):
-                raise Refused(f"{path}: a compressed archive, which PyTorch never writes; refused")
     try:
+        if _is_compressed(content):
+            raise Refused(
+                f"{path}: a compressed archive, as TorchScript programs are and weights are not; "
+                "refused, nothing was run"
+            )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+    except Refused:
+        raise
     except Exception as problem:  # hostile bytes are met with errors of every kind
-        message = str(problem)
-        if not _KINDS.search(message):
-            raise InputError(f"{path}: not a file of PyTorch weights, or damaged") from None
-        named = _GLOBAL.search(message)
-        what = f"calls {named[1]}" if named else "holds more than tensors"
+        named = re.search(r"GLOBAL ([\w.]+)|(TorchScript)", str(problem))
+        if named is None:
+            raise InputError(
+                f"{path}: not a file of PyTorch weights, or damaged; nothing in it was run"
+            ) from None
+        what = f"asks to run {named[1]} when it is read" if named[1] else "is a TorchScript program"
         raise Refused(
-            f"{path}: {what}, and could run any program; refused, nothing was run. Ask its author "
-            "for safetensors, or for a file of the state_dict alone"
+            f"{path}: {what}; refused, nothing was run. Ask its author for safetensors, or for a "
+            "file of the state_dict alone"
         ) from None
+
+
+def _is_compressed(content: bytes) -> bool:
+    """Whether a few bytes may unpack to very many."""
+    file = io.BytesIO(content)
+    if not zipfile.is_zipfile(file):
+        return False
+    with zipfile.ZipFile(file) as archive:
+        return any(each.compress_type != zipfile.ZIP_STORED for each in archive.infolist())
 
 
 def _part(path: Path, loaded: Any, key: str | None) -> Mapping[Any, Any]:
