@@ -18,6 +18,7 @@ lint: $(READY)
 bench: $(READY)
 	.venv/bin/python benchmarks/cost_of_the_game.py
 	.venv/bin/python benchmarks/reading.py
+	.venv/bin/python benchmarks/export_speed.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
