@@ -27,12 +27,13 @@ bench: $(READY)
 	.venv/bin/python benchmarks/reading.py
 	.venv/bin/python benchmarks/review_load.py
 	.venv/bin/python benchmarks/labels_at_scale.py
+	.venv/bin/python benchmarks/export_speed.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-	.venv/bin/python -m pip install --quiet --editable '.[dev,parquet,pretrained,study]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,parquet,pretrained,study,dev]'
 	touch $(READY)
 
 clean:

@@ -13,8 +13,8 @@ from g2netpl.boostlu import ALPHA, BoostedNetwork, boosted
 from g2netpl.cli import main
 from g2netpl.data import ImageSource
 from g2netpl.errors import InputError
-from g2netpl.evaluation import predict_all
 from g2netpl.network import Network, build_network
+from g2netpl.predicting import predict_all
 
 CNN = "test_efficientnet"  # timm's smallest
 

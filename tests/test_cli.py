@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from g2netpl.cli import COMMANDS, main
+from g2netpl.cli import COMMANDS, main, name_of
 from g2netpl.features import FeatureFolder, write_features
 from g2netpl.labels import LabelTable
 
@@ -45,7 +45,7 @@ def test_help_is_quick_and_does_not_import_torch():
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
     )
-    names = [command.__name__.rpartition(".")[2] for command in COMMANDS]
+    names = [name_of(command) for command in COMMANDS]
     for command in ([], *([name] for name in names)):
         shown = subprocess.run(
             [sys.executable, "-c", code, *command, "--help"], capture_output=True, text=True

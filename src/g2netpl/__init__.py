@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from g2netpl.bundle import load_bundle
     from g2netpl.config import RunConfig
     from g2netpl.evaluation import evaluate
     from g2netpl.formats import read_labels
@@ -31,6 +32,7 @@ _HOME = {
     "LabelPlayer": "game",
     "Proposal": "game",
     "load_run": "runs",
+    "load_bundle": "bundle",
 }
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Setting",
     "build_network",
     "evaluate",
+    "load_bundle",
     "load_run",
     "observe",
     "read_labels",
@@ -50,5 +53,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"g2netpl.{_HOME[name]}"), name)
+        try:
+            return getattr(import_module(f"g2netpl.{_HOME[name]}"), name)
+        except ModuleNotFoundError as problem:
+            from g2netpl.errors import to_install
+
+            missing = to_install(problem)
+            if missing is None:
+                raise
+            raise ModuleNotFoundError(f"g2netpl.{name} {missing}", name=problem.name) from None
     raise AttributeError(f"module 'g2netpl' has no attribute {name!r}")

@@ -16,7 +16,7 @@ import torch
 from g2netpl import expected
 from g2netpl.contest import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.data import ArraySource
-from g2netpl.evaluation import Scores, predict_all, ranked_map
+from g2netpl.evaluation import Scores, ranked_map
 from g2netpl.features import Features
 from g2netpl.fitting import Schedule, Validation, fit
 from g2netpl.game import Setup
@@ -26,6 +26,7 @@ from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import build_network
 from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
+from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray, Setting
 from g2netpl.snapshots import Snapshot, State, load_network
 from g2netpl.steps import Loop

@@ -10,7 +10,7 @@ predictions are NaN. Too many of them end the work.
 import json
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +21,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from g2netpl.decoding import Decoded, ImageDataset, stack
-from g2netpl.errors import InputError, UserError
+from g2netpl.errors import UserError
+from g2netpl.images import check_bad
 from g2netpl.observed import ObservedLabels
 from g2netpl.teams import ALONE, Team
 from g2netpl.views import ViewName
@@ -307,14 +308,3 @@ def _ignore_interrupts(worker: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.excepthook = lambda *_: None  # a connection that the main process has closed
-
-
-def check_bad(problems: Collection[str], most: int) -> None:
-    """Stop where more images than `most` cannot be read; the first ten are named."""
-    if len(problems) > most:
-        named = "; ".join(list(problems)[:10])
-        if len(problems) == 1:
-            raise InputError(named)
-        raise InputError(
-            f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
-        )

@@ -20,13 +20,13 @@ import torch
 
 from g2netpl.data import ArraySource, training_batches
 from g2netpl.entries import Labels, dense, per_class, per_image, take
-from g2netpl.evaluation import predict_all
 from g2netpl.features import Features
 from g2netpl.game import Setup, play_epoch
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelMatrix
 from g2netpl.network import build_network
 from g2netpl.observed import ObservedLabels
 from g2netpl.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray
 
 _ENOUGH_COMPLETE = 10

@@ -12,11 +12,12 @@ from g2netpl.config import RunConfig
 from g2netpl.data import Source
 from g2netpl.decisions import Decisions, choose
 from g2netpl.disk import write_json, written_whole
-from g2netpl.evaluation import Scores, can_rank, evaluate, predict_all, ranked_map
+from g2netpl.evaluation import Scores, can_rank, evaluate, ranked_map
 from g2netpl.game import LabelPlayer
 from g2netpl.labels import UNOBSERVED, LabelMatrix
 from g2netpl.material import Material
 from g2netpl.network import Network
+from g2netpl.predicting import predict_all
 from g2netpl.score_file import Judged, write_scores
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources

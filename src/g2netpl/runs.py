@@ -21,23 +21,23 @@ review.jsonl, of `g2netpl review`, holds the decisions of people: no training ev
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.boostlu import boosted
-from g2netpl.checkpoints import remove_checkpoint
 from g2netpl.config import RunConfig
-from g2netpl.data import ImageSource
 from g2netpl.decisions import Decisions
 from g2netpl.disk import LOCK, write_json
 from g2netpl.errors import InputError, Refused
-from g2netpl.evaluation import Scores, predict_all
+from g2netpl.evaluation import Scores
 from g2netpl.labels import LabelTable
-from g2netpl.network import Network, build_backbone, build_network, load_weights
 from g2netpl.run_files import RUN_FORMAT, read_json, read_run, read_training
+
+if TYPE_CHECKING:
+    from g2netpl.network import Network
 
 
 def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
@@ -45,6 +45,8 @@ def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
 
     Only files that this command writes are ever removed, and only beside a run.json of its own.
     """
+    from g2netpl.checkpoints import remove_checkpoint
+
     check_folder(folder, command, overwrite=overwrite)
     if folder.is_dir():  # run.json last: without it nobody would know whose the rest is
         for name in _FILES[command]:
@@ -98,6 +100,7 @@ def begin_or_resume(
     folder: Path, command: str, description: dict[str, Any], *, resume: bool, overwrite: bool
 ) -> None:
     """Claim the folder and write run.json; or see that it holds the same, to go on with."""
+
     if not resume:
         claim_folder(folder, command, overwrite=overwrite)
         write_json(folder / "run.json", {"format": RUN_FORMAT, "command": command, **description})
@@ -138,18 +141,31 @@ _FILES = {
 
 @dataclass(frozen=True)
 class Run:
-    """A finished training."""
+    """A finished training. Its labels and figures can be had without torch, its network cannot."""
 
     folder: Path
     config: RunConfig
     classes: tuple[str, ...]
-    network: Network
     result: dict[str, Any]
     evaluation: dict[str, Any]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     decisions: Decisions
     expected_positives: float
+
+    @cached_property
+    def network(self) -> "Network":
+        """The network of the chosen epoch, on the CPU, in eval mode; loaded on first use."""
+        from g2netpl.boostlu import boosted
+        from g2netpl.network import build_backbone, build_network, load_weights
+
+        name, size = self.config.backbone, self.config.image_size
+        backbone = build_backbone(name, pretrained=False, image_size=size)
+        network = build_network(backbone, len(self.classes), hidden=self.config.hidden)
+        if self.config.head == "boostlu":
+            network = boosted(network, name, size)
+        load_weights(network, self.folder / "model.safetensors")
+        return network.eval()
 
     def predict(
         self,
@@ -162,6 +178,9 @@ class Run:
 
         Up to `max_bad` files may be unreadable; their scores are NaN.
         """
+        from g2netpl.data import ImageSource
+        from g2netpl.predicting import predict_all
+
         names = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         if not names:
             return np.zeros((0, len(self.classes)), dtype=np.float32)
@@ -212,23 +231,16 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
 
 
 def load_run(folder: str | Path) -> Run:
-    """Load a finished run: its network on the CPU, in eval mode, and its figures."""
+    """Load a finished run."""
     folder = Path(folder)
     content = read_training(folder)
     config = RunConfig.read(content["config"], str(folder / "run.json"))
     if not (folder / "result.json").is_file():
         raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
-    backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
-    network = build_network(backbone, len(content["classes"]), hidden=config.hidden)
-    if config.head == "boostlu":
-        network = boosted(network, config.backbone, config.image_size)
-    load_weights(network, folder / "model.safetensors")
-    network.eval()
     return Run(
         folder,
         config,
         tuple(content["classes"]),
-        network,
         read_json(folder / "result.json"),
         read_json(folder / "evaluation.json"),
         tuple(content["mean"]),
