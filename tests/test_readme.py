@@ -46,7 +46,14 @@ def test_the_shell_lines_run(user_folder):
     for line in lines:
         arguments = shlex.split(line)[1:]
         build_parser().parse_args(arguments)
-        if arguments[0] in ("check", "train", "report", "predict", "complete", "methods"):  # shortened
+        if arguments[0] in (
+            "check",
+            "train",
+            "report",
+            "predict",
+            "complete",
+            "methods",
+        ):  # shortened
             short = (
                 ["--epochs", "1", "--image-size", "64"]
                 if arguments[:2] == ["train", "--labels"]
