@@ -25,6 +25,7 @@ _PLAYERS = (
     ("flips", "Labels that crossed 0.5", "share in %", 100),
     ("undecided", "Undecided labels", "share in %", 100),
     ("soft_positives", "Soft positives per image", "labels per image", 1),
+    ("predicted_positives", "Predicted positives per image", "labels per image", 1),
 )
 
 
@@ -131,19 +132,14 @@ def _curves(rows: Sequence[Row], methods: Sequence[str], setting: str) -> Pictur
 
 def _players(rows: Sequence[Row], methods: Sequence[str], setting: str) -> list[Picture]:
     """The diagnostics of the methods that have them."""
+    k = [row["expected_positives"] for row in rows if row.get("expected_positives")]
     pictures = []
     for key, title, y, scale in _PLAYERS:
         lines = _over_epochs(rows, methods, setting, key, scale)
+        level = ("k", float(np.mean(k))) if key.endswith("positives") and k else None
         if lines:
-            pictures.append(line_chart(f"{title}, {setting}", lines, "epoch", y, limits=(0, None)))
-    predicted = _over_epochs(rows, methods, setting, "predicted_positives", 1)
-    k = [row["expected_positives"] for row in rows if row.get("expected_positives")]
-    if predicted and k:
-        title = f"Predicted positives per image, {setting}"
-        level = ("k", float(np.mean(k)))
-        pictures.append(
-            line_chart(title, predicted, "epoch", "labels per image", limits=(0, None), level=level)
-        )
+            title = f"{title}, {setting}"
+            pictures.append(line_chart(title, lines, "epoch", y, limits=(0, None), level=level))
     return pictures
 
 

@@ -92,9 +92,9 @@ def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int
     unknown = values == UNOBSERVED
     yield (
         "Confident new positives",
-        "Labels that nobody observed and that the soft labels are surest of; where an image has no "
-        "soft labels, the predictions.",
-        clearest(scores, completed.proposed(), _SHELF),
+        "Labels that nobody observed and that would be filled in; first those that soft label and "
+        "network are both surest of.",
+        clearest(np.minimum(scores, predicted), completed.proposed(), _SHELF),
     )
     apart = (completed.values == POSITIVE) != opinions.accepted
     apart &= unknown & opinions.soft[:, None] & ~np.isnan(predicted)

@@ -19,6 +19,7 @@ STROKES = ("none", "5 2", "1.5 1.5", "6 2 1.5 2")  # the same for the key
 _INK = "#0a0b10"
 _SIZE = (4.4, 2.9)  # inches: on a phone its letters are as large as the text
 _MOST_SUMMARISED = 6
+_FEW_POINTS = 40
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,6 @@ class Series:
     dash: int = 0
     band: Sequence[tuple[float, float, float]] = ()  # x, lowest, highest
     mark: Point | None = None  # one point of it that matters
-    steps: bool = False
 
     @property
     def known(self) -> list[Point]:
@@ -70,12 +70,14 @@ def line_chart(
     limits: tuple[float | None, float | None] = (None, None),
     across: Point | None = None,
     level: tuple[str, float] | None = None,
-    diagonal: bool = False,
-    log: bool = False,
+    keyed: bool = True,
     note: str = "",
     table: tuple[Sequence[str], Sequence[Sequence[str]]] | None = None,
 ) -> Picture:
-    """Lines over x; `level` is a horizontal one to hold them against."""
+    """Lines over x; `level` is a horizontal one to hold them against.
+
+    A line that is named by the title needs no key: `keyed` is False.
+    """
 
     def draw(panel: Any) -> None:
         for each in series:
@@ -85,13 +87,11 @@ def line_chart(
                 panel.fill_between(low_x, low, high, color=colour, alpha=0.18, lw=0)
             if not each.known:
                 continue
-            alone = "o" if len(each.known) < 40 and not each.steps else None
             panel.plot(
                 *zip(*each.known, strict=True),
                 color=colour,
                 linestyle=DASHES[each.dash],
-                drawstyle="steps-post" if each.steps else "default",
-                marker=alone,
+                marker="o" if len(each.known) < _FEW_POINTS else None,
                 ms=3,
                 lw=1.6,
             )
@@ -99,17 +99,13 @@ def line_chart(
                 panel.plot(*each.mark, "o", color=colour, ms=8, mfc="none", mew=1.6)
         if level is not None:
             panel.axhline(level[1], color=_INK, lw=1.2, ls=DASHES[2])
-        if diagonal:
-            panel.plot((0, 1), (0, 1), color=_INK, lw=1, ls=DASHES[2])
-        if log:
-            panel.set_yscale("log")
         panel.set(xlabel=x, ylabel=y, ylim=limits)
         if across is not None:
             panel.set_xlim(across)
         if x == "epoch":
             _whole_numbers(panel)
 
-    key = [(each.colour, STROKES[each.dash], each.name) for each in series]
+    key = [(each.colour, STROKES[each.dash], each.name) for each in series if keyed]
     header, rows = table or _table(series, x)
     levels = "" if level is None else f" {level[0]} is {number(level[1])}."
     summary = f"{title}: {y} over {x}. {_in_words(series, x)}{levels}"

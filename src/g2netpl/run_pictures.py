@@ -40,9 +40,11 @@ def learning_curves(history: Sequence[Record], best_epoch: int | None) -> list[P
     if any(value is not None for _, value in scores):
         note = "" if mark is None else f"The ring marks epoch {best_epoch}, which was chosen."
         line = Series("validation mAP × 100", scores, 0, mark=mark)
-        pictures.append(line_chart("Validation mAP", [line], "epoch", "mAP × 100", note=note))
+        pictures.append(
+            line_chart("Validation mAP", [line], "epoch", "mAP × 100", keyed=False, note=note)
+        )
     cost = Series("the network's cost", _over_epochs(history, "cost"), 1)
-    pictures.append(line_chart("Cost", [cost], "epoch", "mean cost"))
+    pictures.append(line_chart("Cost", [cost], "epoch", "mean cost", keyed=False))
     return pictures
 
 
@@ -98,7 +100,16 @@ def player_pictures(history: Sequence[Record], k: float | None) -> list[Picture]
         if series:
             level = ("k", k) if title == "Positives per image" and k is not None else None
             pictures.append(
-                line_chart(title, series, "epoch", y, limits=(0, None), level=level, note=note)
+                line_chart(
+                    title,
+                    series,
+                    "epoch",
+                    y,
+                    limits=(0, None),
+                    level=level,
+                    keyed=len(keys) > 1,
+                    note=note,
+                )
             )
     return pictures
 
@@ -158,8 +169,8 @@ def reliability_picture(judged: dict[str, Judged], decisions: Decisions) -> Pict
         "share that is positive",
         f"Reliability diagram in ten bins. {about}.",
         (("part", "scores", "mean score", "share positive", "labels"), rows),
-        f"{about} (expected calibration error). Bars are 95 % intervals. Nearly all labels of "
-        "nearly all images are negative and lie in the first bin.",
+        f"{about} (expected calibration error). Bars are 95 % intervals; the table tells how many "
+        "labels each point stands for.",
     )
 
 
