@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from g2netpl.config import RunConfig
+    from g2netpl.estimator import PartialLabelClassifier
     from g2netpl.evaluation import evaluate
     from g2netpl.formats import read_labels
     from g2netpl.game import LabelPlayer, Proposal
@@ -31,11 +32,13 @@ _HOME = {
     "LabelPlayer": "game",
     "Proposal": "game",
     "load_run": "runs",
+    "PartialLabelClassifier": "estimator",
 }
 
 __all__ = [
     "METHODS",
     "LabelPlayer",
+    "PartialLabelClassifier",
     "Proposal",
     "RunConfig",
     "Setting",

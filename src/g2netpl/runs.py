@@ -97,11 +97,13 @@ _FILES = {
         "decisions.json",
         "result.json",
         "evaluation.json",
+        "trackers.json",
     ),
     "compare": ("results.json", "results.md", "cells.jsonl"),
     "reproduce": ("cells.jsonl", "index.html"),
     "demo": ("result.json", "report.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
+    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
 }
 
 
@@ -182,7 +184,7 @@ def read_training(folder: str | Path) -> dict[str, Any]:
     return content
 
 
-_FREE_TO_CHANGE = {"output", "workers", "cache", "device", "max_bad"}
+_FREE_TO_CHANGE = {"output", "workers", "cache", "device", "max_bad", "track"}
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from g2netpl.runs import (
     load_run,
 )
 from g2netpl.sources import Sources
+from g2netpl.trackers import Trackers, check_trackers, open_trackers
 from g2netpl.tracking import epoch_bar, write_history
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
@@ -92,7 +94,10 @@ def train(
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     write_json(folder / "run.json", description)
     announce(console, config, material, f"{k:.2f} ({how})")
-    snapshot = _play(config, contest, sources, console, on_epoch)
+    say = None if console.quiet else partial(console.print, markup=False, highlight=False)
+    trackers = open_trackers(config.track, folder, config.model_dump(), say)
+    with trackers:
+        snapshot = _play(config, contest, sources, console, on_epoch, trackers)
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k)
     for problem in sources.bad_images():
         console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
@@ -103,6 +108,7 @@ def train(
         )
     result["seconds"] = round(time.perf_counter() - began, 3)
     write_json(folder / "result.json", result)
+    trackers.finish(result)
     remove_checkpoint(folder)
     return load_run(folder)
 
@@ -163,6 +169,7 @@ def _play(
     sources: Sources,
     console: Console,
     watch: Watch | None,
+    trackers: Trackers,
 ) -> Snapshot:
     """Play all phases, from the last checkpoint if there is one."""
     folder, phases = Path(config.output), _phases(config)
@@ -200,6 +207,7 @@ def _play(
                 bar.epoch(now.history[-1])
                 _warn_of_collapse(console, now.history, contest.k)
                 write_history(folder / "history.jsonl", now.history)
+                trackers.epoch(now.history[-1])
                 if watch is not None:
                     watch(now, free, player, sources, linear)
                 save_checkpoint(folder, now, number)
@@ -280,6 +288,7 @@ def _checked(config: RunConfig) -> RunConfig:
             f"method {config.method} trains the network anew each round: use --mode linear or "
             "end-to-end"
         )
+    check_trackers(config.track)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder
