@@ -3,7 +3,7 @@
     python benchmarks/plan_check.py FEATURES [--repeats 3] [--share 0.25] [--out FILE]
 
 All images of a features folder are shuffled together. In every repeat as many of them as the folder
-has test images are the test; of the others a `share` counts as labelled, and the rest does not exist
+has test images are the test; of the others a `share` counts as labelled, and the rest is not there
 yet. The plan is made from the labelled ones alone. Then half of the others, and all of them, are
 looked at: the mean test mAP of three trainings is what the plan should have said.
 COCO (30,000 + 10,000 images): a minute of one core per repeat.

@@ -16,6 +16,7 @@ from g2netpl.commands import (
     features,
     methods,
     observe,
+    plan,
     predict,
     reproduce,
     search,
@@ -25,7 +26,7 @@ from g2netpl.errors import UserError
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 COMMANDS = (
-    *(demo, check, train, predict, complete),
+    *(demo, check, train, predict, complete, plan),
     *(observe, convert, search, compare, reproduce, features, methods),
 )
 

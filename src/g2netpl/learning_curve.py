@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 LEVEL = 0.9
 WIDEST = 0.1  # a band wider than this says nothing
 _EXPONENTS = np.geomspace(0.05, 2.0, 80)
-_DRAWS = 2000
+_DRAWS = 1000
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class LearningCurve:
     @property
     def shows_ceiling(self) -> bool:
         """Whether the points tell that the curve bends towards a ceiling below 1."""
-        return self.exponent > _EXPONENTS[0] and bool(np.quantile(self.others[:, 0], LEVEL) < 1.0)
+        return bool(np.quantile(self.others[:, 0], LEVEL) < 1.0)
 
     def _values(self, size: float) -> Floats:
         """Of the curve itself, then of all others."""
@@ -92,7 +92,8 @@ def fit_curve(
     centre = values.mean(axis=0) if means is None else np.asarray(means, dtype=np.float64)
     found = _fit(n, centre[None])[0]
     others = _fit(n, _drawn_again(n, values, centre, found, np.random.default_rng(seed)))
-    return LearningCurve(found[0], found[1], found[2], float(n.max()), others)
+    a, b, c = (float(value) for value in found)
+    return LearningCurve(a, b, c, float(n.max()), others)
 
 
 def _drawn_again(

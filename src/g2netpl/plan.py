@@ -26,11 +26,14 @@ from g2netpl.config import RunConfig
 from g2netpl.data import ArraySource
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import Scores, Truth, can_rank, predict_all
-from g2netpl.features import Features
+from g2netpl.features import Features, read_features
 from g2netpl.labels import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
-from g2netpl.lesson import on_features, teach
+from g2netpl.lesson import device_of, on_features, teach
+from g2netpl.material import read_material
+from g2netpl.network import build_backbone
 from g2netpl.settings import IndexArray
+from g2netpl.sources import Sources
 
 NEXT = 100  # labelled images
 FEWEST = 100
@@ -73,6 +76,20 @@ class Plan:
     def next_gain(self) -> Estimate:
         """What the next 100 labelled images bring."""
         return self.curve.gain(self.labelled, NEXT)
+
+    def lines(self) -> list[list[Any]]:
+        """Every measured value, and the curve with its band up to four times today, in percent."""
+        lines: list[list[Any]] = []
+        for each in self.repeats:
+            for size, value in zip(self.sizes, each, strict=True):
+                lines.append([size, "repeat", _percent(value), "", ""])
+        for size, value in zip(self.sizes, self.measured, strict=True):
+            lines.append([size, "measured", _percent(value), "", ""])
+        for size in np.geomspace(self.sizes[0], 4 * self.labelled, 60).round():
+            found = self.curve.at(size)
+            band = [_percent(value) for value in (found.value, found.low, found.high)]
+            lines.append([int(size), "curve", *band])
+        return lines
 
     def to_json(self) -> Row:
         """Plain values for plan.json."""
@@ -147,12 +164,38 @@ def sizes_to_try(labelled: int, points: int, repeats: int) -> list[int]:
     return [round(size) for size in np.geomspace(most / _SMALLEST, most, points)]
 
 
-def check_plan(table: LabelTable, where: str, points: int, repeats: int) -> None:
+def read_pool(
+    config: RunConfig, is_features: bool, console: Console
+) -> tuple[Features, LabelTable]:
+    """All images, labelled or not: their features, and what is known about them.
+
+    Labels are looked at before any image is.
+    """
+    if is_features:
+        folder = read_features(config.labels)
+        return folder.train_features, folder.train
+    material = read_material(config.model_copy(update={"validation": 0.0, "setting": "own"}))
+    check_plan(material.table, config.labels)
+    for note in material.notes:
+        console.print(f"note: {note}", highlight=False)
+    backbone = build_backbone(
+        config.backbone,
+        pretrained=config.pretrained,
+        weights=config.weights,
+        image_size=config.image_size,
+        seed=config.seed,
+    )
+    backbone.module.to(device_of(config.device))
+    sources = Sources(config, material, backbone, console)
+    sources.prepare()
+    inputs = next(sources.all(True).load([np.arange(len(material.table))], None))
+    features: Features = inputs.numpy()
+    readable = np.flatnonzero(~np.isnan(features).any(axis=1))
+    return features[readable], material.table.take(readable)
+
+
+def check_plan(table: LabelTable, where: str) -> None:
     """Refuse what no mAP can be measured on, in one line with a way out."""
-    if points < 4 or repeats < 3:
-        raise InputError(
-            f"plan: expected 4 or more points and 3 or more repeats, got {points} and {repeats}"
-        )
     labelled = labelled_rows(table)
     if not can_rank(table.values[labelled]):
         raise InputError(
@@ -243,6 +286,10 @@ def _train(
     source = ArraySource(torch.from_numpy(features[test]))
     scores = predict_all(lesson.network, source)
     return Point(size, repeat, *precision_among_others(scores, table.values[test]))
+
+
+def _percent(value: float) -> float:
+    return round(100 * value, 3)
 
 
 def _mean_of_classes(sums: Floats, positives: npt.NDArray[np.int64]) -> float:
