@@ -46,19 +46,8 @@ def test_the_shell_lines_run(user_folder):
     for line in lines:
         arguments = shlex.split(line)[1:]
         build_parser().parse_args(arguments)
-<<<<<<< HEAD
         shown = ("check", "train", "report", "predict", "complete", "export", "methods")
         if arguments[0] in shown:  # shortened
-=======
-        if arguments[0] in (
-            "check",
-            "train",
-            "report",
-            "predict",
-            "complete",
-            "methods",
-        ):  # shortened
->>>>>>> h-report
             short = (
                 ["--epochs", "1", "--image-size", "64"]
                 if arguments[:2] == ["train", "--labels"]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from g2netpl.bundle import load_bundle
     from g2netpl.config import RunConfig
+    from g2netpl.estimator import PartialLabelClassifier
     from g2netpl.evaluation import evaluate
     from g2netpl.formats import read_labels
     from g2netpl.game import LabelPlayer, Proposal
@@ -33,11 +34,13 @@ _HOME = {
     "Proposal": "game",
     "load_run": "runs",
     "load_bundle": "bundle",
+    "PartialLabelClassifier": "estimator",
 }
 
 __all__ = [
     "METHODS",
     "LabelPlayer",
+    "PartialLabelClassifier",
     "Proposal",
     "RunConfig",
     "Setting",

@@ -20,6 +20,7 @@ from g2netpl.commands import (
     import_weights,
     methods,
     observe,
+    plan,
     predict,
     report,
     reproduce,
@@ -33,7 +34,7 @@ from g2netpl.interrupts import Stopped
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, report, predict, complete, review, export),
+    *(demo, check, train, report, predict, complete, review, export, plan),
     *(observe, convert, search, compare, reproduce, features, methods),
     import_weights,
 )

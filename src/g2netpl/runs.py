@@ -131,11 +131,13 @@ _FILES = {
         "evaluation.json",
         "scores.npz",
         "report.html",
+        "trackers.json",
     ),
     "compare": ("results.json", "results.md", "cells.jsonl", "report.html"),
     "reproduce": ("cells.jsonl", "index.html"),
     "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
+    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
 }
 
 
@@ -210,7 +212,7 @@ class Run:
 
 _FREE_TO_CHANGE = {
     *("output", "workers", "cache", "device", "max_bad"),
-    *("checkpoint_minutes", "checkpoint_steps"),
+    *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
 
 

@@ -9,6 +9,7 @@ import os
 import shlex
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,10 @@ from g2netpl.runs import (
     is_empty,
     load_run,
 )
-from g2netpl.snapshots import Record
+from g2netpl.snapshots import Record, Snapshot
 from g2netpl.sources import Sources
 from g2netpl.teams import Team, connect
+from g2netpl.trackers import check_trackers, open_trackers
 
 
 def train(
@@ -125,7 +127,17 @@ def _train(
     interrupts.advice = _how_to_go_on(folder)
     team.wait()
     announce(console, config, material, f"{k:.2f} ({how})")
-    snapshot = play(config, contest, material, sources, console, on_epoch, interrupts)
+    say = None if console.quiet else partial(console.print, markup=False, highlight=False)
+    tracked = config.track if team.leads else ()
+    trackers = open_trackers(tracked, folder, config.model_dump(), say)
+
+    def watch(now: Snapshot, *rest: Any) -> None:
+        trackers.epoch(now.history[-1])
+        if on_epoch is not None:
+            on_epoch(now, *rest)
+
+    with trackers:
+        snapshot = play(config, contest, material, sources, console, watch, interrupts)
     interrupts.check()
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
@@ -133,6 +145,7 @@ def _train(
     if team.leads:
         sync(folder / "history.jsonl")
         write_json(folder / "result.json", result)
+        trackers.finish(result)
         remove_checkpoint(folder)
     team.wait()
     return load_run(folder)
@@ -195,6 +208,7 @@ def _checked(config: RunConfig) -> RunConfig:
             f"method {config.method} trains the network anew each round: use --mode linear or "
             "end-to-end"
         )
+    check_trackers(config.track)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder

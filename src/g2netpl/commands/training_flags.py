@@ -21,7 +21,7 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
             continue
         flag = "--" + name.replace("_", "-")
         text = field.description or ""
-        if not field.is_required() and field.default is not None:
+        if not field.is_required() and field.default not in (None, ()):
             text += f" (default: {field.default})"
         if field.annotation in (bool, bool | None):
             parser.add_argument(
@@ -29,6 +29,14 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
                 action=argparse.BooleanOptionalAction,
                 default=argparse.SUPPRESS,
                 help=text.replace("%", "%%"),
+            )
+        elif isinstance(field.default, tuple):
+            parser.add_argument(
+                flag,
+                action="append",
+                default=argparse.SUPPRESS,
+                metavar=name.upper(),
+                help=f"{field.description}; may be given again",
             )
         else:
             metavar = name.rpartition("_")[2].upper()
