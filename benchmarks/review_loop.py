@@ -6,8 +6,8 @@
 The folder holds train.csv and test.csv with full labels, and the images. One positive label on 20 %
 of the training images stays visible. After a first training, questions are asked by the code behind
 `g2netpl review` and answered from the hidden truth; then the training is done again with the merged
-labels. k is that of the first training: labels that were chosen to be asked about do not tell how
-many there are. Prints test mAP × 100 for each.
+labels, and once more with the answers "no" left out. k is that of the first training: labels that
+were chosen to be asked about do not tell how many there are. Prints test mAP × 100 for each.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from rich.console import Console
 
 from g2netpl import RunConfig, read_labels, train
 from g2netpl.formats import write_labels
-from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review import Review
 from g2netpl.review_log import reviewed_labels
 from g2netpl.run_files import read_training
@@ -72,16 +72,17 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
     print(f"seed {seed}: {len(truth):,} images, {flags.setting}, k = {k:.2f}")
     print(f"  no decisions: mAP {100 * maps['none']:.2f}")
     for order in flags.orders.split(","):
-        run, merged = folder / order, folder / f"{order}.csv"
+        run, merged = folder / f"{order} asked", folder / f"{order}.csv"
         shutil.copytree(folder / "first", run)
         yes, classes = answer(run, truth, order, flags.decisions, seed)
-        write_labels(reviewed_labels(run), merged)
-        maps[order] = fit(flags, merged, folder / f"{order} again", seed, k)
-        print(
-            f"  {flags.decisions} decisions, {order}: {yes} yes, of {classes} classes; mAP "
-            f"{100 * maps[order]:.2f} ({100 * (maps[order] - maps['none']):+.2f})",
-            flush=True,
-        )
+        print(f"  {flags.decisions} decisions, {order}: {yes} yes, of {classes} classes")
+        table = reviewed_labels(run)
+        positives = np.where(table.values == NEGATIVE, UNOBSERVED, table.values)
+        for name, labels in (("", table), (", only yes", table.with_values(positives))):
+            write_labels(labels, merged)
+            value = maps[order + name] = fit(flags, merged, folder / (order + name), seed, k)
+            gain = 100 * (value - maps["none"])
+            print(f"    mAP{name}: {100 * value:.2f} ({gain:+.2f})", flush=True)
     return maps
 
 
