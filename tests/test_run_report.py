@@ -721,6 +721,17 @@ def test_labels_that_are_contradicted_come_up():
     assert disputed.cards[0].soft == pytest.approx(0.1)
 
 
+def test_a_new_positive_that_the_network_doubts_comes_after_one_that_both_believe():
+    table = LabelTable(("a.png", "b.png"), ("cat", "dog"), np.full((2, 2), -1, np.int8))
+    soft = np.array([[0.99, 0.1], [0.1, 0.8]], np.float32)
+    predicted = np.array([[0.2, 0.1], [0.1, 0.9]], np.float32)
+    completed = Completed(table, (soft > 0.5).astype(np.int8), soft, np.ones((2, 2), np.int8))
+    opinions = Opinions(completed, np.ones(2, dtype=bool), predicted, predicted > 0.5)
+    new, disputed, _ = make_shelves(opinions, lambda name: None)
+    assert [card.image for card in new.cards] == ["b.png", "a.png"]
+    assert [card.image for card in disputed.cards] == ["a.png"]
+
+
 def test_percentages_do_not_claim_more_than_they_know():
     assert [percent(share) for share in (0.99999, 0.00001, 0.973, 0.5, 1.0, 0.0)] == [
         "> 99.9 %",
