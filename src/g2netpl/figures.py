@@ -247,6 +247,9 @@ def draw_plan(path: Path, lines: Lines, today: int) -> None:
     panel.plot(sizes, values, color=COLOURS[0], label="curve through the measured points")
     panel.axvline(today, color=COLOURS[1], ls="--", lw=1, label="labelled today")
     panel.set_xscale("log")
+    ticks = [min(sizes), today, 2 * today, 4 * today]
+    panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    panel.set_xticks([], minor=True)
     _plain(panel, xlabel="labelled images", ylabel="mAP × 100")
     panel.legend(frameon=False, fontsize=8, loc="lower right")
     _save(figure, path)

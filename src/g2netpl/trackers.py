@@ -19,7 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from g2netpl.disk import write_json
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.sinks import PLAIN, TRACKERS, Memory, Numbers, Tracker
 
@@ -132,6 +131,8 @@ class Trackers:
                 raise
 
     def _remember(self) -> None:
+        from g2netpl.checkpoints import write_json  # with torch, which reading a flag must not need
+
         write_json(self.folder / STATE, self.memory)
 
     def _try(self, name: str, action: Callable[[], object]) -> None:
