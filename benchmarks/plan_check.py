@@ -19,11 +19,12 @@ from rich.console import Console
 
 from g2netpl.config import RunConfig
 from g2netpl.data import ArraySource
-from g2netpl.evaluation import mean_average_precision, predict_all
+from g2netpl.evaluation import mean_average_precision
 from g2netpl.features import read_features
 from g2netpl.labels import LabelTable
 from g2netpl.lesson import on_features, teach
 from g2netpl.plan import make_plan, measure
+from g2netpl.predicting import predict_all
 
 POINTS, PARTS, TRAININGS = 6, 5, 3
 

@@ -131,8 +131,6 @@ class Trackers:
                 raise
 
     def _remember(self) -> None:
-        from g2netpl.checkpoints import write_json  # with torch, which reading a flag must not need
-
         write_json(self.folder / STATE, self.memory)
 
     def _try(self, name: str, action: Callable[[], object]) -> None:
