@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
+from g2netpl.disk import write_json
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.sinks import PLAIN, TRACKERS, Memory, Numbers, Tracker
 
