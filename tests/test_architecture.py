@@ -12,6 +12,7 @@ ORDER = [
     "errors",
     "launched",
     "disk",
+    "memory",
     "interrupts",
     "page",
     "pictures",

@@ -16,6 +16,8 @@ from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.int8]
 
+_COLUMNS = 16  # that are copied at once, since they lie side by side
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -33,29 +35,21 @@ class Evaluation:
 def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Non-interpolated average precision of each class, nan for a class without a positive.
 
-    Tied scores are one threshold, as in scikit-learn. All classes are sorted and summed at once.
+    Tied scores are one threshold, as in scikit-learn. The precision at a positive is the share of
+    positives among the known entries that score no less, which two sorted lists tell.
     """
     values, labels = _checked(scores, truth)
-    if not len(values):
-        return np.full(values.shape[1], np.nan)
-    order = np.argsort(-values, axis=0, kind="stable")
-    ranked = np.take_along_axis(values, order, axis=0)
-    ranked_truth = np.take_along_axis(labels, order, axis=0)
-    hits = ranked_truth == POSITIVE
-    true_positives = np.cumsum(hits, axis=0)
-    retrieved = np.cumsum(ranked_truth != UNOBSERVED, axis=0)
-    # within a run of ties, every entry sees the counts at the end of the run
-    last_of_run = np.ones(values.shape, dtype=bool)
-    last_of_run[:-1] = ranked[:-1] != ranked[1:]
-    rows = np.arange(len(values))[:, None]
-    end = np.where(last_of_run, rows, len(values) - 1)
-    end = np.minimum.accumulate(end[::-1], axis=0)[::-1]
-    at_end = np.take_along_axis(true_positives, end, axis=0) / np.maximum(
-        np.take_along_axis(retrieved, end, axis=0), 1
-    )
-    positives = true_positives[-1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(positives > 0, np.where(hits, at_end, 0.0).sum(axis=0) / positives, np.nan)
+    found = np.full(values.shape[1], np.nan)
+    for first in range(0, len(found), _COLUMNS):
+        block = slice(first, first + _COLUMNS)
+        columns = zip(values[:, block].T.copy(), labels[:, block].T.copy(), strict=True)
+        for place, (column, label) in enumerate(columns, start=first):
+            positives = np.sort(column[label == POSITIVE])
+            if len(positives):
+                known = np.sort(column[label != UNOBSERVED])
+                above = len(positives) - np.searchsorted(positives, positives)
+                found[place] = (above / (len(known) - np.searchsorted(known, positives))).mean()
+    return found
 
 
 def mean_average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
