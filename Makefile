@@ -2,13 +2,17 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test lint faults bench clean
+.PHONY: demo test faults browser-test lint bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
 
 test: lint
 	.venv/bin/python -m pytest
+
+browser-test: $(READY)  # needs node and chromium (or CHROMIUM=path)
+	npm install --prefix tests/browser --no-package-lock --ignore-scripts --no-audit --no-fund
+	.venv/bin/python -m pytest tests/test_review_browser.py -rs
 
 lint: $(READY)
 	.venv/bin/ruff check .
@@ -23,12 +27,15 @@ faults: $(READY)
 bench: $(READY)
 	.venv/bin/python benchmarks/cost_of_the_game.py
 	.venv/bin/python benchmarks/reading.py
+	.venv/bin/python benchmarks/review_load.py
+	.venv/bin/python benchmarks/labels_at_scale.py
+	.venv/bin/python benchmarks/export_speed.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-	.venv/bin/python -m pip install --quiet --editable '.[dev,parquet,pretrained,study]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,parquet,pretrained,study,dev]'
 	touch $(READY)
 
 clean:

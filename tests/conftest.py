@@ -5,6 +5,7 @@ from hypothesis import settings
 from PIL import Image
 
 from g2netpl import comparison
+from g2netpl.cli import main
 from g2netpl.formats import table as csv_table
 from g2netpl.scenes import make_scenes
 
@@ -30,6 +31,28 @@ def photos(tmp_path_factory, scenes):
         )
         csv_table.write(named, folder / name)
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_run(photos, tmp_path_factory):
+    """A CNN with a hidden layer, trained end to end on scenes; half of the labels are known."""
+    folder = tmp_path_factory.mktemp("trained")
+    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed"]
+    flags += ["--test-labels", photos / "test.csv", "--setting", "known:0.5", "--output"]
+    flags += [folder / "run", "--backbone", "tiny", "--image-size", "48", "--epochs", "2"]
+    flags += ["--hidden", "8", "--learning-rate", "3e-3", "--workers", "0", "--device", "cpu"]
+    assert main(["train", *map(str, flags)]) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="session")
+def small_bundle(small_run):
+    """That run as an ONNX file, with its card beside it."""
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="the extra 'export' is not installed")
+    path = small_run.parent / "scenes.onnx"
+    assert main(["export", str(small_run), "--output", str(path), "--licence", "CC-BY-4.0"]) == 0
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ from g2netpl.boostlu import ALPHA, BoostedNetwork, boosted
 from g2netpl.cli import main
 from g2netpl.data import ImageSource
 from g2netpl.errors import InputError
-from g2netpl.evaluation import predict_all
 from g2netpl.network import Network, build_network
+from g2netpl.predicting import predict_all
 
 CNN = "test_efficientnet"  # timm's smallest
 
@@ -159,6 +159,7 @@ def test_a_run_loads_again_and_predicts_the_same(photos, tmp_path, monkeypatch, 
     expected = run.decisions.calibrate(predict_all(network, source))
     np.testing.assert_array_equal(run.predict(paths), expected)
     with torch.no_grad():  # and not what the plain network of the same weights would say
+        run.network.classifier.bias += 1.0  # some logits are positive, and only those are boosted
         (images,) = source.load([np.arange(4)], None)
         plain = Network(run.network.backbone, run.network.classifier).eval()
         assert not torch.allclose(plain(images), run.network(images))

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from g2netpl.cli import COMMANDS, main
+from g2netpl.cli import COMMANDS, main, name_of
 from g2netpl.features import FeatureFolder, write_features
 from g2netpl.labels import LabelTable
 
@@ -45,7 +45,7 @@ def test_help_is_quick_and_does_not_import_torch():
         "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
         "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
     )
-    names = [command.__name__.rpartition(".")[2] for command in COMMANDS]
+    names = [name_of(command) for command in COMMANDS]
     for command in ([], *([name] for name in names)):
         shown = subprocess.run(
             [sys.executable, "-c", code, *command, "--help"], capture_output=True, text=True
@@ -255,6 +255,8 @@ def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, sce
     rows = json.loads((tmp_path / "demo" / "result.json").read_text())
     assert len(rows) == 11
     assert "60 training scenes" in capsys.readouterr().out
+    assert main(["report", str(tmp_path / "demo")]) == 0  # a page of its own
+    assert (tmp_path / "demo" / "comparison.html").is_file()
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     for method in ("bce", "an", "wan", "epr", "role", "g2netpl"):
         assert f"<td>{method}</td>" in page

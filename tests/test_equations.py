@@ -81,6 +81,10 @@ def test_maps_start_at_one_half_and_increase(mapping):
     assert float(soft) == pytest.approx(0.5)
     soft, _ = mapping.soft_and_slope(torch.linspace(-5, 5, 101, dtype=torch.float64))
     assert bool((soft.diff() > 0).all())
+    for dtype in (torch.float32, torch.float64):
+        latent = torch.linspace(-30, 30, 1001, dtype=dtype)
+        both, _ = mapping.soft_and_slope(latent)
+        torch.testing.assert_close(mapping.soft(latent), both, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("cost", ["additive", "exponential"])

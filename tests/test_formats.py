@@ -19,6 +19,7 @@ from g2netpl.formats import (
     image_folder,
     read_classes,
     read_labels,
+    reading,
     write_labels,
 )
 from g2netpl.formats import table as csv_table
@@ -544,7 +545,7 @@ def written(draw, rows):
 
 def read_in_blocks(text, size):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_table, "_BLOCK", size)
+        patch.setattr(reading, "_BLOCK", size)
         return csv_table.read(put(Path(folder, "x.csv"), text), Reading())
 
 
@@ -559,7 +560,7 @@ def test_however_a_wide_file_is_written_it_says_the_same(content, data):
 
 
 def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_table, "_BLOCK", 16)
+    monkeypatch.setattr(reading, "_BLOCK", 16)
     monkeypatch.setattr(csv_table._Rows, "_slowly", lambda *_: pytest.fail("read row by row"))
     rows = "".join(f"sub/é{number}.jpg,1,,-1\r\n" for number in range(40))
     table = csv_table.read(put(tmp_path / "x.csv", f"image,a,b,c\r\n{rows}"), Reading())

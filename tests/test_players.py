@@ -334,18 +334,22 @@ def test_momentum_moves_the_latents_as_sgd_would():
         method_options("g2netpl", {"momentum": 0.5, "response": "best_response"})
 
 
-def test_the_weight_of_r_depends_on_whether_the_backbone_learns():
-    observed = torch.full((4, 16), -1, dtype=torch.int8)
-    batch = Batch(torch.arange(4), torch.zeros(4, 1), observed)
+def test_many_classes_pull_less_at_a_backbone_that_learns():
+    def weights(player, classes):
+        observed = torch.full((4, classes), -1, dtype=torch.int8)
+        batch = Batch(torch.arange(4), torch.zeros(4, 1), observed)
+        return player.propose(batch, 0.0, lambda inputs: inputs).weights
 
-    def weight_of_r(player):
-        return player.propose(batch, 0.0, lambda inputs: inputs).regulariser
+    def player_for(classes, deep, **options):
+        observed = torch.full((4, classes), -1, dtype=torch.int8)
+        return make_player("g2netpl", options, Setup(observed, 1.0, 1e-3, deep=deep))
 
-    for deep, weight in ((False, 10 / 64), (True, 1 / 4)):
-        player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-3, deep=deep))
-        assert weight_of_r(player) == pytest.approx(weight)
+    sure = 0.8 * 0.7 / 1.3  # ξ(½, 0)
+    for classes, deep, weight in ((40, False, 0.1), (40, True, 0.05), (5, True, 0.1)):
+        player = player_for(classes, deep)
+        assert torch.allclose(weights(player, classes), torch.tensor(weight * sure))
+    player = player_for(40, True)
     player.begin_phase(1e-3, False)
-    assert weight_of_r(player) == pytest.approx(10 / 64)
-    given = make_player("g2netpl", {"regulariser": 0.3}, Setup(observed, 1.0, 1e-3, deep=True))
-    given.begin_phase(1e-3, False)
-    assert weight_of_r(given) == 0.3
+    assert torch.allclose(weights(player, 40), torch.tensor(0.1 * sure))
+    given = player_for(40, True, unobserved_weight=0.3)
+    assert torch.allclose(weights(given, 40), torch.tensor(0.3 * sure))

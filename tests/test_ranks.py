@@ -21,12 +21,12 @@ from g2netpl import RunConfig, fitting, keeping, load_run, train
 from g2netpl.data import ArraySource, ImageSource, training_batches
 from g2netpl.disk import DiskTrouble
 from g2netpl.errors import InputError
-from g2netpl.evaluation import predict_all
 from g2netpl.fitting import Loop, Schedule, Validation, fit
 from g2netpl.game import Setup
 from g2netpl.interrupts import Interrupts
 from g2netpl.methods import make_player
 from g2netpl.network import build_network
+from g2netpl.predicting import predict_all
 from g2netpl.teams import ALONE, Team, connect
 
 

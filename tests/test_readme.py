@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from g2netpl.catalogue import markdown_table
 from g2netpl.cli import build_parser, main
-from g2netpl.methods import markdown_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,7 +46,8 @@ def test_the_shell_lines_run(user_folder):
     for line in lines:
         arguments = shlex.split(line)[1:]
         build_parser().parse_args(arguments)
-        if arguments[0] in ("check", "train", "predict", "complete", "methods"):  # shortened
+        shown = ("check", "train", "report", "predict", "complete", "export", "methods")
+        if arguments[0] in shown:  # shortened
             short = (
                 ["--epochs", "1", "--image-size", "64"]
                 if arguments[:2] == ["train", "--labels"]

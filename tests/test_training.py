@@ -59,10 +59,12 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
         "history.jsonl",
         "model.safetensors",
         "soft_labels.npy",
+        "predictions.npy",
         "labels.npz",
         "decisions.json",
         "result.json",
         "evaluation.json",
+        "scores.npz",
     }
     metrics = json.loads((folder / "evaluation.json").read_text())
     assert len(metrics["classes"]) == len(metrics["test"]["average_precision"]) == 10

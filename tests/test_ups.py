@@ -18,7 +18,6 @@ from g2netpl import RunConfig, comparison, load_run, playing, train
 from g2netpl.cli import main
 from g2netpl.contest import Cell, Comparison, Contest
 from g2netpl.data import ArraySource, Batch
-from g2netpl.evaluation import predict_often
 from g2netpl.fitting import Loop, Schedule, Validation, fit
 from g2netpl.game import Setup, network_cost
 from g2netpl.keeping import Keeper
@@ -26,6 +25,7 @@ from g2netpl.labels import LabelTable
 from g2netpl.methods import METHODS, dropout_of, make_player
 from g2netpl.network import DropoutLinear, build_classifier, build_network
 from g2netpl.optimizers import make_optimizer
+from g2netpl.predicting import predict_often
 
 # an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
 # mean ≤ 0.05 and deviation < 0.005 for a negative
@@ -343,7 +343,7 @@ def test_a_second_round_learns_what_the_first_was_sure_about():
         [(functional.dropout(INPUTS[:60], 0.3, True) @ weight.T + bias).sigmoid() for _ in range(6)]
     ).numpy()
     mean, deviation = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
-    hidden = player.observed.numpy() == -1
+    hidden = player.observed.whole().numpy() == -1
     expected = np.full((60, 4), -1)
     expected[hidden & (mean >= 0.6) & (deviation < 0.3)] = 1
     expected[hidden & (mean <= 0.3) & (deviation < 0.2)] = 0

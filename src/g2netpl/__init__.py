@@ -7,7 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from g2netpl.bundle import load_bundle
     from g2netpl.config import RunConfig
+    from g2netpl.estimator import PartialLabelClassifier
     from g2netpl.evaluation import evaluate
     from g2netpl.formats import read_labels
     from g2netpl.game import LabelPlayer, Proposal
@@ -31,16 +33,20 @@ _HOME = {
     "LabelPlayer": "game",
     "Proposal": "game",
     "load_run": "runs",
+    "load_bundle": "bundle",
+    "PartialLabelClassifier": "estimator",
 }
 
 __all__ = [
     "METHODS",
     "LabelPlayer",
+    "PartialLabelClassifier",
     "Proposal",
     "RunConfig",
     "Setting",
     "build_network",
     "evaluate",
+    "load_bundle",
     "load_run",
     "observe",
     "read_labels",
@@ -50,5 +56,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"g2netpl.{_HOME[name]}"), name)
+        try:
+            return getattr(import_module(f"g2netpl.{_HOME[name]}"), name)
+        except ModuleNotFoundError as problem:
+            from g2netpl.errors import to_install
+
+            missing = to_install(problem)
+            if missing is None:
+                raise
+            raise ModuleNotFoundError(f"g2netpl.{name} {missing}", name=problem.name) from None
     raise AttributeError(f"module 'g2netpl' has no attribute {name!r}")

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from g2netpl.entries import per_class
 from g2netpl.errors import InputError, counted
 from g2netpl.formats import LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.images import find, list_images, open_image
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
 
 @dataclass(frozen=True)
@@ -65,14 +66,14 @@ def inspect_labels(path: str, format: str | None, reading: Reading) -> Inspectio
         return found
     found.table = table
     found.facts = list(table.notes)
-    counts = [(table.values == value).sum(axis=0) for value in (POSITIVE, NEGATIVE, UNOBSERVED)]
+    positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
     found.classes = [
-        ClassCount(name, *(int(count[column]) for count in counts))
-        for column, name in enumerate(table.classes)
+        ClassCount(name, yes, no, len(table) - yes - no)
+        for name, yes, no in zip(table.classes, positive, negative, strict=True)
     ]
     if len(table) < 2:
         found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
-    if not (table.values == POSITIVE).any():
+    if not any(positive):
         found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
     for each in found.classes:
         if each.positive == 0:
@@ -210,7 +211,7 @@ def _judge_files(
 
 def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
     names = " = ".join(table.images[row] for row in rows[:5])
-    values = table.values[rows]
+    values = table.dense(rows)
     clash = (values == POSITIVE).any(axis=0) & (values == NEGATIVE).any(axis=0)
     if clash.any():
         classes = ", ".join(np.array(table.classes, dtype=object)[clash][:5])

@@ -5,6 +5,7 @@ import errno
 import sys
 import traceback
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NoReturn
 
 from g2netpl import __version__, launched
@@ -14,22 +15,28 @@ from g2netpl.commands import (
     complete,
     convert,
     demo,
+    export,
     features,
+    import_weights,
     methods,
     observe,
+    plan,
     predict,
+    report,
     reproduce,
+    review,
     search,
     train,
 )
-from g2netpl.errors import InputError, UserError
+from g2netpl.errors import InputError, UserError, to_install
 from g2netpl.interrupts import Stopped
 
 EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, predict, complete),
+    *(demo, check, train, report, predict, complete, review, export, plan),
     *(observe, convert, search, compare, reproduce, features, methods),
+    import_weights,
 )
 
 
@@ -55,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"g2netpl {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True, parser_class=_Parser)
     for command in COMMANDS:
-        name = command.__name__.rpartition(".")[2]
+        name = name_of(command)
         summary, _, examples = (command.__doc__ or "").strip().partition("\n\n")
         sub = commands.add_parser(
             name,
@@ -65,8 +72,13 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_flags(sub)
-        sub.set_defaults(execute=command.run)
+        sub.set_defaults(execute=command.run, command=name)
     return parser
+
+
+def name_of(command: ModuleType) -> str:
+    """`import_weights.py` is `g2netpl import-weights`."""
+    return command.__name__.rpartition(".")[2].replace("_", "-")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,13 +96,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("g2netpl: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except OSError as problem:
-        if problem.errno not in _DISK:
+    except OSError as trouble:
+        if trouble.errno not in _DISK:
             return _bug()
-        print(f"g2netpl: {problem.filename or 'disk'}: {problem.strerror}", file=sys.stderr)
+        print(f"g2netpl: {trouble.filename or 'disk'}: {trouble.strerror}", file=sys.stderr)
         return EXIT_DISK
-    except Exception:
-        return _bug()
+    except Exception as problem:
+        missing = to_install(problem)
+        if missing is None:
+            return _bug()
+        print(f"g2netpl {parsed.command}: {missing}", file=sys.stderr)
+        return UserError.exit_code
     return 0
 
 

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from typing import Any
 
-import numpy as np
 import torch
 
 from g2netpl import expected
 from g2netpl.contest import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.data import ArraySource
-from g2netpl.evaluation import Scores, predict_all, ranked_map
+from g2netpl.evaluation import Scores, ranked_map
 from g2netpl.features import Features
 from g2netpl.fitting import Schedule, Validation, fit
 from g2netpl.game import Setup
@@ -25,7 +24,9 @@ from g2netpl.label_quality import label_maps, watch_labels
 from g2netpl.labels import POSITIVE, LabelMatrix
 from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import build_network
+from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
+from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray, Setting
 from g2netpl.snapshots import Snapshot, State, load_network
 from g2netpl.steps import Loop
@@ -108,7 +109,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
     )
     known = contest.train.values[training]
     k = _expected_positives(contest, comparison, training, visible, cell.seed)
-    observed = torch.from_numpy(np.array(visible))
+    observed = ObservedLabels.of(visible)
     network = build_network(
         contest.backbone,
         len(contest.train.classes),

@@ -14,6 +14,7 @@ from g2netpl.formats import FORMATS, Reading, read_classes
 from g2netpl.formats.reading import Absent
 from g2netpl.options import Options, none_from_text
 from g2netpl.settings import Setting
+from g2netpl.trackers import parse_trackers
 from g2netpl.views import ViewName
 
 PATHS = {
@@ -144,6 +145,9 @@ class RunConfig(Options):
     precision: Literal["float32", "bf16", "fp16"] = Field(
         default="float32", description="float32, bf16, or on a GPU fp16"
     )
+    track: tuple[str, ...] = Field(
+        default=(), description="tensorboard, mlflow or trackio, each with :WHERE if need be"
+    )
     cache: str | None = Field(
         default=None, description="folder for computed features (default: in ~/.cache/g2netpl)"
     )
@@ -156,6 +160,8 @@ class RunConfig(Options):
     _none = field_validator("learning_rate", "max_bad", "checkpoint_steps", mode="before")(
         none_from_text
     )
+
+    _trackers = field_validator("track", mode="before")(parse_trackers)
 
     @field_validator("format")
     @classmethod

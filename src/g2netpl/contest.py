@@ -16,6 +16,7 @@ from g2netpl.features import read_features
 from g2netpl.game import Setup
 from g2netpl.labels import LabelMatrix, LabelTable
 from g2netpl.methods import find_method, make_player, method_options, split_variant, weights_to_try
+from g2netpl.observed import ObservedLabels
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 
 VALIDATION_FRACTION = 0.2
@@ -135,7 +136,7 @@ class Comparison:
                     raise InputError(
                         f"method {name}: compares views of images; train it with g2netpl train"
                     )
-                make_player(name, changes, Setup(torch.from_numpy(visible[:1].copy()), 1.0, 1.0))
+                make_player(name, changes, Setup(ObservedLabels.of(visible[:1]), 1.0, 1.0))
 
     def cells(self) -> list[Cell]:
         """The trainings to choose from, those of one (setting, seed) next to each other."""

@@ -8,7 +8,7 @@ predictions are NaN. Too many of them end the work.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -19,7 +19,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from g2netpl.decoding import Decoded, ImageDataset, end_with_process, ignore_interrupts, stack
-from g2netpl.errors import InputError, UserError
+from g2netpl.errors import UserError
+from g2netpl.images import check_bad
+from g2netpl.observed import ObservedLabels
 from g2netpl.teams import ALONE, Team
 from g2netpl.views import ViewName
 
@@ -127,7 +129,7 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
 
 def training_batches(
     source: Source,
-    observed: Tensor,
+    observed: ObservedLabels | Tensor,
     batch_size: int,
     seed: int,
     epoch: int,
@@ -136,6 +138,7 @@ def training_batches(
     team: Team = ALONE,
 ) -> Iterator[Batch]:
     """The batches of one epoch from the first asked for, on the device of `observed`."""
+    observed = ObservedLabels.of(observed)
     groups = epoch_groups(len(source), batch_size, seed, epoch)[first:]
     shares = [team.shares(rows) for rows in groups]
     # a rank without an image looks at one that is not its own, for nothing
@@ -151,7 +154,12 @@ def training_batches(
 
 
 def _shared_batch(
-    share: list[Rows], inputs: Tensor, observed: Tensor, number: int, team: Team, source: Source
+    share: list[Rows],
+    inputs: Tensor,
+    observed: ObservedLabels,
+    number: int,
+    team: Team,
+    source: Source,
 ) -> Batch:
     """All rows that some rank could read, with the inputs of this one."""
     rows, counts = torch.from_numpy(np.concatenate(share)), [len(rows) for rows in share]
@@ -164,7 +172,7 @@ def _shared_batch(
     if not counts[team.rank]:
         inputs = nothing
     rows = rows.to(observed.device)
-    return Batch(rows, inputs, observed.index_select(0, rows), number, tuple(counts))
+    return Batch(rows, inputs, observed.rows(rows), number, tuple(counts))
 
 
 def in_turns(
@@ -198,13 +206,13 @@ def share_bad(source: Source, team: Team) -> None:
         check_bad(source.bad.values(), source.max_bad)
 
 
-def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor, number: int = 0) -> Batch:
+def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels, number: int = 0) -> Batch:
     """A batch of inputs and what was observed, without the images that cannot be read."""
     readable = ~inputs.flatten(1)[:, 0].isnan()
     if not bool(readable.all()):
         rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
     index = torch.from_numpy(rows).to(observed.device)
-    return Batch(index, inputs, observed.index_select(0, index), number)
+    return Batch(index, inputs, observed.rows(index), number)
 
 
 class ImageSource:
@@ -292,14 +300,3 @@ class _Keys:
 
     def __len__(self) -> int:
         return len(self.batches)
-
-
-def check_bad(problems: Collection[str], most: int) -> None:
-    """Stop where more images than `most` cannot be read; the first ten are named."""
-    if len(problems) > most:
-        named = "; ".join(list(problems)[:10])
-        if len(problems) == 1:
-            raise InputError(named)
-        raise InputError(
-            f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
-        )

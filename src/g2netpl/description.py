@@ -10,7 +10,7 @@ from rich.console import Console
 
 from g2netpl.config import RunConfig
 from g2netpl.material import Material
-from g2netpl.runs import RUN_FORMAT
+from g2netpl.run_files import RUN_FORMAT
 
 
 def describe(config: RunConfig, material: Material) -> dict[str, Any]:

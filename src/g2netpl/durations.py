@@ -12,10 +12,12 @@ from g2netpl.comparison import train_cell
 from g2netpl.config import RunConfig
 from g2netpl.contest import load_contest
 from g2netpl.data import ImageSource, training_batches
+from g2netpl.entries import Entries
 from g2netpl.game import Setup, play_epoch
 from g2netpl.material import read_material
 from g2netpl.methods import find_method, make_player, method_options
 from g2netpl.network import build_backbone, build_network
+from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
 from g2netpl.photo_cells import config_of
 from g2netpl.reproduction import Plan, Training
@@ -59,7 +61,7 @@ def images_per_second(config: RunConfig, paths: list[str], classes: int) -> floa
     network = build_network(backbone, classes, hidden=config.hidden)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network.to(device)
-    observed = torch.full((len(paths), classes), -1, dtype=torch.int8, device=device)
+    observed = ObservedLabels.of(Entries.nothing(len(paths), classes), device)
     player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-4))
     source = ImageSource(
         paths, config.image_size, backbone.mean, backbone.std, max_bad=len(paths), workers=0

@@ -31,6 +31,10 @@ class LabelMap(Protocol):
         """û = F(y), and F′(y) / (û(1 − û)), finite however far û has saturated."""
         ...
 
+    def soft(self, latent: Tensor) -> Tensor:
+        """û alone, which is cheaper."""
+        ...
+
 
 @dataclass(frozen=True)
 class SigmoidMap:
@@ -41,6 +45,10 @@ class SigmoidMap:
     def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
         """û, and the slope ratio, which is 1 everywhere."""
         return latent.sigmoid(), 1.0
+
+    def soft(self, latent: Tensor) -> Tensor:
+        """û."""
+        return latent.sigmoid()
 
 
 @dataclass(frozen=True)
@@ -58,13 +66,18 @@ class GaussianMap:
         density would underflow; there the slope grows in proportion to |z|, as its asymptote does.
         """
         z = (latent - 0.5).mul_(1.0 / (self.sigma * math.sqrt(2.0)))
-        a = z.abs()
-        near = a.clamp(max=6.0)
-        tail = torch.erfc(near).mul_(0.5)
-        both = (1.0 - tail).mul_(tail)
-        slope = (near * near).neg_().exp_().div_(both).mul_(self._peak)
-        slope.mul_(a.div_(near.clamp_(min=_TINY)).clamp_(min=1.0))
-        return torch.copysign(0.5 - tail, z).add_(0.5), slope
+        near = z.abs()
+        beyond = near.mul(1.0 / 6.0).clamp_(min=1.0)
+        near.clamp_(max=6.0)
+        tails = torch.erfc(near)  # twice the smaller one
+        slope = near.square_().neg_().exp_().mul_(beyond)
+        slope.div_(torch.addcmul(tails, tails, tails, value=-0.5)).mul_(2.0 * self._peak)
+        return tails.neg_().add_(1.0).copysign_(z).add_(1.0).mul_(0.5), slope
+
+    def soft(self, latent: Tensor) -> Tensor:
+        """û."""
+        z = (0.5 - latent).mul_(1.0 / (self.sigma * math.sqrt(2.0)))
+        return torch.erfc(z, out=z).mul_(0.5)
 
     @property
     def _peak(self) -> float:
@@ -109,12 +122,16 @@ def label_gradient(
     cost: LabelCost = "additive",
 ) -> Tensor:
     """∂ cost / ∂y, with `slope` = F′/(û(1−û)) so that no division by û(1−û) is left."""
-    deviation = soft - predicted
-    spread = soft * (1.0 - soft)
-    pull = penalty * (1.0 - 2.0 * soft) * spread
+    spread = torch.addcmul(soft, soft, soft, value=-1.0)  # û(1 − û)
+    tilted = torch.addcmul(spread, spread, soft, value=-2.0)  # (1 − 2û) · û(1 − û)
     if cost == "additive":
-        return (deviation + pull) * slope
-    gradient = deviation + pull * cross_entropy(predicted, soft)
+        gradient = soft - predicted
+        if isinstance(penalty, Tensor):
+            gradient.addcmul_(tilted, penalty)
+        else:
+            gradient.add_(tilted, alpha=penalty)
+        return gradient.mul_(slope)
+    gradient = (soft - predicted) + penalty * tilted * cross_entropy(predicted, soft)
     return torch.as_tensor(penalty * spread).exp() * gradient * slope
 
 
@@ -138,27 +155,29 @@ def best_response(
         side = torch.where((centred == 0) & (current < 0.5), -1.0, side)
     if cost == "exponential":
         return _exponential_response(predicted, penalty, side)
-    strength = torch.as_tensor(penalty, dtype=predicted.dtype, device=predicted.device)
-    return (0.5 + _additive_offset(centred, strength, side)).clamp(0.0, 1.0)
+    return _additive_offset(centred, penalty, side).add_(0.5).clamp_(0.0, 1.0)
 
 
-def _additive_offset(centred: Tensor, penalty: Tensor, side: Tensor) -> Tensor:
+def _additive_offset(centred: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:
     """u = û − ½ from the depressed cubic 2λu³ + (1 − λ/2)u − (q − ½) = 0, i.e. u³ + au = c."""
-    strength = penalty.clamp(min=1e-6)
+    given = torch.as_tensor(penalty, dtype=centred.dtype, device=centred.device)
+    strength = given.clamp(min=1e-6)
     linear = (1.0 - strength / 2.0) / (2.0 * strength)  # a
     constant = centred / (2.0 * strength)  # c
     scale = (linear.abs() / 3.0).sqrt()  # s
     ratio = constant / (2.0 * scale**3).clamp(min=torch.finfo(centred.dtype).tiny)
-    size = ratio.abs()
     # λ < 2: one real root, in the form that keeps its digits for small λ
     single = 2.0 * scale * torch.sinh(torch.asinh(ratio) / 3.0)
+    if isinstance(penalty, float) and 1e-6 <= penalty < 2.0:
+        return single
     # λ > 2: the outer root on q's side is the global minimum
+    size = ratio.abs()
     far = torch.cosh(torch.acosh(size.clamp(min=1.0)) / 3.0)
     near = torch.cos(torch.acos(size.clamp(max=1.0)) / 3.0)
     outer = side * 2.0 * scale * torch.where(size > 1.0, far, near)
     cube_root = constant.sign() * constant.abs() ** (1.0 / 3.0)
     offset = torch.where(linear > 0, single, torch.where(linear < 0, outer, cube_root))
-    return torch.where(penalty < 1e-6, centred, offset)
+    return torch.where(given < 1e-6, centred, offset)
 
 
 def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:
@@ -200,8 +219,11 @@ def regret(
 # --- Eq. 8: the confidence-aware scheduler -------------------------------------------------------
 
 
-def confidence_weight(soft: Tensor, progress: float, beta: float, gamma: float) -> Tensor:
-    """ξ(û, φ) = β (1 − γe^(−10|2û−1|)) / (1 + γe^(−10|2û−1|)) + (1 − β) φ."""
-    # with d = γe^(−10|2û−1|) the fraction is 2/(1 + d) − 1
-    denominator = (soft - 0.5).abs_().mul_(-20.0).exp_().mul_(gamma).add_(1.0)
-    return denominator.reciprocal_().mul_(2.0 * beta).add_((1.0 - beta) * progress - beta)
+def confidence_weight(
+    soft: Tensor, progress: float, beta: float, gamma: float, scale: float = 1.0
+) -> Tensor:
+    """ξ(û, φ) = β (1 − γe^(−10|2û−1|)) / (1 + γe^(−10|2û−1|)) + (1 − β) φ, times `scale`."""
+    # with d = γe^(−10|2û−1|) the fraction is 2/(1 + d) − 1, and 1/(1 + d) a sigmoid
+    shift = math.log(gamma) if gamma > 0 else -math.inf
+    sure = (soft - 0.5).abs_().mul_(20.0).sub_(shift).sigmoid_()
+    return sure.mul_(2.0 * beta * scale).add_(((1.0 - beta) * progress - beta) * scale)

@@ -4,12 +4,15 @@
     movement      mean |û − û of the epoch before| over unobserved entries
     flips         share of unobserved entries that crossed 0.5
     undecided     share of unobserved entries with 0.25 < û < 0.75
+    soft_histogram  unobserved entries by û, 20 bins over [0, 1]
     soft_positives, predicted_positives   mean Σ_j û_j and Σ_j ŷ_j, to be held against k
     gradient_norm of the network's cost at frozen û
 
 Regret, predictions and gradient are taken on a fixed probe of training images (about 5 %, at
 most 1,024), the rest over all of them. Players without soft labels have the last two alone.
 """
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,22 +21,26 @@ from torch import Tensor, nn
 from g2netpl.data import Source, readable_batch
 from g2netpl.game import LabelPlayer, Predict, batch_cost
 from g2netpl.labels import UNOBSERVED
+from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
 
-Reading = dict[str, float | None]
-_OF_LABELS = ("movement", "flips", "undecided", "soft_positives")
+Reading = dict[str, Any]  # numbers, or None where there are none
+_OF_LABELS = ("movement", "flips", "undecided", "soft_positives", "soft_histogram")
+_BINS = 20
 
 
 class Equilibrium:
     """Takes one reading per epoch; remembers the soft labels of the epoch before."""
 
-    def __init__(self, source: Source, observed: Tensor, expected: float, seed: int) -> None:
+    def __init__(
+        self, source: Source, observed: ObservedLabels | Tensor, expected: float, seed: int
+    ) -> None:
         count = len(source)
         size = min(count, max(32, min(1024, count // 20)))
         order = np.random.default_rng([seed, 0x7062]).permutation(count)
         self.rows = np.sort(order[:size])
         self.source = source
-        self.observed = observed
+        self.observed = ObservedLabels.of(observed)
         self.expected = expected
         self._soft: Tensor | None = None
 
@@ -50,13 +57,14 @@ class Equilibrium:
         self._soft = soft
         if soft is None:
             return dict.fromkeys(_OF_LABELS)
-        unknown = self.observed == UNOBSERVED
+        unknown = self.observed.whole() == UNOBSERVED
         entries = int(unknown.sum())
         if entries == 0:
             return dict.fromkeys(_OF_LABELS)
         reading: Reading = {
             "undecided": float((((soft - 0.5).abs() < 0.25) & unknown).sum()) / entries,
             "soft_positives": float(soft.sum()) / max(len(soft), 1),
+            "soft_histogram": _histogram(soft[unknown]),
             "movement": None,
             "flips": None,
         }
@@ -98,6 +106,12 @@ class Equilibrium:
             "predicted_positives": float(sums) / max(len(self.rows), 1),
             "gradient_norm": norm,
         }
+
+
+def _histogram(soft: Tensor) -> list[int]:
+    bins = (soft * _BINS).int().clamp_(max=_BINS - 1)
+    counts: list[int] = torch.bincount(bins, minlength=_BINS).tolist()
+    return counts
 
 
 def _always(predicted: Tensor) -> Predict:

@@ -24,6 +24,21 @@ class Refused(UserError):
     exit_code = 3
 
 
+_EXTRA = {
+    **dict.fromkeys(("torch", "torchvision", "timm", "accelerate", "safetensors"), "train"),
+    **{"sklearn": "train", "onnxruntime": "onnx", "onnx": "export", "onnxscript": "export"},
+}
+
+
+def to_install(problem: Exception) -> str | None:
+    """What to install where a package of an extra is not there; None for any other problem."""
+    missing = problem.name if isinstance(problem, ModuleNotFoundError) else None
+    package = (missing or "").partition(".")[0]
+    if package not in _EXTRA:
+        return None
+    return f"needs {package}, which is not installed; pip install 'g2netpl[{_EXTRA[package]}]'"
+
+
 def counted(count: int, noun: str) -> str:
     """`1 image`, `1,200 images`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

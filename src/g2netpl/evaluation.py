@@ -4,22 +4,19 @@ Truth may hold −1: such entries count nowhere, nor do images whose scores are 
 not be read. All results are fractions in [0, 1].
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
 
-from g2netpl.data import Source, in_turns, plain_groups
+from g2netpl.entries import Labels, per_class
 from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
-from g2netpl.snapshots import bare
-from g2netpl.teams import ALONE, Team
 
 Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.int8]
+
+_COLUMNS = 16  # that are copied at once, since they lie side by side
 
 
 @dataclass(frozen=True)
@@ -38,29 +35,21 @@ class Evaluation:
 def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Non-interpolated average precision of each class, nan for a class without a positive.
 
-    Tied scores are one threshold, as in scikit-learn. All classes are sorted and summed at once.
+    Tied scores are one threshold, as in scikit-learn. The precision at a positive is the share of
+    positives among the known entries that score no less, which two sorted lists tell.
     """
     values, labels = _checked(scores, truth)
-    if not len(values):
-        return np.full(values.shape[1], np.nan)
-    order = np.argsort(-values, axis=0, kind="stable")
-    ranked = np.take_along_axis(values, order, axis=0)
-    ranked_truth = np.take_along_axis(labels, order, axis=0)
-    hits = ranked_truth == POSITIVE
-    true_positives = np.cumsum(hits, axis=0)
-    retrieved = np.cumsum(ranked_truth != UNOBSERVED, axis=0)
-    # within a run of ties, every entry sees the counts at the end of the run
-    last_of_run = np.ones(values.shape, dtype=bool)
-    last_of_run[:-1] = ranked[:-1] != ranked[1:]
-    rows = np.arange(len(values))[:, None]
-    end = np.where(last_of_run, rows, len(values) - 1)
-    end = np.minimum.accumulate(end[::-1], axis=0)[::-1]
-    at_end = np.take_along_axis(true_positives, end, axis=0) / np.maximum(
-        np.take_along_axis(retrieved, end, axis=0), 1
-    )
-    positives = true_positives[-1]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(positives > 0, np.where(hits, at_end, 0.0).sum(axis=0) / positives, np.nan)
+    found = np.full(values.shape[1], np.nan)
+    for first in range(0, len(found), _COLUMNS):
+        block = slice(first, first + _COLUMNS)
+        columns = zip(values[:, block].T.copy(), labels[:, block].T.copy(), strict=True)
+        for place, (column, label) in enumerate(columns, start=first):
+            positives = np.sort(column[label == POSITIVE])
+            if len(positives):
+                known = np.sort(column[label != UNOBSERVED])
+                above = len(positives) - np.searchsorted(positives, positives)
+                found[place] = (above / (len(known) - np.searchsorted(known, positives))).mean()
+    return found
 
 
 def mean_average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
@@ -94,69 +83,15 @@ def evaluate(
     )
 
 
-def can_rank(truth: Truth) -> bool:
+def can_rank(truth: Labels) -> bool:
     """Whether average precision means anything: some class has both signs observed."""
-    both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
+    both = (per_class(truth, POSITIVE) > 0) & (per_class(truth, NEGATIVE) > 0)
     return bool(both.any())
 
 
 def ranked_map(scores: npt.ArrayLike, truth: Truth) -> float | None:
     """mAP, or None where there are no negatives to rank against."""
     return mean_average_precision(scores, truth) if can_rank(truth) else None
-
-
-def predict_all(
-    network: nn.Module,
-    source: Source,
-    batch_size: int | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    team: Team = ALONE,
-) -> Scores:
-    """Predictions (N, L) for every image of a source, in its order, plain view.
-
-    The ranks of a team share the images, in the batches that one of them would have.
-    """
-    module = bare(network)
-    device = next(module.parameters()).device
-    training = module.training
-    module.eval()
-    groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-    parts = []
-    with torch.inference_mode():
-        for scores in in_turns(
-            lambda inputs: module(inputs).float().sigmoid(), source, groups, device, team
-        ):
-            parts.append(scores.cpu())
-            if on_batch is not None:
-                on_batch(len(scores))
-    module.train(training)
-    return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
-
-
-def predict_often(
-    network: nn.Module, source: Source, passes: int, team: Team = ALONE
-) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation (N, L) of several predictions with dropout on.
-
-    Dropout sits in the classifier, so the backbone sees every image once. The ranks of a team
-    share that, and draw the same predictions from it.
-    """
-    module = bare(network)
-    see = getattr(module, "vectors", nn.Identity())
-    score = getattr(module, "scores", module)
-    device = next(network.parameters()).device
-    training = network.training
-    network.eval()
-    getattr(module, "classifier", module).train()
-    means, deviations = [], []
-    with torch.no_grad():
-        groups = plain_groups(len(source), source.evaluation_batch)
-        for vectors in in_turns(see, source, groups, device, team):
-            drawn = torch.stack([score(vectors).float().sigmoid() for _ in range(passes)])
-            means.append(drawn.mean(dim=0))
-            deviations.append(drawn.std(dim=0))
-    network.train(training)
-    return torch.cat(means), torch.cat(deviations)
 
 
 def _checked(

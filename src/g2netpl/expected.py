@@ -19,12 +19,14 @@ import numpy as np
 import torch
 
 from g2netpl.data import ArraySource, training_batches
-from g2netpl.evaluation import predict_all
+from g2netpl.entries import Labels, dense, per_class, per_image, take
 from g2netpl.features import Features
 from g2netpl.game import Setup, play_epoch
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.labels import NEGATIVE, POSITIVE, LabelMatrix
 from g2netpl.network import build_network
+from g2netpl.observed import ObservedLabels
 from g2netpl.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray
 
 _ENOUGH_COMPLETE = 10
@@ -35,8 +37,8 @@ _TELLING = 4.0  # times chance that the top pairs must be observed to be believe
 
 
 def estimate(
-    visible: LabelMatrix,
-    validation: LabelMatrix | None,
+    visible: Labels,
+    validation: Labels | None,
     features_of: Callable[[IndexArray], Features],
     seed: int,
 ) -> tuple[float, str]:
@@ -48,38 +50,36 @@ def estimate(
     k = from_both_signs(visible)
     if k is not None:
         return k, "estimated from observed positives and negatives"
-    labelled = np.flatnonzero((visible == POSITIVE).any(axis=1))
+    labelled = np.flatnonzero(per_image(visible, POSITIVE))
     order = np.random.default_rng([seed, 0x6B6B]).permutation(labelled)
     chosen = np.sort(order[:_RANKED_IMAGES])
     features = features_of(chosen)
     readable = ~np.isnan(features).any(axis=1)
-    k = from_positives(features[readable], visible[chosen[readable]], seed)
+    k = from_positives(features[readable], dense(visible, chosen[readable]), seed)
     return k, "estimated from positives"
 
 
-def from_complete(labels: LabelMatrix) -> float | None:
+def from_complete(labels: Labels) -> float | None:
     """k from images whose labels are all known; None if there are hardly any."""
-    complete = labels[(labels != UNOBSERVED).all(axis=1)]
-    if len(complete) < _ENOUGH_COMPLETE or not (complete == NEGATIVE).any():
+    complete = take(labels, np.flatnonzero(per_image(labels) == labels.shape[1]))
+    if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
         return None
-    return float((complete == POSITIVE).sum(axis=1).mean())
+    return float(per_image(complete, POSITIVE).mean())
 
 
-def from_both_signs(labels: LabelMatrix) -> float | None:
+def from_both_signs(labels: Labels) -> float | None:
     """k where labels of both signs are missing at random; None where they are not.
 
     At random means that the number of observed negatives varies from image to image as it does
     when every label is drawn by itself; observers who name a fixed number per image give it away.
     """
-    positives, negatives = labels == POSITIVE, labels == NEGATIVE
-    per_image = negatives.sum(axis=1)
-    share = per_image.mean() / labels.shape[1]
-    if not positives.any() or per_image.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
+    positives, negatives = per_class(labels, POSITIVE), per_image(labels, NEGATIVE)
+    share = negatives.mean() / labels.shape[1]
+    if not positives.any() or negatives.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
         return None
     if share == 0.0:
         return None
-    known = np.maximum((positives | negatives).sum(axis=0), 1)
-    return float((positives.sum(axis=0) / known).sum())
+    return float((positives / np.maximum(per_class(labels), 1)).sum())
 
 
 def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> float:
@@ -108,7 +108,7 @@ def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Featu
     scores = np.zeros(observed.shape, dtype=np.float32)
     rate = min(0.05, 1.28 / features.shape[1])
     for train, apply in (halves, halves[::-1]):
-        known = torch.from_numpy(observed[train])
+        known = ObservedLabels.of(observed[train])
         source = ArraySource(torch.from_numpy(features[train]))
         network = build_network("features", observed.shape[1], width=features.shape[1], seed=seed)
         optimizer = torch.optim.Adam(network.parameters(), lr=rate)

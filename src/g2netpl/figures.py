@@ -227,3 +227,29 @@ def draw_parameters(path: Path, lines: Lines, title: str) -> None:
     _plain(panels[0], title="density of F", xlabel="latent y")
     _plain(panels[1], title=title, xlabel="soft label û", ylim=(0, 1.05))
     _save(figure, path)
+
+
+PLAN = ("labelled images", "what", "mAP x 100", "low", "high")
+
+
+def draw_plan(path: Path, lines: Lines, today: int) -> None:
+    """Measured points, and the curve with its band beyond them; `lines` as in PLAN."""
+    figure = _figure(7.0, 4.2)
+    panel = figure.subplots()
+    for what, style in (("repeat", "."), ("measured", "o")):
+        own = [line for line in lines if line[1] == what]
+        colour = COLOURS[0] if what == "measured" else COLOURS[5]
+        sizes, values = [line[0] for line in own], [line[2] for line in own]
+        panel.plot(sizes, values, style, color=colour, alpha=0.9 if what == "measured" else 0.35)
+    own = [line for line in lines if line[1] == "curve"]
+    sizes, values, low, high = ([line[column] for line in own] for column in (0, 2, 3, 4))
+    panel.fill_between(sizes, low, high, color=COLOURS[0], alpha=0.18, lw=0, label="90 % band")
+    panel.plot(sizes, values, color=COLOURS[0], label="curve through the measured points")
+    panel.axvline(today, color=COLOURS[1], ls="--", lw=1, label="labelled today")
+    panel.set_xscale("log")
+    ticks = [min(sizes), today, 2 * today, 4 * today]
+    panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+    panel.set_xticks([], minor=True)
+    _plain(panel, xlabel="labelled images", ylabel="mAP × 100")
+    panel.legend(frameon=False, fontsize=8, loc="lower right")
+    _save(figure, path)

@@ -12,11 +12,13 @@ from g2netpl.config import RunConfig
 from g2netpl.data import Source
 from g2netpl.decisions import Decisions, choose
 from g2netpl.disk import write_json, written_whole
-from g2netpl.evaluation import Scores, can_rank, evaluate, predict_all, ranked_map
+from g2netpl.evaluation import Scores, can_rank, evaluate, ranked_map
 from g2netpl.game import LabelPlayer
 from g2netpl.labels import UNOBSERVED, LabelMatrix
 from g2netpl.material import Material
 from g2netpl.network import Network
+from g2netpl.predicting import predict_all
+from g2netpl.score_file import Judged, write_scores
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
 from g2netpl.teams import ALONE, Team
@@ -51,6 +53,7 @@ def finish(
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
     _write_labels(folder, material, predicted, soft)
+    write_scores(folder, predicted, _judged(material, best))
     judgement = judged_on.get("validation")
     validation = None if judgement is None else (best["validation"], judgement[1])
     decisions = choose(config.thresholds, validation, predicted[material.training], k)
@@ -102,6 +105,19 @@ def _parts(
     return parts
 
 
+def _judged(material: Material, scores: dict[str, Scores]) -> dict[str, Judged]:
+    """The scores of each part beside the labels of its images."""
+    tables = {
+        "validation": material.validation,
+        "test": None if material.test is None else material.test.table,
+    }
+    return {
+        part: Judged(table, scores[part])
+        for part, table in tables.items()
+        if table is not None and part in scores
+    }
+
+
 def _scores(
     network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]], team: Team
 ) -> dict[str, Scores]:
@@ -117,9 +133,13 @@ def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Ten
     known = material.table.values.copy()
     known[material.training] = material.visible.values
     completed = np.where(known == UNOBSERVED, completed, known).astype(np.float32)
-    with written_whole(folder / "soft_labels.npy") as file:
-        # numpy alone knows how to say nothing about a full disk
-        np.save(SimpleNamespace(write=file.write), completed)
+    for name, values in (
+        ("soft_labels.npy", completed),
+        ("predictions.npy", predicted.astype(np.float16)),
+    ):
+        with written_whole(folder / name) as file:
+            # numpy alone knows how to say nothing about a full disk
+            np.save(SimpleNamespace(write=file.write), values)
     has_soft = np.zeros(len(known), dtype=bool)
     has_soft[material.training] = soft is not None
     with written_whole(folder / "labels.npz") as file:

@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from g2netpl.data import Source, training_batches
 from g2netpl.equilibrium import Equilibrium
-from g2netpl.evaluation import Truth, can_rank, mean_average_precision, predict_all, predict_often
+from g2netpl.evaluation import Truth, can_rank, mean_average_precision
 from g2netpl.game import LabelPlayer, play_epoch
+from g2netpl.observed import ObservedLabels
+from g2netpl.predicting import predict_all, predict_often
 from g2netpl.snapshots import Record, Snapshot, copy_state, load_network
 from g2netpl.steps import Loop, Steps
 from g2netpl.teams import Team
@@ -50,7 +52,7 @@ def fit(
     network: nn.Module,
     player: LabelPlayer,
     source: Source,
-    observed: Tensor,
+    observed: ObservedLabels | Tensor,
     expected: float,
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,

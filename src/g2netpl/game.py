@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from g2netpl.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.data import Batch
 from g2netpl.network import batch_statistics, share_dropout
+from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
 from g2netpl.store import IN_MEMORY, Shelf
 from g2netpl.teams import ALONE, Team
@@ -25,14 +26,20 @@ Costed = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Setup:
-    """What both players know before the first move. There is no truth in it, nor in a batch."""
+    """What both players know before the first move. There is no truth in it, nor in a batch.
 
-    observed: Tensor  # (N, L) int8: 1 positive, 0 negative, −1 unobserved
+    The observed labels may be given as a tensor (N, L) of 1, 0 and −1.
+    """
+
+    observed: ObservedLabels
     expected_positives: float  # k, per image
     learning_rate: float  # of the network
     seed: int = 0
     deep: bool = False  # whether the backbone learns too, or the classifier alone
     shelf: Shelf = IN_MEMORY  # where labels are kept
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "observed", ObservedLabels.of(self.observed))
 
 
 @dataclass(frozen=True)
@@ -95,8 +102,11 @@ class LabelPlayer:
     def end_epoch(self) -> None:
         """Called after the last batch of an epoch."""
 
-    def soft_labels(self) -> Tensor | None:
-        """(N, L) in [0, 1] with observed entries at their value; None where there are none."""
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """(N, L) in [0, 1] with observed entries at their value; None where there are none.
+
+        With `rows`, those of some images alone.
+        """
         return None
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:

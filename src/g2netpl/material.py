@@ -8,12 +8,13 @@ import numpy as np
 
 from g2netpl.checking import is_own_folder, several_tags
 from g2netpl.config import RunConfig
+from g2netpl.entries import per_class, with_columns
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import can_rank
 from g2netpl.formats import find_format, read_labels
 from g2netpl.formats.reading import Reading
 from g2netpl.images import find, list_images, locate
-from g2netpl.labels import UNOBSERVED, LabelTable
+from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 
 
@@ -71,7 +72,7 @@ def read_material(config: RunConfig) -> Material:
         training, held_out = _split(table, setting, config)
         validation = table.take(held_out) if len(held_out) else None
         note = f"chosen by mAP on {len(held_out):,} held-out images"
-    if validation is None or not can_rank(validation.values):
+    if validation is None or not can_rank(validation.held):
         why = "no validation images" if validation is None else "no observed negatives to rank by"
         note = f"the last one ({why}), all images are trained on"
         training, held_out, validation, own = everything, everything[:0], None, None
@@ -79,7 +80,7 @@ def read_material(config: RunConfig) -> Material:
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
         visible = observe(table.take(training), setting, config.seed)
-    if not (visible.values == 1).any():
+    if not per_class(visible.held, POSITIVE).any():
         raise InputError(f"{config.labels}: no positive label is observed; nothing to learn from")
     return Material(
         table,
@@ -110,15 +111,17 @@ def read_matching(
             f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
             f"{side}"
         )
-    order = [other.classes.index(name) for name in table.classes]
-    return LabelTable(other.images, table.classes, other.values[:, order], notes=other.notes)
+    place = {name: column for column, name in enumerate(table.classes)}
+    columns = [place[name] for name in other.classes]
+    labels = with_columns(other.held, columns, len(table.classes))
+    return LabelTable(other.images, table.classes, labels, notes=other.notes)
 
 
 def _split(table: LabelTable, setting: Setting, config: RunConfig) -> tuple[IndexArray, IndexArray]:
     """Hold out a share of the images that something is known about; the others are trained on."""
     if setting.spml_compatible:
         return split_indices(len(table), config.validation, SPML_SEED, True)
-    labelled = np.flatnonzero((table.values != UNOBSERVED).any(axis=1))
+    labelled = np.flatnonzero(table.labelled)
     _, chosen = split_indices(len(labelled), config.validation, config.seed)
     held_out = labelled[chosen]
     return np.setdiff1d(np.arange(len(table)), held_out), held_out

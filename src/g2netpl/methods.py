@@ -274,10 +274,3 @@ def split_variant(text: str) -> tuple[str, dict[str, str]]:
         changes[key.strip()] = value.strip()
     find_method(name)
     return name, changes
-
-
-def markdown_table() -> str:
-    """The catalogue as the table of README."""
-    lines = ["| method | what it does | source |", "| --- | --- | --- |"]
-    lines += [f"| `{name}` | {row.summary} | {row.source} |" for name, row in METHODS.items()]
-    return "\n".join(lines)

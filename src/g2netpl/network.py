@@ -188,7 +188,9 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
     try:
         state = load_file(path)
     except (SafetensorError, OSError) as problem:
-        raise InputError(f"{path}: not a safetensors file ({problem})") from None
+        raise InputError(
+            f"{path}: not a safetensors file ({problem}); g2netpl import-weights reads a .pth"
+        ) from None
     expected = module.state_dict()
     for key in expected:
         if key not in state:

@@ -16,9 +16,9 @@ from g2netpl.comparison import Row
 from g2netpl.config import RunConfig
 from g2netpl.contest import Cell, Comparison
 from g2netpl.data import Part
-from g2netpl.evaluation import predict_all
 from g2netpl.game import LabelPlayer
 from g2netpl.label_quality import watch_labels
+from g2netpl.predicting import predict_all
 from g2netpl.snapshots import Snapshot
 from g2netpl.sources import Sources
 from g2netpl.sweep import Runner

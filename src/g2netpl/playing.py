@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from rich.console import Console
-from torch import Tensor, nn
+from torch import nn
 
 from g2netpl.boostlu import boosted
 from g2netpl.checkpoints import checkpoint_bytes, load_checkpoint
@@ -21,6 +19,7 @@ from g2netpl.keeping import Keeper
 from g2netpl.material import Material
 from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import Network, build_network
+from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
@@ -38,7 +37,7 @@ class Players:
 
     network: Network
     player: LabelPlayer
-    observed: Tensor
+    observed: ObservedLabels
     k: float
     accelerator: Any
     team: Team
@@ -54,7 +53,7 @@ class Players:
         k: float,
     ) -> "Players":
         """A network for the classes, and the label player of the method."""
-        observed = torch.from_numpy(np.array(material.visible.values)).to(accelerator.device)
+        observed = ObservedLabels.of(material.visible.held, accelerator.device)
         classes = len(material.table.classes)
         network = build_network(
             sources.backbone,
@@ -81,8 +80,9 @@ class Players:
     def bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""
         weights = dict(self.network.state_dict())
+        images, classes = self.observed.shape
         stores = sum(isinstance(each, LabelStore) for each in vars(self.player).values())
-        return checkpoint_bytes([weights] * 4 + [{"labels": self.observed}] * (8 * stores + 1))
+        return checkpoint_bytes([weights] * 4) + (8 * stores + 1) * images * classes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.decisions import choose
+from g2netpl.decisions import Decisions, choose
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import Scores
 from g2netpl.formats import Reading, find_format, parquet, read_labels
@@ -63,14 +63,25 @@ class Completed:
 
 def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only those with that chance of being right."""
-    observed, soft = run.observed(), run.has_soft_labels()
-    raw = run.soft_labels()
+    parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
+    return fill_in(*parts, run.decisions, run.expected_positives, sure)
+
+
+def fill_in(
+    observed: LabelTable,
+    soft: npt.NDArray[np.bool_],
+    raw: Scores,
+    decisions: Decisions,
+    k: float,
+    sure: float | None = None,
+) -> Completed:
+    """The same from the parts: soft labels or predictions `raw`, and which images have `soft`."""
     scores = np.empty_like(raw)
     decided = np.zeros(raw.shape, dtype=bool)
-    scores[~soft] = run.decisions.calibrate(raw[~soft])
-    decided[~soft] = run.decisions.decide(scores[~soft])
+    scores[~soft] = decisions.calibrate(raw[~soft])
+    decided[~soft] = decisions.decide(scores[~soft])
     if soft.any():
-        by_k = choose("expected", None, raw[soft], run.expected_positives)
+        by_k = choose("expected", None, raw[soft], k)
         scores[soft] = by_k.calibrate(raw[soft])
         decided[soft] = by_k.decide(scores[soft])
     known = observed.values != UNOBSERVED

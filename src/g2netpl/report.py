@@ -7,7 +7,6 @@ the soft labels say and what the network predicts. The page loads nothing from a
 import base64
 import io
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from g2netpl.comparison import Outcome, choose
 from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.page import render, write_page
 from g2netpl.scenes import Scenes, make_scenes
 from g2netpl.tables import summarise
 
@@ -32,15 +32,12 @@ _SCENES_SHOWN = 8
 
 def write_report(path: Path, outcomes: Sequence[Outcome]) -> None:
     """Write the page."""
-    from jinja2 import Environment, select_autoescape
-
     scenes = make_scenes()
-    template = (files("g2netpl") / "templates" / "report.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=select_autoescape(default=True))
     rows = choose([outcome.row for outcome in outcomes])
     settings = list(dict.fromkeys(row["setting"] for row in rows))
     summary = summarise(rows)
-    page = environment.from_string(template).render(
+    page = render(
+        "report.html",
         settings=settings,
         methods=list(dict.fromkeys(row["method"] for row in rows)),
         summary=summary,
@@ -55,7 +52,7 @@ def write_report(path: Path, outcomes: Sequence[Outcome]) -> None:
         rate=rows[0]["learning_rate"],
         batch=rows[0]["batch_size"],
     )
-    path.write_text(page, encoding="utf-8")
+    write_page(path, page)
 
 
 def _best(rows: Sequence[dict[str, Any]], setting: str) -> str:

@@ -7,13 +7,12 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from g2netpl import figures
+from g2netpl import figures, page
 from g2netpl.comparison import Row
 from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
@@ -69,24 +68,21 @@ def write_page(
     folder: Path,
 ) -> Path:
     """CSV, PNG and index.html in the folder."""
-    from jinja2 import Environment, select_autoescape
-
     sections = [
         _section(name, recipe, found[name], data, plan.left_out(name), folder)
         for name, recipe in RECIPES.items()  # in the paper's order, not that of training
         if name in plan.recipes
     ]
     ours = here(plan, tables)
-    template = (files("g2netpl") / "templates" / "reproduction.html").read_text(encoding="utf-8")
-    environment = Environment(autoescape=select_autoescape(default=True))
-    page = environment.from_string(template).render(
+    shown = page.render(
+        "reproduction.html",
         sections=sections,
         data=data,
         subject=plan.subject.name,
         differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
     )
     path = folder / "index.html"
-    path.write_text(page, encoding="utf-8")
+    page.write_page(path, shown)
     return path
 
 

@@ -7,33 +7,37 @@ checkpoints, labels   of a run that is not finished
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
                   soft labels of training images, predictions elsewhere
+predictions.npy   (N, L) float16: what the network says of every image, those it was trained on too
 labels.npz        the image names, what was observed about them, and which have soft labels
 decisions.json    calibration and thresholds, see decisions.py
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
+scores.npz        what the chosen network says of every image, see score_file.py
+report.html       all of this as a page, by `g2netpl report`
+
+review.jsonl, of `g2netpl review`, holds the decisions of people: no training ever removes it.
 """
 
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.boostlu import boosted
-from g2netpl.checkpoints import remove_checkpoint
 from g2netpl.config import RunConfig
-from g2netpl.data import ImageSource
 from g2netpl.decisions import Decisions
 from g2netpl.disk import LOCK, write_json
 from g2netpl.errors import InputError, Refused
-from g2netpl.evaluation import Scores, predict_all
+from g2netpl.evaluation import Scores
 from g2netpl.labels import LabelTable
-from g2netpl.network import Network, build_backbone, build_network, load_weights
+from g2netpl.run_files import RUN_FORMAT, read_json, read_run, read_training
 
-RUN_FORMAT = 2
+if TYPE_CHECKING:
+    from g2netpl.network import Network
 
 
 def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
@@ -41,6 +45,8 @@ def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
 
     Only files that this command writes are ever removed, and only beside a run.json of its own.
     """
+    from g2netpl.checkpoints import remove_checkpoint
+
     check_folder(folder, command, overwrite=overwrite)
     if folder.is_dir():  # run.json last: without it nobody would know whose the rest is
         for name in _FILES[command]:
@@ -94,6 +100,7 @@ def begin_or_resume(
     folder: Path, command: str, description: dict[str, Any], *, resume: bool, overwrite: bool
 ) -> None:
     """Claim the folder and write run.json; or see that it holds the same, to go on with."""
+
     if not resume:
         claim_folder(folder, command, overwrite=overwrite)
         write_json(folder / "run.json", {"format": RUN_FORMAT, "command": command, **description})
@@ -117,32 +124,50 @@ _FILES = {
         "nonsense.jsonl",
         "model.safetensors",
         "soft_labels.npy",
+        "predictions.npy",
         "labels.npz",
         "decisions.json",
         "result.json",
         "evaluation.json",
+        "scores.npz",
+        "report.html",
+        "trackers.json",
     ),
-    "compare": ("results.json", "results.md", "cells.jsonl"),
+    "compare": ("results.json", "results.md", "cells.jsonl", "report.html"),
     "reproduce": ("cells.jsonl", "index.html"),
-    "demo": ("result.json", "report.html"),
+    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
+    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
 }
 
 
 @dataclass(frozen=True)
 class Run:
-    """A finished training."""
+    """A finished training. Its labels and figures can be had without torch, its network cannot."""
 
     folder: Path
     config: RunConfig
     classes: tuple[str, ...]
-    network: Network
     result: dict[str, Any]
     evaluation: dict[str, Any]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     decisions: Decisions
     expected_positives: float
+
+    @cached_property
+    def network(self) -> "Network":
+        """The network of the chosen epoch, on the CPU, in eval mode; loaded on first use."""
+        from g2netpl.boostlu import boosted
+        from g2netpl.network import build_backbone, build_network, load_weights
+
+        name, size = self.config.backbone, self.config.image_size
+        backbone = build_backbone(name, pretrained=False, image_size=size)
+        network = build_network(backbone, len(self.classes), hidden=self.config.hidden)
+        if self.config.head == "boostlu":
+            network = boosted(network, name, size)
+        load_weights(network, self.folder / "model.safetensors")
+        return network.eval()
 
     def predict(
         self,
@@ -155,6 +180,9 @@ class Run:
 
         Up to `max_bad` files may be unreadable; their scores are NaN.
         """
+        from g2netpl.data import ImageSource
+        from g2netpl.predicting import predict_all
+
         names = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         if not names:
             return np.zeros((0, len(self.classes)), dtype=np.float32)
@@ -182,33 +210,9 @@ class Run:
         return table
 
 
-def read_run(folder: str | Path) -> dict[str, Any]:
-    """The content of run.json."""
-    path = Path(folder) / "run.json"
-    if not path.is_file():
-        raise InputError(f"{folder}: no run folder (run.json is missing)")
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise InputError(f"{path}: not valid JSON ({problem})") from None
-    if not isinstance(content, dict) or content.get("format") != RUN_FORMAT:
-        raise InputError(f"{path}: expected a run.json of g2netpl, format {RUN_FORMAT}")
-    return content
-
-
-def read_training(folder: str | Path) -> dict[str, Any]:
-    """The content of run.json of a training, as opposed to a comparison or a demo."""
-    content = read_run(folder)
-    if content.get("command") != "train":
-        raise InputError(
-            f"{folder}: was written by 'g2netpl {content.get('command')}', not by train"
-        )
-    return content
-
-
 _FREE_TO_CHANGE = {
     *("output", "workers", "cache", "device", "max_bad"),
-    *("checkpoint_minutes", "checkpoint_steps"),
+    *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
 
 
@@ -233,35 +237,20 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
 
 
 def load_run(folder: str | Path) -> Run:
-    """Load a finished run: its network on the CPU, in eval mode, and its figures."""
+    """Load a finished run."""
     folder = Path(folder)
     content = read_training(folder)
     config = RunConfig.read(content["config"], str(folder / "run.json"))
     if not (folder / "result.json").is_file():
         raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
-    backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
-    network = build_network(backbone, len(content["classes"]), hidden=config.hidden)
-    if config.head == "boostlu":
-        network = boosted(network, config.backbone, config.image_size)
-    load_weights(network, folder / "model.safetensors")
-    network.eval()
     return Run(
         folder,
         config,
         tuple(content["classes"]),
-        network,
-        _json(folder / "result.json"),
-        _json(folder / "evaluation.json"),
+        read_json(folder / "result.json"),
+        read_json(folder / "evaluation.json"),
         tuple(content["mean"]),
         tuple(content["std"]),
-        Decisions.from_json(_json(folder / "decisions.json")),
+        Decisions.from_json(read_json(folder / "decisions.json")),
         content["expected_positives"],
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    return content

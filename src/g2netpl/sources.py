@@ -9,10 +9,10 @@ import torch
 from rich.console import Console
 
 from g2netpl.config import RunConfig
-from g2netpl.data import ArraySource, ImageSource, Part, Source, check_bad
+from g2netpl.data import ArraySource, ImageSource, Part, Source
 from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation
-from g2netpl.images import header_problem
+from g2netpl.images import check_bad, header_problem
 from g2netpl.material import Material
 from g2netpl.methods import find_method
 from g2netpl.network import Backbone

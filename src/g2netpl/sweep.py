@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from g2netpl.comparison import RESULT_KEYS, Row, choose, describe_row, run_cells
+from g2netpl.comparison import RESULT_KEYS, Outcome, Row, choose, describe_row, run_cells
 from g2netpl.contest import Cell, Comparison
 from g2netpl.errors import InputError
 from g2netpl.tracking import follow
@@ -47,9 +47,14 @@ def in_memory(jobs: int) -> Runner:
 
     def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
         for outcome in run_cells(comparison, jobs, cells):
-            yield {**outcome.row, "history": outcome.history, "movement": outcome.movement}
+            yield row_of(outcome)
 
     return run
+
+
+def row_of(outcome: Outcome) -> Row:
+    """A trained cell as a line of cells.jsonl."""
+    return {**outcome.row, "history": outcome.history, "movement": outcome.movement}
 
 
 def _has(row: Row | None, comparison: Comparison) -> bool:
@@ -59,12 +64,15 @@ def _has(row: Row | None, comparison: Comparison) -> bool:
     return bool(row["movement"]) or row["undecided"] is None
 
 
-def read_cells(path: Path) -> list[Row]:
-    """The finished trainings; a last line that was broken off counts as not written."""
+def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
+    """The finished trainings; a last line that was broken off counts as not written.
+
+    Whoever only looks on does not `mend` the file: another process may be writing that line.
+    """
     if not path.is_file():
         return []
     whole, _, torn = path.read_bytes().rpartition(b"\n")
-    if torn:
+    if torn and mend:
         path.write_bytes(whole + b"\n" if whole else b"")
     lines = whole.split(b"\n") if whole else []
     return [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]

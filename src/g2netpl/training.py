@@ -9,6 +9,7 @@ import os
 import shlex
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,17 @@ from g2netpl.config import PATHS, RunConfig
 from g2netpl.data import lost_worker
 from g2netpl.description import announce, describe
 from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
+from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.interrupts import Interrupts
-from g2netpl.labels import POSITIVE, UNOBSERVED
+from g2netpl.labels import POSITIVE
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, method_options
 from g2netpl.network import build_backbone
 from g2netpl.optimizers import make_optimizer
 from g2netpl.playing import Players, Watch, play
+from g2netpl.run_files import read_training
 from g2netpl.runs import (
     Run,
     check_folder,
@@ -38,11 +41,11 @@ from g2netpl.runs import (
     claim_folder,
     is_empty,
     load_run,
-    read_training,
 )
-from g2netpl.snapshots import Record
+from g2netpl.snapshots import Record, Snapshot
 from g2netpl.sources import Sources
 from g2netpl.teams import Team, connect
+from g2netpl.trackers import check_trackers, open_trackers
 
 
 def train(
@@ -123,7 +126,17 @@ def _train(
     interrupts.advice = _how_to_go_on(folder)
     team.wait()
     announce(console, config, material, f"{k:.2f} ({how})")
-    snapshot = play(config, contest, material, sources, console, on_epoch, interrupts)
+    say = None if console.quiet else partial(console.print, markup=False, highlight=False)
+    tracked = config.track if team.leads else ()
+    trackers = open_trackers(tracked, folder, config.model_dump(), say)
+
+    def watch(now: Snapshot, *rest: Any) -> None:
+        trackers.epoch(now.history[-1])
+        if on_epoch is not None:
+            on_epoch(now, *rest)
+
+    with trackers:
+        snapshot = play(config, contest, material, sources, console, watch, interrupts)
     interrupts.check()
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
@@ -132,6 +145,7 @@ def _train(
         sync(folder / "history.jsonl")
         write_json(folder / "run.json", description)
         write_json(folder / "result.json", result)
+        trackers.finish(result)
         remove_checkpoint(folder)
     team.wait()
     return load_run(folder)
@@ -166,15 +180,15 @@ def _expected_positives(
             )
         return config.expected_positives, "given"
     if config.expected_positives == "truth":
-        truth = material.table.values[material.training]
-        truth = truth[(truth != UNOBSERVED).any(axis=1)]
-        if not len(truth) or (truth == UNOBSERVED).any():
+        truth = take(material.table.held, material.training)
+        known = per_image(truth)[per_image(truth) > 0]
+        if not len(known) or (known < classes).any():
             raise InputError("expected_positives: 'truth' needs a file with full labels")
-        return float((truth == POSITIVE).sum(axis=1).mean()), "the truth's mean"
+        return float(per_class(truth, POSITIVE).sum() / len(known)), "the truth's mean"
     linear = config.mode != "end-to-end"
     return expected.estimate(
-        material.visible.values,
-        None if material.validation is None else material.validation.values,
+        material.visible.held,
+        None if material.validation is None else material.validation.held,
         lambda rows: sources.some_features(rows, linear),
         config.seed,
     )
@@ -194,6 +208,7 @@ def _checked(config: RunConfig) -> RunConfig:
             f"method {config.method} trains the network anew each round: use --mode linear or "
             "end-to-end"
         )
+    check_trackers(config.track)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder

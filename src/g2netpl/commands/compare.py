@@ -16,8 +16,8 @@ examples:
 Without --features the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. results.json has the
-chosen rows, results.md the table, cells.jsonl every training with its history, a line each. What
-was broken off goes on with --resume.
+chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
+report.html is a page of all of it. What was broken off goes on with --resume.
 """
 
 import argparse
@@ -71,6 +71,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
     from g2netpl.comparison import choose
+    from g2netpl.comparison_report import write_comparison_report
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
@@ -109,7 +110,7 @@ def run(flags: argparse.Namespace) -> None:
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
     console.print(results_table(results))
-    console.print(f"written to {folder}", highlight=False)
+    console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
 
 
 _NOT_KEPT = {"execute", "output", "jobs", "resume", "overwrite"}

@@ -73,7 +73,7 @@ def run(flags: argparse.Namespace) -> None:
         if proposals:
             new = completed.proposed()
             label_studio.write_tasks(completed.observed, Path(flags.table), new, completed.scores)
-            known = int((completed.observed.values >= 0).sum())
+            known = completed.observed.known
             content = f"{known:,} known labels as annotations, {new.sum():,} as predictions"
         else:
             for note in write_new(completed.table, flags.table, flags.to, flags.overwrite):

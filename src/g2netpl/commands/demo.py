@@ -30,9 +30,11 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.report import write_report
-    from g2netpl.runs import RUN_FORMAT, claim_folder
+    from g2netpl.run_files import RUN_FORMAT
+    from g2netpl.runs import claim_folder
+    from g2netpl.sweep import CELLS, row_of
     from g2netpl.tables import results_table
-    from g2netpl.tracking import follow
+    from g2netpl.tracking import follow, write_history
 
     folder, console = Path(flags.output), Console(markup=False, soft_wrap=True)
     common = {
@@ -60,6 +62,7 @@ def run(flags: argparse.Namespace) -> None:
         highlight=False,
     )
     outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
+    write_history(folder / CELLS, [row_of(outcome) for outcome in outcomes])
     results = choose([outcome.row for outcome in outcomes])
     write_json(folder / "result.json", results)
     write_report(folder / "report.html", outcomes)

@@ -40,7 +40,8 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.images import locate
     from g2netpl.material import read_matching
     from g2netpl.network import build_backbone
-    from g2netpl.runs import RUN_FORMAT, claim_folder
+    from g2netpl.run_files import RUN_FORMAT
+    from g2netpl.runs import claim_folder
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 

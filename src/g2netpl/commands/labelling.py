@@ -30,8 +30,10 @@ def reading_of(flags: argparse.Namespace) -> "Reading":
 
 def share_of_labels(table: "LabelTable") -> str:
     """How much of a table is known, in one line."""
-    positives, negatives = int((table.values == 1).sum()), int((table.values == 0).sum())
-    labelled = int((table.values >= 0).any(axis=1).sum())
+    from g2netpl.entries import NEGATIVE, POSITIVE, per_class
+
+    positives, negatives = (per_class(table.held, sign).sum() for sign in (POSITIVE, NEGATIVE))
+    labelled = int(table.labelled.sum())
     return (
         f"{len(table):,} images × {len(table.classes)} classes, {table.observed_fraction:.2%} of "
         f"the labels known: {positives:,} positive and {negatives:,} negative, on {labelled:,} "

@@ -4,6 +4,7 @@ examples:
   g2netpl methods
   g2netpl methods g2netpl        its options, their defaults and meaning
   g2netpl methods --markdown     the table of README
+  g2netpl methods --page         all of them with their options, as docs/methods.md
 """
 
 import argparse
@@ -12,6 +13,7 @@ import argparse
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     parser.add_argument("method", nargs="?", help="show the options of this method")
+    parser.add_argument("--page", action="store_true", help="print all options as Markdown")
     parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
 
 
@@ -20,7 +22,8 @@ def run(flags: argparse.Namespace) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from g2netpl.methods import METHODS, markdown_table, method_options
+    from g2netpl.catalogue import markdown_table, methods_page
+    from g2netpl.methods import METHODS, method_options
 
     console = Console(soft_wrap=True, markup=False)
     if flags.method is not None:
@@ -30,6 +33,8 @@ def run(flags: argparse.Namespace) -> None:
             table.add_row(name, str(getattr(options, name)), field.description)
         console.print(f"{flags.method}: {METHODS[flags.method].summary}", highlight=False)
         console.print(table)
+    elif flags.page:
+        print(methods_page(), end="")
     elif flags.markdown:
         print(markdown_table())
     else:

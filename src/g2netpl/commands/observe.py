@@ -43,12 +43,11 @@ def run(flags: argparse.Namespace) -> None:
     seed = SPML_SEED if setting.spml_compatible else flags.seed
     visible = observe(table, setting, seed)
     notes = write_new(visible, flags.output, flags.to, flags.overwrite)
-    known = int((table.values >= 0).sum())
-    kept = int((visible.values >= 0).sum())
     for note in (*table.notes, *notes):
         console.print(f"note: {note}", highlight=False)
     console.print(
-        f"{setting}, seed {seed}: {kept:,} of {known:,} known labels stay visible "
-        f"({kept / max(known, 1):.2%})\n{share_of_labels(visible)}\nwritten to {flags.output}",
+        f"{setting}, seed {seed}: {visible.known:,} of {table.known:,} known labels stay visible "
+        f"({visible.known / max(table.known, 1):.2%})\n{share_of_labels(visible)}\n"
+        f"written to {flags.output}",
         highlight=False,
     )

@@ -4,6 +4,7 @@ examples:
   g2netpl predict runs/first --images new-photos --output scores.csv
   g2netpl predict runs/first --images photos --list names.txt --output scores.parquet
   g2netpl predict runs/first --images new-photos --output labels.csv --threshold 0.8 --no-scores
+  g2netpl predict birds.onnx --images new-photos --output scores.csv    a bundle: without PyTorch
 
 The table has a row per image: its name, its labels as tags, and a calibrated score per class.
 """
@@ -13,7 +14,7 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
+    parser.add_argument("run", metavar="RUN", help="run folder, or a bundle of g2netpl export")
     parser.add_argument("--images", required=True, help="folder with the images, or one image")
     parser.add_argument(
         "--list", metavar="FILE", help="names below --images, one per line, or any label file"
@@ -36,6 +37,7 @@ def run(flags: argparse.Namespace) -> None:
     import numpy as np
     from rich.console import Console
 
+    from g2netpl.bundle import load_bundle
     from g2netpl.commands.labelling import check_target
     from g2netpl.errors import InputError, counted
     from g2netpl.images import list_images, locate
@@ -60,7 +62,8 @@ def run(flags: argparse.Namespace) -> None:
         paths = locate(names, flags.images)
     if not names:
         raise InputError(f"{flags.images}: no images there")
-    trained = load_run(flags.run)
+    is_bundle = flags.run.lower().endswith(".onnx") or os.path.isfile(flags.run)
+    trained = load_bundle(flags.run) if is_bundle else load_run(flags.run)
     decisions = trained.decisions
     if flags.threshold is not None:
         common = (flags.threshold,) * len(trained.classes)

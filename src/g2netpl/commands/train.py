@@ -29,7 +29,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
     from g2netpl.interrupts import Interrupts
+    from g2netpl.memory import keep_freed_memory
 
+    keep_freed_memory()
     with Interrupts():  # from the first moment on: the rest takes seconds to import
         _train(flags)
 
@@ -54,4 +56,5 @@ def _train(flags: argparse.Namespace) -> None:
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
+    console.print(f"look at it: g2netpl report {result.folder}", highlight=False)
     disconnect()

@@ -21,7 +21,7 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
             continue
         flag = "--" + name.replace("_", "-")
         text = field.description or ""
-        if not field.is_required() and field.default is not None:
+        if not field.is_required() and field.default not in (None, ()):
             text += f" (default: {field.default})"
         if field.annotation in (bool, bool | None):
             parser.add_argument(
@@ -29,6 +29,14 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
                 action=argparse.BooleanOptionalAction,
                 default=argparse.SUPPRESS,
                 help=text.replace("%", "%%"),
+            )
+        elif isinstance(field.default, tuple):
+            parser.add_argument(
+                flag,
+                action="append",
+                default=argparse.SUPPRESS,
+                metavar=name.upper(),
+                help=f"{field.description}; may be given again",
             )
         else:
             metavar = name.rpartition("_")[2].upper()
@@ -44,7 +52,8 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     from g2netpl.commands.parsing import split_changes
     from g2netpl.config import RunConfig, read_config
     from g2netpl.errors import InputError
-    from g2netpl.runs import is_empty, read_training
+    from g2netpl.run_files import read_training
+    from g2netpl.runs import is_empty
 
     given: dict[str, Any] = {
         name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)

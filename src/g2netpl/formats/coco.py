@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.entries import per_image
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.collector import Collector
@@ -85,12 +86,12 @@ def read(path: Path, reading: Reading) -> LabelTable:
             shares.append(_share(annotation, image))
     absent = reading.absent_value("unobserved" if federated else "negative")
     table = collector.table(absent)
-    areas = np.zeros(table.values.shape, dtype=np.float32)
+    areas = np.zeros(table.held.shape, dtype=np.float32)
     np.add.at(areas, (rows, columns), np.array(shares))
-    table = LabelTable(table.images, table.classes, table.values, areas.clip(0, 1))
+    table = LabelTable(table.images, table.classes, table.held, areas.clip(0, 1))
     notes = []
     if absent == NEGATIVE:
-        kept = np.flatnonzero((table.values == POSITIVE).any(axis=1))
+        kept = np.flatnonzero(per_image(table.held, POSITIVE))
         if len(kept) < len(table):
             notes.append(
                 f"{len(table) - len(kept):,} images without any annotation are left out, as in "
@@ -103,8 +104,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
             )
         notes += published.compare(path.stem, len(table), len(kept), len(names))
         table = table.take(kept)
-    table = LabelTable(table.images, table.classes, table.values, table.sizes, tuple(notes))
-    return in_class_order(table, reading, f"{path}: categories")
+    return in_class_order(table.with_notes(notes), reading, f"{path}: categories")
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -112,7 +112,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     first = 10 ** len(str(len(table)))  # ids of one length: sorted as text as well
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, int]] = []
-    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True)):
+    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
         image = {"id": first + row, "file_name": name}
         negative = (np.flatnonzero(values == NEGATIVE) + 1).tolist()
         images.append(image | {"neg_category_ids": negative, "not_exhaustive_category_ids": []})

@@ -4,18 +4,19 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
+from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.errors import InputError
-from g2netpl.formats.reading import Problems, Reading, class_problem, unknown_class
-from g2netpl.labels import LabelTable, name_problem
-
-MOST_LABELS = 1 << 32  # as a matrix of bytes
+from g2netpl.formats.reading import Problems, Reading, class_problem, twins_note, unknown_class
+from g2netpl.labels import LabelTable, name_problem, repeated
 
 
 class Collector:
     """Takes labels with the place where they stand, tells what is wrong, and makes the table.
 
-    `at` turns a position (a line, an index) into words for a person.
+    `at` turns a position (a line, an index) into words for a person. Nothing is kept per image
+    but its name and place, and 13 bytes per label.
     """
 
     def __init__(
@@ -23,50 +24,47 @@ class Collector:
     ) -> None:
         self.at, self.problems = at, problems
         self.known = None if classes is None else tuple(classes)
-        self.images: dict[str, int] = {}
+        self.images: list[str] = []
         self.classes = {name: column for column, name in enumerate(self.known or ())}
+        self._row_of: dict[str, int] = {}
         self._unknown: dict[str, str] = {}
-        self._image_at = array("q")
-        self._rows, self._columns = array("q"), array("q")
-        self._values, self._places = array("b"), array("q")
+        self._image_at = array("I")
+        self._rows, self._columns = array("i"), array("i")
+        self._values, self._places = array("b"), array("I")
 
     def image(self, place: int, name: str) -> int:
         """The row of an image, new or named before."""
-        row = self.images.get(name)
+        row = self._row_of.get(name)
         if row is None:
-            problem = name_problem(name)
-            if problem is not None:
-                self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
-            row = self.images[name] = len(self.images)
-            self._image_at.append(place)
+            row = self._row_of[name] = self.next_image(place, name)
         return row
 
     def new_image(self, place: int, name: str) -> int:
         """The row of an image that must not have been named before."""
-        if name in self.images:
-            first = self.at(self._image_at[self.images[name]])
-            self.problems.add(
-                self.at(place),
-                "image listed twice",
-                f"image {name!r} is listed already ({first}); put all its labels in one place",
-            )
+        if name in self._row_of:
+            self._listed_twice(place, name, self._image_at[self._row_of[name]])
         return self.image(place, name)
+
+    def next_image(self, place: int, name: str) -> int:
+        """A new row, whatever was named before, which is told apart in the end.
+
+        Of images named twice with the same labels `table` drops the second one, and it refuses
+        those with other labels.
+        """
+        problem = name_problem(name)
+        if problem is not None:
+            self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
+        self.images.append(name)
+        self._image_at.append(place)
+        return len(self.images) - 1
 
     def label(self, place: int, row: int, name: str, value: int) -> None:
         """A label of an image."""
         column = self.classes.get(name)
         if column is None:
-            problem = class_problem(name)
-            if problem is not None:
-                self.problems.add(self.at(place), "class name", problem)
+            column = self._new_class(place, name)
+            if column is None:
                 return
-            if self.known is not None:
-                if name not in self._unknown:
-                    told = Reading(classes=self.known)
-                    self._unknown[name] = unknown_class(name, told, len(self._unknown))
-                self.problems.add(self.at(place), "unknown class", self._unknown[name])
-                return
-            column = self.classes[name] = len(self.classes)
         self._rows.append(row)
         self._columns.append(column)
         self._values.append(value)
@@ -74,31 +72,78 @@ class Collector:
 
     def table(self, absent: int, notes: Sequence[str] = ()) -> LabelTable:
         """The table; classes in the order of the file's list, or else sorted by name."""
-        shape = (len(self.images), len(self.classes))
-        if not self.classes or shape[0] * shape[1] > MOST_LABELS:
+        if not self.classes:
             self.problems.raise_any()
-            raise InputError(
-                f"{shape[0]:,} images × {shape[1]:,} classes; are these names of classes?"
-                if self.classes
-                else "no label at all; expected at least one image with a class"
-            )
-        rows, columns, values, places = (
-            np.array(each, dtype=each.typecode)
-            for each in (self._rows, self._columns, self._values, self._places)
-        )
-        matrix = np.full(shape, absent, dtype=np.int8)
-        order = np.argsort(values, kind="stable")  # of both signs the positive stays
-        matrix[rows[order], columns[order]] = values[order]
-        names, images = tuple(self.classes), tuple(self.images)
-        for index in np.flatnonzero(matrix[rows, columns] != values):
-            self.problems.add(
-                self.at(int(places[index])),
-                "contradiction",
-                f"image {images[rows[index]]!r}, class {names[columns[index]]!r}: negative here, "
-                "positive elsewhere in the file",
-            )
+            raise InputError("no label at all; expected at least one image with a class")
+        count, classes = len(self.images), len(self.classes)
+        rare = self.known is None and len(self._rows) < 3 * classes
+        if rare and count * classes > MOST_CELLS:
+            self.problems.raise_any()
+            raise InputError(f"{count:,} images × {classes:,} classes; are these names of classes?")
+        names, columns = self._in_order()
+        rows, values = np.asarray(self._rows), np.asarray(self._values)
+        entries = Entries.of_pairs((count, classes), rows, columns, values)
+        twins = self._twins(entries)
+        if entries.known < len(rows):
+            self._find_contradictions(names, columns, entries)
         self.problems.raise_any()
-        if self.known is None:
-            order = np.argsort(np.array(names, dtype=object), kind="stable")
-            names, matrix = tuple(names[column] for column in order), matrix[:, order]
-        return LabelTable(images, names, matrix, notes=tuple(notes))
+        images = self.images
+        if twins:
+            kept = np.delete(np.arange(count), twins)
+            images, entries = [images[row] for row in kept.tolist()], entries.take(kept)
+        labels = entries if absent == UNOBSERVED else entries.matrix(unknown=absent)
+        return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
+
+    def _new_class(self, place: int, name: str) -> int | None:
+        """The column of a class that was not met before; None where there must not be such one."""
+        problem = class_problem(name)
+        if problem is not None:
+            self.problems.add(self.at(place), "class name", problem)
+            return None
+        if self.known is not None:
+            if name not in self._unknown:
+                told = Reading(classes=self.known)
+                self._unknown[name] = unknown_class(name, told, len(self._unknown))
+            self.problems.add(self.at(place), "unknown class", self._unknown[name])
+            return None
+        column = self.classes[name] = len(self.classes)
+        return column
+
+    def _in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+        """The classes in the order of the table, and the place of each label's class there."""
+        names, columns = tuple(self.classes), np.asarray(self._columns)
+        if self.known is not None:
+            return names, columns
+        order = np.argsort(np.array(names, dtype=object), kind="stable")
+        place = np.argsort(order).astype(np.int32)
+        return tuple(names[column] for column in order), place[columns]
+
+    def _find_contradictions(
+        self, names: Sequence[str], columns: npt.NDArray[np.int32], entries: Entries
+    ) -> None:
+        """Labels that are negative here and positive, which stays, elsewhere."""
+        key = entries.rows() * entries.classes + entries.columns
+        asked = np.asarray(self._rows).astype(np.int64) * entries.classes + columns
+        kept = entries.signs[np.searchsorted(key, asked)]
+        for index in np.flatnonzero(kept != np.asarray(self._values)).tolist():
+            self.problems.add(
+                self.at(self._places[index]),
+                "contradiction",
+                f"image {self.images[self._rows[index]]!r}, class {names[columns[index]]!r}: "
+                "negative here, positive elsewhere in the file",
+            )
+
+    def _twins(self, entries: Entries) -> list[int]:
+        """The rows of images that were named before; those with other labels are mistakes."""
+        twins = repeated(self.images) if len(self._row_of) < len(self.images) else []
+        for row, first in twins:
+            if entries.part(row, row + 1) != entries.part(first, first + 1):
+                self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
+        return [row for row, _ in twins]
+
+    def _listed_twice(self, place: int, name: str, first: int) -> None:
+        self.problems.add(
+            self.at(place),
+            "image listed twice",
+            f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place",
+        )

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats import parquet, table, tags
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import parse_json
-from g2netpl.formats.reading import LabelFileError, Problems, Reading, read_text
+from g2netpl.formats.reading import LabelFileError, Problems, Reading, text_blocks
 from g2netpl.formats.table import TAG_HEADERS
 from g2netpl.images import list_images
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
@@ -62,7 +63,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     file.parent.mkdir(parents=True, exist_ok=True)
     names = np.array(table.classes, dtype=object)
     lines = []
-    for image, values in zip(table.images, table.values, strict=True):
+    for image, values in zip(table.images, table.rows(), strict=True):
         content = {
             "file_name": image,
             "labels": names[values == POSITIVE].tolist(),
@@ -70,7 +71,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         }
         lines.append(json.dumps(content, ensure_ascii=False) + "\n")
     file.write_text("".join(lines), encoding="utf-8")
-    silent = int((table.values < 0).all(axis=0).sum())
+    silent = int((per_class(table.held) == 0).sum())
     return [f"{silent} classes without any label are not in the file"] if silent else []
 
 
@@ -96,8 +97,12 @@ def _read_folders(path: Path, reading: Reading) -> LabelTable:
 def _read_lines(path: Path, reading: Reading) -> LabelTable:
     problems = Problems()
 
+    def lines() -> Iterator[tuple[int, str]]:
+        for block, first in text_blocks(path, problems):
+            yield from enumerate(block.split("\n"), start=first)
+
     def rows() -> Iterator[tags.Tags]:
-        for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
+        for line, text in lines():
             if not text.strip():
                 continue
             where = f"{path}:{line}"

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import member, mistake, read_json
@@ -72,7 +73,7 @@ def write_tasks(
 ) -> list[str]:
     """As `write`; labels proposed for what is unknown become predictions, to be reviewed."""
     tasks = []
-    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True)):
+    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
         task: dict[str, Any] = {"id": row + 1, "data": {"image": _local_address(name)}}
         known = [
             _choices(control, [table.classes[column] for column in np.flatnonzero(values == value)])
@@ -93,7 +94,7 @@ def write_tasks(
             ]
         tasks.append(task)
     path.write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    silent = int((table.values == UNOBSERVED).all(axis=0).sum())
+    silent = int((per_class(table.held) == 0).sum())
     return [f"{silent} classes without any label are not in the file"] if silent else []
 
 

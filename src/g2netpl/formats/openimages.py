@@ -4,14 +4,14 @@ What no row names is unobserved. `ImageID` has no ending in the official files: 
 a `class-descriptions….csv` lies beside the file, its names replace codes such as /m/01g317.
 """
 
-import io
 from pathlib import Path
 
 import numpy as np
 
+from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
-from g2netpl.formats.reading import Problems, Reading, beginning, csv_rows, read_text
+from g2netpl.formats.reading import Problems, Reading, beginning, csv_rows, text_lines
 from g2netpl.formats.table import csv_writer
 from g2netpl.images import SUFFIXES
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -29,7 +29,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read labels; every mistake is named by file and line."""
     problems = Problems()
     names = _class_names(path, problems)
-    rows = csv_rows(iter(io.StringIO(read_text(path, problems), newline="")), path, 0, problems)
+    rows = csv_rows(text_lines(path, problems), path, 0, problems)
     line, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     for name in _COLUMNS:
@@ -70,14 +70,14 @@ def write(table: LabelTable, path: Path) -> list[str]:
     odd = [name for name in table.classes if name != name.strip()]
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
-    known = table.values != UNOBSERVED
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv_writer(file, table)
         writer.writerow(_COLUMNS)
-        for row, column in np.argwhere(known):
-            writer.writerow([identities[row], table.classes[column], table.values[row, column]])
-    silent_images = int((~known.any(axis=1)).sum())
-    silent_classes = int((~known.any(axis=0)).sum())
+        for identity, values in zip(identities, table.rows(), strict=True):
+            for column in np.flatnonzero(values != UNOBSERVED).tolist():
+                writer.writerow([identity, table.classes[column], values[column]])
+    silent_images = int((~table.labelled).sum())
+    silent_classes = int((per_class(table.held) == 0).sum())
     notes = []
     if silent_images:
         notes.append(
@@ -105,7 +105,7 @@ def _class_names(path: Path, problems: Problems) -> dict[str, str]:
     """Codes and names of class-descriptions….csv beside the file, if there is one."""
     names: dict[str, str] = {}
     for file in sorted(path.parent.glob("*class-descriptions*.csv")):
-        rows = csv_rows(iter(io.StringIO(read_text(file, problems), newline="")), file, 0, problems)
+        rows = csv_rows(text_lines(file, problems), file, 0, problems)
         for line, row in rows:
             if len(row) != 2:
                 problems.add(f"{file}:{line}", "number of cells", f"expected 2, got {len(row)}")

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from g2netpl.formats.reading import (
 )
 from g2netpl.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
 from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem
+
+_ROWS = 10_000  # that are looked at as Python's objects at a time
 
 
 def recognises(path: Path) -> bool:
@@ -173,7 +176,7 @@ def _tags(
     present, *absent = (
         _tag_lists(path, name, columns[name], reading, problems) for name in list(columns)[1:]
     )
-    cells = (present, absent[0] if absent else [[] for _ in images])
+    cells = (present, absent[0] if absent else repeat([], len(images)))
 
     def rows() -> Iterator[tags.Tags]:
         for row, (image, yes, no) in enumerate(zip(images, *cells, strict=True)):
@@ -184,17 +187,26 @@ def _tags(
 
 def _tag_lists(
     path: Path, name: str, column: Any, reading: Reading, problems: Problems
-) -> list[list[str]]:
+) -> Iterator[list[str]]:
+    """The tags of one row after the other."""
     types, kind = _pyarrow()[0].types, column.type
     if _is_text(kind) or types.is_null(kind):
-        return [tags.split(cell or "", reading) for cell in column.to_pylist()]
+        return (tags.split(cell or "", reading) for cell in _cells(column))
     listed = types.is_list(kind) or types.is_large_list(kind)
     if not listed or not (_is_text(kind.value_type) or types.is_null(kind.value_type)):
         what = f"column {name!r}: expected text or lists of it, got {kind}"
         problems.stop(str(path), "column type", what)
-    lists = []
-    for row, cell in enumerate(column.to_pylist()):
-        if cell and None in cell:
-            problems.add(f"{path}: row {row}", "cell", f"column {name!r}: a null in the list")
-        lists.append([tag for tag in cell or () if tag is not None])
-    return lists
+
+    def lists() -> Iterator[list[str]]:
+        for row, cell in enumerate(_cells(column)):
+            if cell and None in cell:
+                problems.add(f"{path}: row {row}", "cell", f"column {name!r}: a null in the list")
+            yield [tag for tag in cell or () if tag is not None]
+
+    return lists()
+
+
+def _cells(column: Any) -> Iterator[Any]:
+    """The cells of a column as Python's objects, not many at a time."""
+    for start in range(0, len(column), _ROWS):
+        yield from column.slice(start, _ROWS).to_pylist()

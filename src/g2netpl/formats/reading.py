@@ -6,13 +6,15 @@ A reader goes on after a mistake, so that all of them are told at once: `Problem
 
 import codecs
 import csv
+import io
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
 import numpy as np
 
+from g2netpl.entries import with_columns
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.labels import NEGATIVE, UNOBSERVED, LabelMatrix, LabelTable
 
@@ -20,6 +22,7 @@ Absent = Literal["unobserved", "negative"]
 
 MOST_PROBLEMS = 100_000
 BOM = "\ufeff"  # may begin a text; not a part of it
+_BLOCK = 1 << 22  # bytes that are read at a time
 
 
 @dataclass(frozen=True)
@@ -95,13 +98,12 @@ def in_class_order(table: LabelTable, reading: Reading, where: str) -> LabelTabl
     problems.raise_any()
     position = {name: column for column, name in enumerate(reading.classes)}
     columns = [position[name] for name in table.classes]
-    values = np.full((len(table), len(reading.classes)), UNOBSERVED, dtype=np.int8)
-    values[:, columns] = table.values
+    labels = with_columns(table.held, columns, len(reading.classes))
     sizes = None
     if table.sizes is not None:
-        sizes = np.zeros(values.shape, dtype=np.float32)
+        sizes = np.zeros(labels.shape, dtype=np.float32)
         sizes[:, columns] = table.sizes
-    return LabelTable(table.images, reading.classes, values, sizes, table.notes)
+    return LabelTable(table.images, reading.classes, labels, sizes, table.notes)
 
 
 def every_cell_speaks(table: LabelTable, reading: Reading) -> LabelTable:
@@ -109,7 +111,7 @@ def every_cell_speaks(table: LabelTable, reading: Reading) -> LabelTable:
     if reading.absent != "negative" or table.is_complete:
         return table
     note = "--absent negative has no effect on a wide table: an empty cell means unknown"
-    return replace(table, notes=(*table.notes, note))
+    return table.with_notes((*table.notes, note))
 
 
 def unknown_class(name: str, reading: Reading, before: int) -> str:
@@ -169,6 +171,38 @@ def read_text(path: Path, problems: Problems) -> str:
     content = read_bytes(path)
     start = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
     return decoded(content[start:], path, problems, 1, start)
+
+
+def text_blocks(
+    path: Path, problems: Problems, whole_from: bytes | None = None
+) -> Iterator[tuple[str, int]]:
+    """Pieces of whole lines with the number of their first; all the rest from a mark on."""
+    try:
+        with open(path, "rb") as file:
+            start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+            file.seek(start)
+            line, rest = 1, b""
+            while piece := file.read(_BLOCK):
+                if whole_from is not None and whole_from in piece:
+                    rest += piece + file.read()
+                    break
+                piece = rest + piece
+                end = piece.rfind(b"\n") + 1
+                block, rest = piece[:end], piece[end:]
+                if block:
+                    yield decoded(block, path, problems, line, start), line
+                line += block.count(b"\n")
+                start += len(block)
+            if rest:
+                yield decoded(rest, path, problems, line, start), line
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
+def text_lines(path: Path, problems: Problems) -> Iterator[str]:
+    """Line after line with its end, for `csv_rows`; never the whole file at once."""
+    for block, _ in text_blocks(path, problems):
+        yield from io.StringIO(block, newline="")
 
 
 def decoded(content: bytes, path: Path, problems: Problems, line: int, start: int) -> str:
@@ -246,7 +280,7 @@ def read_classes(path: str | Path) -> tuple[str, ...]:
 
 def positives_only(table: LabelTable, path: Path, format_name: str) -> None:
     """Refuse to write unknown labels where the format could only call them negative."""
-    unknown = int((table.values == UNOBSERVED).sum())
+    unknown = len(table) * len(table.classes) - table.known
     if unknown:
         raise InputError(
             f"{path}: {format_name} cannot say 'unknown', and {unknown:,} labels are; "

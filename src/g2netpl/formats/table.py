@@ -4,11 +4,9 @@ Plain rows are read in blocks, all at once; a block with anything unusual is rea
 that every mistake is named by its line. From the first quote on, Python's csv reads the rest.
 """
 
-import codecs
 import csv
 import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,9 +18,9 @@ from g2netpl.formats.reading import (
     Problems,
     Reading,
     csv_rows,
-    decoded,
     every_cell_speaks,
     in_class_order,
+    text_blocks,
     without_twins,
 )
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable, name_problem
@@ -31,7 +29,6 @@ IMAGE_HEADERS = ("image", "file_name")
 TAG_HEADERS = ("labels", "label", "tags")
 
 _CELLS = {"1": POSITIVE, "0": NEGATIVE, "": UNOBSERVED, "-1": UNOBSERVED}
-_BLOCK = 1 << 22
 _ODD = 2  # a byte that no plain cell begins with
 _FIRST_BYTE = np.full(256, _ODD, dtype=np.int8)
 for _text, _value in (("1", POSITIVE), ("0", NEGATIVE), (",", UNOBSERVED), ("\n", UNOBSERVED)):
@@ -48,7 +45,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read a wide table; every mistake is named by file and line."""
     problems = Problems()
     rows = _Rows(path, problems)
-    for block, first_line in _blocks(path, problems):
+    for block, first_line in text_blocks(path, problems, whole_from=b'"'):
         rows.add(block, first_line)
     return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
 
@@ -63,8 +60,8 @@ def write(table: LabelTable, path: Path) -> list[str]:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv_writer(file, table)
         writer.writerow(["image", *table.classes])
-        for image, values in zip(table.images, table.values.tolist(), strict=True):
-            writer.writerow([image, *(names[value] for value in values)])
+        for image, values in zip(table.images, table.rows(), strict=True):
+            writer.writerow([image, *(names[value] for value in values.tolist())])
     return []
 
 
@@ -225,27 +222,3 @@ class _Rows:
             )
             return UNOBSERVED
         return _CELLS[text]
-
-
-def _blocks(path: Path, problems: Problems) -> Iterator[tuple[str, int]]:
-    """Pieces of whole rows with the number of their first line; all the rest from a quote on."""
-    try:
-        with open(path, "rb") as file:
-            start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
-            file.seek(start)
-            line, rest = 1, b""
-            while piece := file.read(_BLOCK):
-                if b'"' in piece:
-                    rest += piece + file.read()
-                    break
-                piece = rest + piece
-                end = piece.rfind(b"\n") + 1
-                block, rest = piece[:end], piece[end:]
-                if block:
-                    yield decoded(block, path, problems, line, start), line
-                line += block.count(b"\n")
-                start += len(block)
-            if rest:
-                yield decoded(rest, path, problems, line, start), line
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None

@@ -4,12 +4,12 @@ A third column, `absent`, may name what is known not to be there. With `absent =
 class that a listed image is not tagged with is negative: for tags known to be complete.
 """
 
-import io
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 
+from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.reading import (
@@ -17,8 +17,7 @@ from g2netpl.formats.reading import (
     Reading,
     beginning,
     csv_rows,
-    read_text,
-    twins_note,
+    text_lines,
 )
 from g2netpl.formats.table import csv_writer, is_tag_header
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
@@ -36,8 +35,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read tags; every mistake is named by file and line."""
     problems = Problems()
-    text = read_text(path, problems)
-    rows = csv_rows(iter(io.StringIO(text, newline="")), path, 0, problems)
+    rows = csv_rows(text_lines(path, problems), path, 0, problems)
     line, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     if not is_tag_header(header):
@@ -68,21 +66,14 @@ def collect(
 ) -> LabelTable:
     """A table from the tags of each image."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
-    seen: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-    twins = 0
     for place, image, present, absent in tags:
-        content = (frozenset(present), frozenset(absent))
-        if seen.get(image) == content:
-            twins += 1
-            continue
-        seen.setdefault(image, content)
-        row = collector.new_image(place, image)
-        for value, names in ((POSITIVE, content[0]), (NEGATIVE, content[1])):
-            for name in sorted(names):
+        row = collector.next_image(place, image)
+        for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
+            for name in sorted(set(names)):  # in the order that the table will have
                 collector.label(place, row, name, value)
     if not problems.found and not collector.classes:
         problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
-    return collector.table(reading.absent_value("unobserved"), twins_note(twins))
+    return collector.table(reading.absent_value("unobserved"))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -91,14 +82,14 @@ def write(table: LabelTable, path: Path) -> list[str]:
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: it holds ';', '|' or spaces")
     names = np.array(table.classes, dtype=object)
-    negative = bool((table.values == NEGATIVE).any())
+    negative = bool(per_class(table.held, NEGATIVE).any())
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv_writer(file, table)
         writer.writerow(["image", "labels", "absent"] if negative else ["image", "labels"])
-        for image, values in zip(table.images, table.values, strict=True):
+        for image, values in zip(table.images, table.rows(), strict=True):
             row = [image, ";".join(names[values == POSITIVE])]
             writer.writerow([*row, ";".join(names[values == NEGATIVE])] if negative else row)
-    silent = int((table.values < 0).all(axis=0).sum())
+    silent = int((per_class(table.held) == 0).sum())
     return [f"{silent} classes without any label are not in the file"] if silent else []
 
 
@@ -107,4 +98,4 @@ def split(text: str, reading: Reading) -> list[str]:
     if reading.separator is None:
         text = text.replace("|", ";")
     parts = text.split(reading.separator or ";")
-    return [part.strip() for part in parts if part.strip()]
+    return [tag for part in parts if (tag := part.strip())]

@@ -56,8 +56,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         table = _read_xml(path, ids, absent, problems)
     key = f"{_root(path).name}/{path.stem}"
     notes = published.compare(key, len(ids), len(table), len(table.classes))
-    table = LabelTable(table.images, table.classes, table.values, notes=tuple(notes))
-    return in_class_order(table, reading, str(path))
+    return in_class_order(table.with_notes(notes), reading, str(path))
 
 
 def names_classes(path: Path) -> bool:

@@ -93,7 +93,7 @@ class EntropyPlayer(LabelPlayer):
         assert self.store is not None
         if self._limits is None or self._limits[0] != progress:
             grown = (progress - self.options.start) / (1.0 - self.options.start)
-            unknown = self.observed == UNOBSERVED
+            unknown = self.observed.whole() == UNOBSERVED
             ranked = self.store.previous.masked_fill(~unknown, torch.inf).sort(dim=0).values
             count = (self.options.negatives * grown * unknown.sum(dim=0)).long()
             last = ranked.gather(0, (count - 1).clamp(min=0)[None])[0]

@@ -82,10 +82,11 @@ class RolePlayer(LabelPlayer):
         for store in self._stores().values():
             store.end_epoch()
 
-    def soft_labels(self) -> Tensor | None:
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """The estimates; observed entries are given back as observed."""
-        estimate = self.logits.previous.sigmoid()
-        return torch.where(self.observed == UNOBSERVED, estimate, self.observed)
+        logits = self.logits.previous if rows is None else self.logits.read(rows)
+        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
+        return torch.where(observed == UNOBSERVED, logits.sigmoid(), observed)
 
     def state(self) -> dict[str, Tensor]:
         """The estimates and their Adam moments."""
@@ -107,7 +108,7 @@ class RolePlayer(LabelPlayer):
 def _start_logits(setup: Setup) -> Tensor:
     """Unobserved uniform in ±logit(0.6), observed + logit(0.995), observed − logit(0.005)."""
     generator = torch.Generator().manual_seed(setup.seed)
-    observed = setup.observed
+    observed = setup.observed.whole()
     uniform = torch.rand(observed.shape, generator=generator).to(observed.device) * 2.0 - 1.0
     logits = uniform * math.log(0.6 / 0.4)
     sure = math.log(0.995 / 0.005)

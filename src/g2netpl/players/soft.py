@@ -25,7 +25,7 @@ from g2netpl.equations import (
 )
 from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.labels import NEGATIVE, UNOBSERVED
+from g2netpl.labels import UNOBSERVED
 from g2netpl.options import Options, none_from_text
 from g2netpl.store import LabelStore, join_states, load_states
 
@@ -68,12 +68,14 @@ class SoftOptions(Options):
         default="entries",
         description="entries: all parts over B·L; own: L_unobs and R × the observed fraction",
     )
-    unobserved_weight: float = Field(default=0.1, ge=0, description="weight of L_unobs")
-    regulariser: float | None = Field(
+    unobserved_weight: float | None = Field(
         default=None,
         ge=0,
-        description="weight of R; none: 10 / L^1.5 on frozen features, 1 / √L where the backbone "
-        "learns, L the number of classes",
+        description="weight of L_unobs; none: 0.1, and where the backbone learns 0.1 · √(10 / L) "
+        "for more than 10 classes",
+    )
+    regulariser: float | None = Field(
+        default=None, ge=0, description="weight of R; none: 10 / L^1.5, L the number of classes"
     )
     order: Literal["pseudo_target", "literal"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
@@ -86,7 +88,7 @@ class SoftOptions(Options):
         description="keep û over epochs, or answer each batch's own prediction (best_response)",
     )
 
-    _no_regulariser = field_validator("regulariser", mode="before")(none_from_text)
+    _none = field_validator("regulariser", "unobserved_weight", mode="before")(none_from_text)
 
     @field_validator("penalty", mode="before")
     @classmethod
@@ -113,13 +115,13 @@ class SoftPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: SoftOptions) -> None:
         self.options = options
         self.observed = setup.observed
-        self.only_positives = not bool((setup.observed == NEGATIVE).any())
+        self.only_positives = not setup.observed.has_negatives
         self.fresh = options.prediction == "fresh"
-        known = float((setup.observed != UNOBSERVED).float().mean()) if len(setup.observed) else 1.0
+        known = setup.observed.known_fraction if len(setup.observed) else 1.0
         # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
         # so that the parts keep their weights in a batch that has nothing observed
         self.scale = known if options.averaging == "own" else 1.0
-        self.unobserved_weight = options.unobserved_weight * self.scale
+        self.regulariser = self._regulariser(setup.observed.shape[1]) * self.scale
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
@@ -136,12 +138,17 @@ class SoftPlayer(LabelPlayer):
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
-        """The given weight of R, or the rule that carried over from 10 to 80 classes."""
-        weight = self.options.regulariser
+        """A backbone that learns is pulled less, the more classes pull at it."""
+        weight = self.options.unobserved_weight
         if weight is None:
-            classes = max(1, self.observed.shape[1])
-            weight = classes**-0.5 if deep else 10.0 * classes**-1.5
-        self.regulariser = weight * self.scale
+            classes = max(10, self.observed.shape[1])
+            weight = 0.1 * (10.0 / classes) ** 0.5 if deep else 0.1
+        self.unobserved_weight = weight * self.scale
+
+    def _regulariser(self, classes: int) -> float:
+        """The given weight of R, or the rule that carried over from 10 to 80 classes."""
+        given = self.options.regulariser
+        return 10.0 / max(1, classes) ** 1.5 if given is None else given
 
     def _penalty_per_class(self, setup: Setup) -> float | Tensor:
         penalty = self.options.penalty
@@ -204,16 +211,18 @@ class SoftPlayer(LabelPlayer):
         if self.velocities is not None:
             self.velocities.end_epoch()
 
-    def soft_labels(self) -> Tensor | None:
-        """û for every training image, observed entries at their value."""
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """û for every training image, or for some, observed entries at their value."""
         if self.options.memory == "stateless":
             return None
-        soft, _ = self._soft_and_slope(self.store.previous)
-        return self._with_observed(soft, self.observed, self.observed != UNOBSERVED)
+        latent = self.store.previous if rows is None else self.store.read(rows)
+        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
+        soft, _ = self._soft_and_slope(latent)
+        return self._with_observed(soft, observed, observed != UNOBSERVED)
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
-        unknown = self.observed.index_select(0, rows) == UNOBSERVED
+        unknown = self.observed.rows(rows) == UNOBSERVED
         if self.options.memory == "stateless" or not bool(unknown.any()):
             return None
         soft, _ = self._soft_and_slope(self.store.read(rows))

@@ -42,12 +42,14 @@ class UpsPlayer(LabelPlayer):
         self.options = options
         self.rounds, self.passes = options.rounds, options.passes
         self.observed = setup.observed
-        self.selected = torch.full_like(setup.observed, UNOBSERVED)
+        self.selected = torch.full(
+            setup.observed.shape, UNOBSERVED, dtype=torch.int8, device=setup.observed.device
+        )
 
     def begin_round(self, mean: Tensor, deviation: Tensor) -> None:
         """Select pseudo labels anew."""
         options = self.options
-        unknown = self.observed == UNOBSERVED
+        unknown = self.observed.whole() == UNOBSERVED
         positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
         negative = (mean <= options.negative_mean) & (deviation < options.negative_deviation)
         selected = torch.full_like(self.selected, UNOBSERVED)  # a checkpoint may hold the old one
@@ -64,10 +66,11 @@ class UpsPlayer(LabelPlayer):
             weights = weights.masked_fill(known.any(dim=1, keepdim=True), 1.0)
         return Proposal((labels == POSITIVE).float(), weights)
 
-    def soft_labels(self) -> Tensor | None:
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """1 and 0 where observed or selected, 0.5 elsewhere."""
-        known = self.observed != UNOBSERVED
-        labels = torch.where(known, self.observed, self.selected).float()
+        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
+        selected = self.selected if rows is None else self.selected.index_select(0, rows)
+        labels = torch.where(observed != UNOBSERVED, observed, selected).float()
         return labels.masked_fill(labels == UNOBSERVED, 0.5)
 
     def state(self) -> dict[str, Tensor]:

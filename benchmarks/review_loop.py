@@ -1,0 +1,107 @@
+"""Does a review pay? Decisions in the order of the page's queue against as many random ones.
+
+    python benchmarks/review_loop.py --data coco_small
+    python benchmarks/review_loop.py --data coco_small --images 1500 --image-size 128 --seeds 0
+
+The folder holds train.csv and test.csv with full labels, and the images. One positive label on 20 %
+of the training images stays visible. After a first training, questions are asked by the code behind
+`g2netpl review` and answered from the hidden truth; then the training is done again with the merged
+labels, and once more with the answers "no" left out. k is that of the first training: labels that
+were chosen to be asked about do not tell how many there are. Prints test mAP × 100 for each.
+"""
+
+import argparse
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from g2netpl import RunConfig, read_labels, train
+from g2netpl.formats import write_labels
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.review import Review
+from g2netpl.review_log import reviewed_labels
+from g2netpl.run_files import read_training
+from g2netpl.settings import Setting, observe
+
+
+def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, k: float | None) -> float:
+    """Train on a label file; returns test mAP."""
+    config = RunConfig(
+        labels=str(labels),
+        images=flags.data,
+        only_listed=True,
+        test_labels=f"{flags.data}/test.csv",
+        output=str(output),
+        mode="linear",
+        image_size=flags.image_size,
+        epochs=flags.epochs,
+        validation=0,
+        seed=seed,
+        cache=flags.cache,
+        expected_positives="estimate" if k is None else k,
+    )
+    return float(train(config, console=Console(quiet=True)).result["test_map"])
+
+
+def answer(run: Path, truth: LabelTable, order: str, count: int, seed: int) -> tuple[int, int]:
+    """Answer questions as the page asks them; returns how many were yes, of how many classes."""
+    review = Review(run, seed=seed)
+    found = []
+    for number in range(count):
+        (question,) = review.questions(order, 1)
+        row, column = question["row"], question["column"]
+        assert question["image"] == truth.images[row]
+        yes = truth.values[row, column] == POSITIVE
+        review.decide(f"{number:032x}", row, column, "yes" if yes else "no", order)
+        found += [column] if yes else []
+    review.close()
+    return len(found), len(set(found))
+
+
+def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]:
+    truth = read_labels(f"{flags.data}/train.csv")
+    if flags.images:
+        truth = truth.take(np.arange(min(flags.images, len(truth))))
+    partial = folder / "partial.csv"
+    write_labels(observe(truth, Setting.parse(flags.setting), seed), partial)
+    maps = {"none": fit(flags, partial, folder / "first", seed, None)}
+    k = read_training(folder / "first")["expected_positives"]
+    print(f"seed {seed}: {len(truth):,} images, {flags.setting}, k = {k:.2f}")
+    print(f"  no decisions: mAP {100 * maps['none']:.2f}")
+    for order in flags.orders.split(","):
+        run, merged = folder / f"{order} asked", folder / f"{order}.csv"
+        shutil.copytree(folder / "first", run)
+        yes, classes = answer(run, truth, order, flags.decisions, seed)
+        print(f"  {flags.decisions} decisions, {order}: {yes} yes, of {classes} classes")
+        table = reviewed_labels(run)
+        positives = np.where(table.values == NEGATIVE, UNOBSERVED, table.values)
+        for name, labels in (("", table), (", only yes", table.with_values(positives))):
+            write_labels(labels, merged)
+            value = maps[order + name] = fit(flags, merged, folder / (order + name), seed, k)
+            gain = 100 * (value - maps["none"])
+            print(f"    mAP{name}: {100 * value:.2f} ({gain:+.2f})", flush=True)
+    return maps
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--images", type=int, help="only the first so many (default: all)")
+    parser.add_argument("--setting", default="sspl:0.2")
+    parser.add_argument("--orders", default="useful,disagreement,random")
+    parser.add_argument("--decisions", type=int, default=300)
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--cache", help="folder for features (default: the usual one)")
+    flags = parser.parse_args()
+    results = []
+    for each in flags.seeds.split(","):
+        with tempfile.TemporaryDirectory() as made:
+            results.append(loop(flags, Path(made), int(each)))
+    for name in results[0]:
+        values = 100 * np.array([maps[name] for maps in results])
+        print(f"{name}: mAP {values.mean():.2f} ± {values.std():.2f} over {len(values)} seeds")

@@ -1,0 +1,83 @@
+"""Say how much labelling is enough: mAP against labelled images, and what 100 more would bring.
+
+examples:
+  g2netpl plan --labels labels.csv --images photos --output plans/first
+  g2netpl plan --labels labels.csv --images photos --absent negative --output plans/complete
+  g2netpl plan --features features --setting own --output plans/features
+
+The labelled images must be known with both signs, 1 and 0: mAP is measured on some of them. A last
+layer is trained on frozen features of more and more of the others, and a curve drawn through the
+results. --setting says what a labelled image is: fspl, one object of it is named; own, all that
+the file knows. Writes plan.json, curve.csv, curve.png and plan.txt.
+"""
+
+import argparse
+
+_NOT_HERE = (
+    *("mode", "head", "linear_epochs", "view", "precision", "thresholds", "track"),
+    *("test_labels", "test_images", "validation_labels", "setting"),
+)
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command: the data and network of train, and how many trainings."""
+    from g2netpl.commands.training_flags import add_training_flags
+
+    add = parser.add_argument
+    add("--features", metavar="DIR", help="features folder instead of --labels; its train part")
+    add("--setting", choices=("fspl", "own"), default="fspl", help="what a labelled image is")
+    add("--points", type=int, default=6, help="numbers of labelled images to try (6)")
+    add("--repeats", type=int, default=5, help="parts to test on in turn (5)")
+    add("--overwrite", action="store_true", help="replace the plan in --output")
+    add_training_flags(parser, without=_NOT_HERE)
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Measure, draw the curve, write the files, say what they tell."""
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from g2netpl.commands.training_flags import config_of
+    from g2netpl.disk import write_json
+    from g2netpl.errors import InputError
+    from g2netpl.figures import PLAN, draw_plan, write_csv
+    from g2netpl.plan import check_plan, describe, make_plan, measure, read_pool
+    from g2netpl.run_files import RUN_FORMAT
+    from g2netpl.runs import check_folder, claim_folder
+    from g2netpl.tracking import follow
+
+    console = Console(markup=False, soft_wrap=True)
+    if flags.points < 4 or flags.repeats < 3:
+        raise InputError(
+            "plan: expected 4 or more --points and 3 or more --repeats, "
+            f"got {flags.points} and {flags.repeats}"
+        )
+    if flags.features is not None:
+        if hasattr(flags, "labels"):
+            raise InputError("plan: give --labels or --features, not both")
+        flags.labels = flags.features
+    flags.mode = "linear"
+    config = config_of(flags)
+    folder = Path(config.output)
+    check_folder(folder, "plan", overwrite=flags.overwrite)
+    features, table = read_pool(config, flags.features is not None, console)
+    check_plan(table, config.labels)
+    points = list(
+        follow(
+            console,
+            measure(features, table, config, flags.points, flags.repeats),
+            flags.points * flags.repeats,
+            lambda point: f"{point.labelled:,} labelled images: mAP {point.score:.1%}",
+        )
+    )
+    plan = make_plan(table, points)
+    text, lines = describe(plan, config), plan.lines()
+    claim_folder(folder, "plan", overwrite=flags.overwrite)
+    about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
+    write_json(folder / "run.json", about)
+    write_json(folder / "plan.json", plan.to_json())
+    (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
+    write_csv(folder / "curve.csv", PLAN, lines)
+    draw_plan(folder / "curve.png", lines, plan.labelled)
+    console.print(f"{text}\nwritten to {folder}", highlight=False)

@@ -1,0 +1,178 @@
+"""Look at images with their labels on a local page, and confirm or refuse what a run proposes.
+
+examples:
+  g2netpl review runs/first                                 the most useful questions first
+  g2netpl review runs/first --order doubtful --limit 200    observed labels that look wrong
+  g2netpl review runs/first --classes dog "traffic light"   only about these
+  g2netpl review runs/first --export labels.csv             what is known now, to train on again
+
+The page asks one question at a time: Y yes, N no, S skip, U undo. An answer is on the disk, in
+RUN/review.jsonl, before it counts as saved; Ctrl-C ends. The page is for this machine alone, and
+for those who have the address with its token.
+
+Orders: useful (in doubt, rare classes first), disagreement (soft label and prediction differ),
+doubtful (observed labels that look wrong), random (a control).
+
+--export writes the labels that the run knew with what was decided since, and beside them, in a file
+that ends in .provenance.csv, which labels were decided, when, and what they were before.
+"""
+
+import argparse
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from g2netpl.review import Review
+    from g2netpl.review_server import ReviewServer
+
+_ORDERS = ("useful", "disagreement", "doubtful", "random")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
+    parser.add_argument("--images", help="folder with the images (default: where the run had them)")
+    parser.add_argument(
+        "--order", choices=_ORDERS, default="useful", help="of the questions (default: useful)"
+    )
+    parser.add_argument("--classes", nargs="+", metavar="NAME", help="ask about these alone")
+    parser.add_argument(
+        "--limit", type=int, metavar="N", help="end after N answers, earlier ones included"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of --order random (default: 0)")
+    parser.add_argument("--port", type=int, default=0, help="of the page (default: any free one)")
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument("--export", metavar="FILE", help="write a label file instead, and end")
+    parser.add_argument("--to", metavar="FORMAT", help="format of --export (default: by its name)")
+    parser.add_argument("--overwrite", action="store_true", help="replace the exported file")
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Serve the page until Ctrl-C, or export."""
+    from rich.console import Console
+
+    from g2netpl.errors import InputError
+
+    console = Console(markup=False, soft_wrap=True, highlight=False)
+    if flags.export is not None:
+        _export(flags, console)
+        return
+    for name, least in (("limit", 1), ("seed", 0)):
+        value = getattr(flags, name)
+        if value is not None and value < least:
+            raise InputError(f"--{name}: must be {least} or more, got {value}")
+    if flags.port != 0 and not 1024 <= flags.port <= 65535:
+        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
+    _serve(flags, console)
+
+
+def _serve(flags: argparse.Namespace, console: "Console") -> None:
+    from g2netpl.errors import InputError, counted
+    from g2netpl.review import Review
+    from g2netpl.review_pictures import Pictures, Roots
+    from g2netpl.review_server import ReviewServer
+    from g2netpl.run_files import read_training
+
+    config = read_training(flags.run)["config"]
+    review = Review(flags.run, flags.classes, flags.limit, flags.seed)
+    try:
+        roots = Roots.of_run(config, flags.images)
+        roots.check(review.saved.images)
+        review.questions(flags.order, 1)  # put in order before anybody waits; refuses early
+        pictures = Pictures(review.saved.images, roots)
+        try:
+            server = ReviewServer(review, pictures, flags.order, flags.port)
+        except OSError as problem:
+            raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
+        if review.log.torn:
+            console.print(
+                f"note: the last line of {review.log.path} was cut short by a crash: "
+                f"{counted(review.log.torn, 'byte')} moved to {review.log.path.name}.torn"
+            )
+        with server:
+            _wait(review, server, console, open_browser=not flags.no_browser)
+    finally:
+        review.close()
+
+
+def _wait(
+    review: "Review", server: "ReviewServer", console: "Console", *, open_browser: bool
+) -> None:
+    """Serve until somebody ends it; then say what was saved."""
+    import signal
+
+    from g2netpl.errors import counted
+
+    before = review.progress()["answered"]
+    page = review.folder / "review-open.html"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if before:
+            console.print(f"{counted(before, 'answer')} from before")
+        console.print(f"open {server.address}\nCtrl-C ends; answers are saved as they are given")
+        if open_browser:
+            _open(server.address, str(page))
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        page.unlink(missing_ok=True)
+    review.close()
+    counts = review.progress()
+    console.print(
+        f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "
+        f"{counts['yes']:,} yes, {counts['no']:,} no, {counts['skipped']:,} skipped\n"
+        f"as a label file: g2netpl review {review.folder} --export labels.csv"
+    )
+
+
+def _open(address: str, page: str) -> None:
+    """Show the page in the browser, by a file for our eyes only: others can read command lines."""
+    import sys
+    import webbrowser
+    from pathlib import Path
+
+    if sys.platform == "linux" and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return
+    Path(page).unlink(missing_ok=True)
+    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(
+            f'<!doctype html><title>g2netpl review</title><meta http-equiv="refresh" '
+            f'content="0; url={address}"><a href="{address}">g2netpl review</a>\n'
+        )
+    webbrowser.open(Path(page).resolve().as_uri())
+
+
+def _export(flags: argparse.Namespace, console: "Console") -> None:
+    from pathlib import Path
+
+    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+    from g2netpl.errors import counted
+    from g2netpl.labels import LabelTable
+    from g2netpl.review_log import apply_decisions, read_decisions, write_provenance
+    from g2netpl.run_files import read_saved_labels, read_training
+
+    target = Path(flags.export)
+    beside = target.with_name(f"{target.stem}.provenance.csv")
+    check_target(str(beside), None, flags.overwrite)
+    saved = read_saved_labels(flags.run)
+    before = LabelTable(saved.images, saved.classes, saved.observed)
+    decisions = read_decisions(flags.run)
+    table = apply_decisions(before, decisions)
+    for note in write_new(table, flags.export, flags.to, flags.overwrite):
+        console.print(f"note: {note}")
+    count = write_provenance(before, decisions, beside)
+    changed = int((table.values != before.values).sum())
+    content = read_training(flags.run)
+    held_out = content["data"]["training_images"] < content["data"]["images"]
+    console.print(
+        f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
+        f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
+        f"--labels {target} --expected-positives {content['expected_positives']:.2f}"
+        f"{'' if held_out else ' --validation 0'} … (labels that were chosen to be asked about do "
+        "not tell how many positives there are)"
+    )

@@ -1,0 +1,139 @@
+"""Run folders as `g2netpl train` leaves them, made up for the review, and its page as a process."""
+
+import http.client
+import json
+import os
+import re
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from g2netpl.decisions import Decisions
+from g2netpl.labels import UNOBSERVED
+
+
+def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=None, k=None):
+    """A finished run whose soft labels and predictions stand as they are, uncalibrated.
+
+    k is such that the soft labels expect it already: their calibration moves nothing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    observed = np.asarray(observed, dtype=np.int8)
+    completed = np.where(observed == UNOBSERVED, soft, observed).astype(np.float32)
+    own = np.ones(len(images), dtype=bool) if has_soft is None else np.asarray(has_soft)
+    readable = own & ~np.isnan(completed).any(axis=1)
+    expected = float(completed[readable].sum(axis=1).mean()) if k is None else k
+    content = {
+        "format": 2,
+        "command": "train",
+        "config": {"labels": "labels.csv", "images": str(folder.parent / "photos"), "format": None},
+        "classes": list(classes),
+        "data": {"images": len(images), "training_images": len(images)},
+        "expected_positives": expected,
+    }
+    (folder / "run.json").write_text(json.dumps(content))
+    (folder / "result.json").write_text("{}")
+    plain = Decisions(1.0, 0.0, (0.5,) * len(classes), "f1", "nothing")
+    (folder / "decisions.json").write_text(json.dumps(plain.to_json()))
+    np.savez(folder / "labels.npz", images=np.array(images), observed=observed, soft=own)
+    np.save(folder / "soft_labels.npy", completed)
+    if predicted is not None:
+        np.save(folder / "predictions.npy", np.asarray(predicted, dtype=np.float16))
+    return folder
+
+
+def write_photos(folder, names, size=(40, 30)):
+    """Small pictures, each of another colour."""
+    for number, name in enumerate(names):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        colour = (37 * number % 256, 91 * number % 256, 151 * number % 256)
+        Image.new("RGB", size, colour).save(path, format="PNG")
+    return folder
+
+
+def random_run(parent, images=30, classes=8, seed=0, names=None):
+    """A run of random labels with pictures beside it."""
+    random = np.random.default_rng(seed)
+    names = names or [f"image {number:03d}.png" for number in range(images)]
+    write_photos(parent / "photos", names)
+    shape = (len(names), classes)
+    observed = np.where(random.random(shape) < 0.1, random.integers(0, 2, shape), UNOBSERVED)
+    labels = [f"class {number}" for number in range(classes)]
+    soft, predicted = random.random(shape), random.random(shape)
+    return write_run(parent / "run", names, labels, observed, soft, predicted)
+
+
+class Page:
+    """`g2netpl review` as a process of its own, and requests as the page would send them."""
+
+    def __init__(self, run, *flags, port=0):
+        arguments = ["review", str(run), "--no-browser", "--port", str(port), *flags]
+        source = str(Path(__file__).parents[1] / "src")
+        path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "g2netpl", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"},
+        )
+        self.said = ""
+        for line in self.process.stdout:
+            self.said += line
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/#(\S+)", line)
+            if found:
+                self.address, self.port, self.token = found[0], int(found[1]), found[2]
+                return
+        raise AssertionError(f"the page did not start: {self.said}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.stdout.close()
+        self.process.wait()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def request(self, method, path, body=None, **headers):
+        """Status, headers and content of one answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        given = {"X-G2netpl-Token": self.token}
+        if body is not None:
+            given |= {
+                "Origin": f"http://127.0.0.1:{self.port}",
+                "Content-Type": "application/json",
+            }
+            body = json.dumps(body)
+        try:
+            connection.request(method, path, body, given | headers)
+            answer = connection.getresponse()
+            return answer.status, dict(answer.getheaders()), answer.read()
+        finally:
+            connection.close()
+
+    def ask(self, path, body=None):
+        status, _, content = self.request("GET" if body is None else "POST", path, body)
+        assert status == 200, content
+        return json.loads(content)
+
+    def next(self, count=1, order="useful"):
+        return self.ask(f"/api/questions?order={order}&count={count}")["questions"]
+
+    def decide(self, question, answer, id=None):
+        kept = {key: question[key] for key in ("row", "column", "order")}
+        return self.ask(
+            "/api/decide", {"id": id or secrets.token_hex(16), "answer": answer, **kept}
+        )
+
+    def undo(self):
+        return self.ask("/api/undo", {"id": secrets.token_hex(16)})["question"]

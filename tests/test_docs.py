@@ -1,0 +1,59 @@
+"""The pages in docs: what they show runs, and they point at files that exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from g2netpl.data import Batch
+from g2netpl.equations import best_response
+from g2netpl.game import Setup
+from g2netpl.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_method_of_extending_md_works_as_it_stands():
+    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    names = {}
+    exec(compile(code, "extending.md", "exec"), names)
+    observed = torch.tensor([[1, -1, -1]], dtype=torch.int8)
+    player = names["TrustingPlayer"](Setup(observed, 1.0, 1e-3), names["TrustingOptions"]())
+    batch = Batch(torch.tensor([0]), torch.zeros(1, 2), observed)
+    proposal = player.propose(batch, 0.0, lambda inputs: torch.tensor([[0.2, 0.95, 0.4]]))
+    assert proposal.targets.tolist() == [[1, 1, 0]]
+    assert proposal.weights.tolist() == [[1, 1, 0]]
+
+
+def test_the_page_of_methods_is_made_from_the_catalogue():
+    from g2netpl.catalogue import methods_page
+
+    assert (ROOT / "docs" / "methods.md").read_text(encoding="utf-8") == methods_page()
+    for name in METHODS:
+        assert f"## `{name}`" in methods_page()
+
+
+@pytest.mark.parametrize(("strength", "convex"), [(0.5, True), (0.6, False)])
+def test_what_game_md_says_about_convexity(strength, convex):
+    soft = torch.linspace(1e-4, 1 - 1e-4, 20_001, dtype=torch.float64)
+    predicted = torch.linspace(0, 1, 201, dtype=torch.float64)[:, None]
+    curvature = predicted / soft**2 + (1 - predicted) / (1 - soft) ** 2 - 2 * strength
+    assert bool((curvature >= -1e-3).all()) is convex
+
+
+def test_what_game_md_says_about_the_cubic():
+    predicted = torch.linspace(0.01, 0.99, 99)
+    for strength in (0.3, 1.0, 1.9, 3.0):
+        u = best_response(predicted, strength) - 0.5
+        residual = 2 * strength * u**3 + (1 - strength / 2) * u - (predicted - 0.5)
+        assert residual.abs().max() < 1e-5

@@ -1,0 +1,289 @@
+"""PartialLabelClassifier: scikit-learn's own checks, and the same figures as compare and train."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
+from g2netpl.comparison import train_cell
+from g2netpl.contest import Cell, Comparison, Contest, split_and_observe
+from g2netpl.formats import table as csv_table
+from g2netpl.labels import LabelTable
+from g2netpl.settings import Setting, observe
+
+NOT_FOR_US = {
+    "check_estimators_dtypes": "its labels are 1 and 2; ours are 1, 0 and -1",
+    "check_classifier_data_not_an_array": "its labels are 1 and 2; ours are 1, 0 and -1",
+    "check_fit2d_1feature": "its labels are 1 and 2; ours are 1, 0 and -1",
+    "check_classifiers_classes": "its labels are words, one per image; ours are a matrix",
+    "check_classifiers_train": "it wants one label per image from predict; ours are a matrix",
+    "check_classifier_multioutput": "it wants every threshold at 0.5; ours are chosen per class",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_checks():
+    results = check_estimator(
+        PartialLabelClassifier(epochs=2), on_fail=None, expected_failed_checks=NOT_FOR_US
+    )
+    by_status = {}
+    for result in results:
+        by_status.setdefault(result["status"], []).append(result)
+    assert not by_status.get("failed"), by_status["failed"]
+    assert len(by_status["passed"]) > 40
+    # all of those that do not apply, and no other: one that would pass has no place in the list
+    assert {result["check_name"] for result in by_status["xfail"]} == set(NOT_FOR_US)
+    assert not {result["check_name"] for result in by_status["passed"]} & set(NOT_FOR_US)
+
+
+def made_up(count=240, classes=4, seed=0):
+    random = np.random.default_rng(seed)
+    truth = (random.random((count, classes)) < 0.35).astype(np.int8)
+    truth[~truth.any(axis=1), 0] = 1
+    signal = (truth - 0.3) @ np.random.default_rng(9).standard_normal((classes, 12))
+    features = signal + random.standard_normal((count, 12))
+    return features.astype(np.float32), truth
+
+
+def single_positives(truth, seed=0):
+    names = tuple(str(row) for row in range(len(truth)))
+    table = LabelTable(names, tuple(f"class {j}" for j in range(truth.shape[1])), truth)
+    return observe(table, Setting.parse("fspl"), seed).values.copy()
+
+
+@pytest.mark.parametrize("method", ["g2netpl", "role", "an"])
+def test_features_are_trained_as_in_compare(method):
+    features, truth = made_up()
+    new_features, new_truth = made_up(seed=1)
+    names = [tuple(str(row) for row in range(len(truth)))] * 2
+    contest = Contest(
+        torch.from_numpy(features),
+        LabelTable(names[0], tuple("abcd"), truth),
+        torch.from_numpy(new_features),
+        LabelTable(names[1], tuple("abcd"), new_truth),
+    )
+    comparison = Comparison(
+        None, (method,), ("fspl",), (3,), epochs=4, expected_positives=1.5, keep_labels=True
+    )
+    outcome = train_cell(contest, comparison, Cell(method, "fspl", 3, 1e-2, 32))
+    training, _, visible = split_and_observe(contest.train, Setting.parse("fspl"), 3)
+    known = truth.copy()
+    known[training] = visible
+    ours = PartialLabelClassifier(
+        method=method,
+        epochs=4,
+        learning_rate=1e-2,
+        batch_size=32,
+        expected_positives=1.5,
+        random_state=3,
+        classes=list("abcd"),
+    ).fit(features, known)
+    assert ours.best_epoch_ == outcome.row["best_epoch"]
+    assert ours.validation_score_ == pytest.approx(outcome.row["validation_map"], abs=1e-6)
+    assert ours.score(new_features, new_truth) == pytest.approx(outcome.row["test_map"], abs=1e-4)
+    completed = ours.completed_labels_
+    assert (completed[known >= 0] == known[known >= 0]).all()
+    if outcome.soft is not None:
+        assert completed[training][visible < 0] == pytest.approx(outcome.soft[visible < 0])
+
+
+def test_score_is_mean_average_precision_over_known_entries():
+    features, truth = made_up()
+    fitted = PartialLabelClassifier(epochs=3).fit(features, single_positives(truth))
+    new_features, new_truth = made_up(seed=1)
+    scores = fitted.predict_proba(new_features)
+    assert fitted.score(new_features, new_truth) == pytest.approx(
+        average_precision_score(new_truth, scores, average="macro")
+    )
+    hidden = np.random.default_rng(0).random(new_truth.shape) < 0.5
+    expected = np.mean(
+        [
+            average_precision_score(new_truth[~hidden[:, j], j], scores[~hidden[:, j], j])
+            for j in range(4)
+        ]
+    )
+    partial = np.where(hidden, np.nan, new_truth)
+    assert fitted.score(new_features, partial) == pytest.approx(expected)
+
+
+def test_unobserved_may_be_minus_one_or_nan_and_rows_may_be_empty():
+    features, truth = made_up()
+    known = single_positives(truth)
+    known[200:] = -1
+    as_nan = np.where(known == -1, np.nan, known)
+    one, two = (PartialLabelClassifier(epochs=2).fit(features, y) for y in (known, as_nan))
+    assert (one.completed_labels_ == two.completed_labels_).all()
+    assert one.completed_labels_.shape == (240, 4)
+    assert ((one.completed_labels_ >= 0) & (one.completed_labels_ <= 1)).all()
+    assert len(one.history_) == 2
+    assert one.validation_score_ is None  # tags have no negatives: all images are trained on
+    assert one.decisions_.rule == "expected"
+
+
+def test_predict_follows_the_thresholds_and_the_expected_number():
+    features, truth = made_up(600)
+    fitted = PartialLabelClassifier(epochs=5, learning_rate=1e-2).fit(features, truth)
+    scores, decided = fitted.predict_proba(features), fitted.predict(features)
+    assert (decided == (scores >= fitted.decisions_.limits)).all()
+    agreement = (decided == truth).mean()
+    assert agreement > 0.8  # 0.65 by saying no to everything
+    fitted.set_params(thresholds="expected").fit(features, single_positives(truth))
+    k = fitted.expected_positives_
+    assert fitted.predict(features).sum(axis=1).mean() == pytest.approx(k, abs=0.05)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_grid_search_by_own_score_and_by_scikit_learns(classes):
+    features, truth = made_up(150, classes)
+    grid = {"learning_rate": [1e-5, 1e-2], "hidden": [0]}
+    model = PartialLabelClassifier(epochs=3, expected_positives=1.4)
+    own = GridSearchCV(model, grid, cv=2, error_score="raise").fit(features, truth)
+    theirs = GridSearchCV(
+        model, grid, cv=2, error_score="raise", scoring="average_precision", refit=False
+    ).fit(features, truth)
+    assert own.best_params_["learning_rate"] == 1e-2
+    assert own.cv_results_["mean_test_score"] == pytest.approx(
+        theirs.cv_results_["mean_test_score"], abs=1e-6
+    )
+    assert own.best_estimator_.predict_proba(features).shape == (150, classes)
+
+
+def test_in_a_pipeline_cloned_and_pickled():
+    features, truth = made_up()
+    model = make_pipeline(StandardScaler(), PartialLabelClassifier(epochs=2, random_state=5))
+    model.fit(100 * features, single_positives(truth))
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.predict_proba(100 * features) == model.predict_proba(100 * features)).all()
+    fresh = clone(model)
+    assert not hasattr(fresh[-1], "network_")
+    fresh.fit(100 * features, single_positives(truth))
+    assert (fresh.predict_proba(100 * features) == model.predict_proba(100 * features)).all()
+
+
+def test_random_state_may_be_a_generator():
+    features, truth = made_up()
+    known = single_positives(truth)
+
+    def scores(state):
+        model = PartialLabelClassifier(epochs=1, random_state=state).fit(features, known)
+        return model.predict_proba(features)
+
+    same, other = (scores(np.random.RandomState(seed)) for seed in (1, 2))
+    assert (same == scores(np.random.RandomState(1))).all()
+    assert (same != other).any()
+
+
+@pytest.fixture
+def pictures(photos, tmp_path):
+    """The paths of the training photos, and one observed positive each, as a file too."""
+    table = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)
+    csv_table.write(table, tmp_path / "tags.csv")
+    return [photos / name for name in table.images], table
+
+
+@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
+def test_images_are_trained_as_in_train(pictures, photos, tmp_path, mode):
+    paths, table = pictures
+    shared = {
+        "backbone": "tiny",
+        "image_size": 32,
+        "mode": mode,
+        "epochs": 2,
+        "batch_size": 16,
+        "expected_positives": 2.3,
+        "workers": 0,
+        "device": "cpu",
+        "cache": str(tmp_path / "cache"),
+    }
+    train(
+        RunConfig(
+            labels=str(tmp_path / "tags.csv"),
+            images=str(photos),
+            only_listed=True,
+            output=str(tmp_path / "run"),
+            **shared,
+        )
+    )
+    run = load_run(tmp_path / "run")
+    model = PartialLabelClassifier(classes=table.classes, **shared).fit(paths, table.values)
+    assert model.predict_proba(paths[:9]) == pytest.approx(run.predict(paths[:9]), abs=1e-5)
+    assert model.completed_labels_ == pytest.approx(run.soft_labels(), abs=1e-5)
+    assert tuple(model.class_names_) == run.classes
+    again = pickle.loads(pickle.dumps(model))
+    words = [str(path) for path in paths[:9]]
+    assert (again.predict(words) == model.predict(np.array(words))).all()
+    assert not hasattr(model, "n_features_in_")
+
+
+def test_an_image_that_cannot_be_read_has_no_scores(pictures, tmp_path):
+    paths, table = pictures
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    model = PartialLabelClassifier(
+        backbone="tiny", image_size=32, epochs=1, expected_positives=2.3, cache=tmp_path / "cache"
+    ).fit(paths, table.values)
+    with pytest.raises(ValueError, match=r"broken\.png"):
+        model.predict_proba([tmp_path / "broken.png"])
+    scores = model.set_params(max_bad=1).predict_proba([paths[0], tmp_path / "broken.png"])
+    assert np.isnan(scores).tolist() == [[False] * 10, [True] * 10]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"method": "g2netp"}, "unknown method 'g2netp' .*'g2netpl'"),
+        ({"options": {"penalti": 1}}, "unknown key 'penalti' .*'penalty'"),
+        ({"epochs": 0}, "epochs: .*greater than or equal to 1"),
+        ({"mode": "linear-init"}, "mode: expected 'linear' or 'end-to-end'"),
+        ({"method": "bce"}, "method bce: needs full labels, some are unobserved"),
+        ({"method": "fixmatch"}, "compares views of images; give image paths"),
+        ({"expected_positives": "truth"}, "expected a number or 'estimate', got 'truth'"),
+        ({"classes": ["a", "b"]}, "y: expected 2 classes, got 4 columns"),
+        ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),
+        ({"optimizer": "Adamm"}, "unknown optimizer 'Adamm'"),
+    ],
+)
+def test_mistakes_in_parameters_are_value_errors_of_fit(changes, problem):
+    features, truth = made_up(60)
+    model = PartialLabelClassifier(**changes)
+    with pytest.raises(ValueError, match=problem):
+        model.fit(features, single_positives(truth))
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda y: np.where(y == 1, 2, y), "image .*, class .*: expected 1"),
+        (lambda y: y + 0.5, "got continuous values"),
+        (lambda y: y[:, 0], "expected a matrix"),
+        (lambda y: y[:-1], "inconsistent numbers of samples: 60 and 59"),
+        (lambda y: np.full(y.shape, -1), "no positive label is observed"),
+    ],
+)
+def test_mistakes_in_y(change, problem):
+    features, truth = made_up(60)
+    with pytest.raises(ValueError, match=problem):
+        PartialLabelClassifier(epochs=1).fit(features, change(truth.astype(float)))
+
+
+def test_features_and_paths_are_not_mixed_up():
+    features, truth = made_up(60)
+    model = PartialLabelClassifier(epochs=1).fit(features, truth)
+    with pytest.raises(ValueError, match="X: expected features as in fit, got image paths"):
+        model.predict(["a.png"])
+    with pytest.raises(ValueError, match="no class has both a positive and a negative"):
+        model.score(features, np.where(truth == 1, 1, -1))
+
+
+def test_importing_the_package_stays_quick():
+    code = "import sys, g2netpl; sys.exit('sklearn' in sys.modules or 'torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,369 @@
+"""Bundles: the scores of PyTorch, all in one file, and one line for a file that is no bundle."""
+
+import csv
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from g2netpl import load_bundle, load_run
+from g2netpl.cli import main
+from g2netpl.errors import InputError, Refused
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
+pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
+
+from g2netpl import export as exporting  # noqa: E402
+from g2netpl.bundle import seal  # noqa: E402
+from g2netpl.card import as_text, make_card  # noqa: E402
+
+
+def with_network(small_run, folder, **changes):
+    """The same run with another network, of random weights and batch statistics."""
+    from safetensors.torch import save_file
+
+    from g2netpl.boostlu import boosted
+    from g2netpl.network import build_network
+
+    shutil.copytree(small_run, folder)
+    content = json.loads((folder / "run.json").read_text())
+    content["config"] |= {"hidden": 0, **changes}
+    (folder / "run.json").write_text(json.dumps(content))
+    name, size = changes["backbone"], changes["image_size"]
+    network = build_network(
+        name,
+        len(content["classes"]),
+        pretrained=False,
+        image_size=size,
+        seed=3,
+    )
+    if changes.get("head") == "boostlu":
+        network = boosted(network, name, size)
+    random = torch.Generator().manual_seed(0)
+    state = network.state_dict()
+    for key, value in state.items():
+        if key.endswith("running_mean"):
+            value.normal_(0, 0.1, generator=random)
+        elif key.endswith(("running_var", "bn2.weight", "bn3.weight")):
+            value.uniform_(0.5, 1.5, generator=random)
+        elif key.startswith("classifier"):
+            value.mul_(4)  # scores that differ from image to image
+    save_file(
+        {key: value.contiguous() for key, value in state.items()}, folder / "model.safetensors"
+    )
+    return load_run(folder)
+
+
+def pictures(count, size):
+    """Soft shapes, which networks tell apart better than noise."""
+    random = np.random.default_rng(count)
+    shapes = random.integers(0, 256, (count, 4, 4, 3), dtype=np.uint8)
+    return np.stack([np.asarray(Image.fromarray(each).resize((size, size))) for each in shapes])
+
+
+def by_torch(run, pixels):
+    """Scores from the definition, in PyTorch."""
+    images = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2) / 255
+    mean, std = (torch.tensor(each)[:, None, None] for each in (run.mean, run.std))
+    with torch.no_grad():
+        return torch.sigmoid(run.network((images - mean) / std)).numpy()
+
+
+NETWORKS = {
+    "resnet18": {"backbone": "resnet18", "image_size": 64},
+    "lite0 and BoostLU": {"backbone": "lite0", "image_size": 64, "head": "boostlu"},
+}
+
+
+@pytest.mark.parametrize("name", ["as trained", *NETWORKS])
+def test_scores_are_those_of_pytorch_for_any_batch(small_run, small_bundle, tmp_path, name):
+    if name == "as trained":
+        run, path = load_run(small_run), small_bundle
+    else:
+        run, path = with_network(small_run, tmp_path / "run", **NETWORKS[name]), tmp_path / "b.onnx"
+        assert exporting.export(run, path).difference <= 1e-4
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for count in (1, 7):
+        pixels = pictures(count, run.config.image_size)
+        (scores,) = session.run(None, {"pixels": pixels})
+        expected = by_torch(run, pixels)
+        assert scores.shape == (count, len(run.classes))
+        np.testing.assert_allclose(scores, expected, atol=1e-4, rtol=0)
+    assert expected.std(axis=0).max() > 0.01  # the images do differ
+
+
+def test_everything_is_in_the_metadata(small_run, small_bundle):
+    run, model = load_run(small_run), onnx.load(small_bundle)
+    onnx.checker.check_model(model, full_check=True)
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    about = json.loads(entries["g2netpl"])
+    assert about["classes"] == list(run.classes)
+    assert (about["image_size"], about["mean"], about["std"]) == (48, [*run.mean], [*run.std])
+    decisions = json.loads((small_run / "decisions.json").read_text())
+    assert {key: about[key] for key in decisions} == decisions
+    assert about["training"]["labels"] == "train.csv"
+    assert (about["training"]["setting"], about["training"]["seed"]) == ("known:0.5", 0)
+    loaded = load_bundle(small_bundle)
+    assert (loaded.classes, loaded.decisions) == (run.classes, run.decisions)
+    assert all(not node.metadata_props and not node.doc_string for node in model.graph.node)
+    content = small_bundle.read_bytes()
+    for private in (str(small_run.parent), str(Path(torch.__file__).parents[1]), "site-packages"):
+        assert private.encode() not in content
+
+
+def table(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_predict_writes_the_same_table_from_a_run_and_from_a_bundle(
+    small_run, small_bundle, photos, tmp_path, capsys
+):
+    folder = tmp_path / "new"
+    shutil.copytree(photos, folder, ignore=shutil.ignore_patterns("train*", "*.csv", "new*"))
+    Image.fromarray(pictures(1, 300)[0]).resize((640, 480)).save(folder / "photo.jpg")
+    (folder / "broken.png").write_bytes(b"no picture")
+    tables, shown = [], []
+    for number, classifier in enumerate((small_run, small_bundle)):
+        out = tmp_path / f"{number}.csv"
+        flags = ["--images", str(folder), "--output", str(out), "--workers", "0"]
+        assert main(["predict", str(classifier), *flags]) == 0
+        tables.append(table(out))
+        shown.append(capsys.readouterr().out.replace(out.name, "OUT"))
+    assert shown[0] == shown[1]
+    assert "22 images" not in shown[0]
+    assert "21 images" in shown[0]
+    assert "broken.png" in shown[0]
+    by_run, by_bundle = tables
+    assert by_run[0] == by_bundle[0] == ["image", "labels", *load_run(small_run).classes]
+    assert len(by_run) == 23
+    assert any(row[1] for row in by_run[1:])
+    for one, two in zip(by_run[1:], by_bundle[1:], strict=True):
+        assert one[:2] == two[:2]
+        if one[0] == "broken.png":
+            assert set(one[1:]) == set(two[1:]) == {""}
+        else:  # four digits are written
+            np.testing.assert_allclose(np.float64(one[2:]), np.float64(two[2:]), atol=1.01e-4)
+
+
+def test_processes_read_the_same_images_in_the_same_order(small_bundle, photos, monkeypatch):
+    monkeypatch.setattr("g2netpl.bundle._WORTH_PROCESSES", 1)
+    paths = [str(path) for path in sorted(photos.glob("train*.png"))]
+    paths[5] = str(photos / "nowhere.png")
+    loaded, seen = load_bundle(small_bundle), []
+    alone = loaded.predict(paths, max_bad=1)
+    together = loaded.predict(paths, workers=2, max_bad=1, on_batch=seen.append)
+    np.testing.assert_array_equal(alone, together)
+    assert np.isnan(alone).all(axis=1).nonzero()[0].tolist() == [5]
+    assert seen == [16, 16, 16, 12]
+    with pytest.raises(InputError, match=r"nowhere\.png: no such image"):
+        loaded.predict(paths, workers=2)
+
+
+def test_one_path_and_none(small_bundle, photos):
+    loaded = load_bundle(small_bundle, threads=1)
+    assert loaded.predict(photos / "test-00000.png").shape == (1, 10)
+    assert loaded.predict([]).shape == (0, 10)
+
+
+def foreign(metadata=None, location=None):
+    """A sound ONNX file that we did not write; its weight may lie in another file."""
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [2], [1.0, 2.0])
+    if location is not None:
+        weight.ClearField("float_data")
+        weight.data_location = onnx.TensorProto.EXTERNAL
+        weight.external_data.add(key="location", value=location)
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [2]) for n in "xy"]
+    node = onnx.helper.make_node("Add", ["x", "w"], ["y"])
+    graph = onnx.helper.make_graph([node], "graph", ends[:1], ends[1:], [weight])
+    opset = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(graph, opset_imports=opset, ir_version=9)
+    if metadata is not None:
+        onnx.helper.set_model_props(model, {"g2netpl": metadata})
+    return model.SerializeToString()
+
+
+def sealed(body):
+    return body + seal(body)
+
+
+def unusable(small_bundle):
+    """File contents that are no bundle, and what is to be said about each."""
+    content = small_bundle.read_bytes()
+    about = load_bundle(small_bundle).contents.model_dump(mode="json")
+    half = len(content) // 2
+    flipped = {
+        place: content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        for place in (0, 1000, half, len(content) - 1)
+    }
+    return {
+        "empty": (b"", "not a bundle"),
+        "text": (b"image,cat\n1.jpg,1\n", "not a bundle"),
+        "half": (content[:half], "not a bundle"),
+        "one byte short": (content[:-1], "damaged"),
+        "one byte long": (content + b"\0", "damaged"),
+        **{f"bit {place}": (each, "damaged") for place, each in flipped.items()},
+        "foreign": (foreign(), "not a bundle"),
+        "sealed text": (sealed(b"hello"), "cannot be used by onnxruntime"),
+        "sealed foreign": (sealed(foreign()), "cannot be used"),
+        "metadata are a list": (sealed(foreign("[]")), "expected a JSON object"),
+        "metadata are no JSON": (sealed(foreign("{")), "cannot be used"),
+        "metadata lack keys": (sealed(foreign("{}")), "required, but not given"),
+        "of a later format": (sealed(foreign(json.dumps(about | {"format": 2}))), "format: "),
+        "unknown key": (sealed(foreign(json.dumps(about | {"more": 1}))), "unknown key 'more'"),
+        "another graph": (sealed(foreign(json.dumps(about))), "expected input pixels"),
+    }
+
+
+def test_what_is_no_bundle_is_told_in_one_line(small_bundle, photos, tmp_path, capsys):
+    path, out = tmp_path / "b.onnx", tmp_path / "scores.csv"
+    flags = ["--images", str(photos), "--output", str(out)]
+    for name, (content, says) in unusable(small_bundle).items():
+        path.write_bytes(content)
+        assert main(["predict", str(path), *flags]) == 2, name
+        shown = capsys.readouterr()
+        assert says in shown.err, name
+        assert shown.err.startswith(f"g2netpl: {path}: "), name
+        assert shown.err.count("\n") == 1, name
+    path.unlink()
+    assert main(["predict", str(path), *flags]) == 2
+    assert "b.onnx: cannot be read (No such file" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_foreign_graph_reads_no_other_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret").write_bytes(np.float32([5, 6]).tobytes())
+    (tmp_path / "inner").mkdir()
+    for folder, location in ((".", "secret"), ("inner", "../secret"), (".", tmp_path / "secret")):
+        monkeypatch.chdir(tmp_path / folder)
+        path = Path("b.onnx")
+        path.write_bytes(sealed(foreign("{}", location=str(location))))
+        with pytest.raises(InputError, match="cannot be used by onnxruntime"):
+            load_bundle(path)
+
+
+def test_a_bundle_that_disagrees_is_not_written(small_run, small_bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "_serialised", lambda *_: small_bundle.read_bytes())
+    path = tmp_path / "b.onnx"
+    path.write_bytes(b"the one before")
+    run = load_run(small_run)
+    with torch.no_grad():
+        run.network.classifier[-1].bias[3] += 0.01
+    with pytest.raises(Refused, match=r"b\.onnx: not written: .* differ by 0\.00[1-9]"):
+        exporting.export(run, path)
+    assert path.read_bytes() == b"the one before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_export_says_what_it_did_and_overwrites_nothing(
+    small_run, small_bundle, photos, tmp_path, capsys
+):
+    command = ["export", str(small_run), "--output", str(small_bundle)]
+    before = small_bundle.read_bytes()
+    assert main(command) == 3
+    assert "is there already" in capsys.readouterr().err
+    assert main(["export", str(small_run), "--output", str(tmp_path / "b.pt")]) == 2
+    assert "expected a name ending in .onnx" in capsys.readouterr().err
+    assert main(["export", str(tmp_path), "--output", str(tmp_path / "b.onnx")]) == 2
+    assert "no run folder" in capsys.readouterr().err
+    new = ["export", str(small_run), "--output", str(tmp_path / "b.onnx")]
+    assert main([*new, "--licence", "x\ny"]) == 2
+    assert "--licence: expected a short name" in capsys.readouterr().err
+    assert main([*new, "--images", str(tmp_path)]) == 2
+    assert "no images there" in capsys.readouterr().err
+    assert small_bundle.read_bytes() == before
+    assert main([*new, "--images", str(photos), "--card", str(tmp_path / "card.md")]) == 0
+    assert re.search(r"differ by \d\.\de.\d\d at most, over 80 images", capsys.readouterr().out)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.onnx", "card.md"]
+    assert (tmp_path / "b.onnx").read_bytes() == before  # the same run, the same bytes
+
+
+def test_the_card_tells_all_that_is_known(small_run, small_bundle):
+    card, run = small_bundle.with_suffix(".md").read_text(), load_run(small_run)
+    observed = run.observed().values
+    for fact in (
+        "license: CC-BY-4.0",
+        "| label file | train.csv |",
+        "| images | 60 in all, 48 of them trained on |",
+        "| setting | known:0.5: for an experiment, labels were hidden |",
+        "| method | g2netpl: the game",
+        "| backbone | tiny, from a random start |",
+        "| image size | 48 × 48 |",
+        "| seed | 0 |",
+        f"| mAP | {run.result['validation_map']:.1%} | {run.result['test_map']:.1%} |",
+        f"Thresholds: f1, by {run.decisions.basis}",
+        "Unknown is not negative: ",
+        f"{np.mean(observed == -1):.1%} of the labels were unknown",
+        f"`{hashlib.sha256(small_bundle.read_bytes()).hexdigest()}`",
+    ):
+        assert fact in card, fact
+    rows = re.findall(r"^\| (\w+) \| (\d.* \| .* \|.*) \|$", card, flags=re.MULTILINE)
+    assert [name for name, _ in rows] == list(run.classes)
+    for column, (_, cells) in enumerate(rows):
+        counts = [int((observed[:, column] == value).sum()) for value in (1, 0, -1)]
+        threshold = run.decisions.thresholds[column]
+        measured = [
+            run.evaluation[part]["average_precision"][column] for part in ("validation", "test")
+        ]
+        shown = [*map(str, counts), "none" if threshold is None else f"{threshold:.3f}"]
+        shown += ["" if value is None else f"{value:.1%}" for value in measured]
+        assert [cell.strip() for cell in cells.split("|")] == shown
+    few = {
+        name
+        for name, count in zip(run.classes, (observed == 1).sum(axis=0), strict=True)
+        if count < 10
+    }
+    named = re.search(r"Fewer than 10 known positives, so expect little: (.*)\.\n", card)
+    assert set(re.findall(r"(\w+) \(\d\)", named[1] if named else "")) == few
+    assert str(small_run.parent) not in card
+
+
+def test_the_python_lines_of_the_card_run(small_run, small_bundle, tmp_path, monkeypatch, capsys):
+    shutil.copy(small_bundle, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", small_bundle.with_suffix(".md").read_text(), flags=re.DOTALL
+    )
+    run, printed = load_run(small_run), set()
+    for number, pixels in enumerate(pictures(20, 48)):  # of the right size: nothing to resize
+        Image.fromarray(pixels).save("photo.png")
+        exec(compile(code.replace("photo.jpg", "photo.png"), "card", "exec"), {})
+        (scores,) = run.predict("photo.png")
+        shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+        assert set(shown) == set(np.array(run.classes)[run.decisions.decide(scores)]), number
+        for name, score in shown.items():
+            assert float(score) == pytest.approx(scores[run.classes.index(name)], abs=2e-4)
+        printed |= set(shown)
+    assert printed
+
+
+def test_a_card_without_figures_licence_or_harmless_names(small_run, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(small_run, folder)
+    run_json = json.loads((folder / "run.json").read_text())
+    odd = "a|b `c` <script>_x_"
+    run_json["classes"][0] = odd
+    run_json["config"] |= {"weights": "/home/me/w.safetensors", "setting": "own"}
+    (folder / "run.json").write_text(json.dumps(run_json))
+    (folder / "evaluation.json").write_text(json.dumps({"classes": []}))
+    run = load_run(folder)
+    contents = exporting.describe(run)
+    exported = exporting.Exported(contents, "0" * 64, 10, 1e-7, 17)
+    card = make_card(run, exported, "odd name's.onnx")
+    assert "license: unknown" in card
+    assert "Not stated." in card
+    assert "There are none: no images with known labels were held out." in card
+    assert "| a\\|b \\`c\\` \\<script\\>\\_x\\_ |" in card
+    assert "from the weights w.safetensors" in card
+    assert "/home/me" not in card
+    assert "g2netpl predict 'odd name'\"'\"'s.onnx'" in card
+    assert 'InferenceSession("odd name\'s.onnx")' in card
+    assert as_text("two\nlines") == "two lines"

@@ -1,0 +1,651 @@
+"""The review: which questions come first, and that no decision is ever lost or mistaken."""
+
+import csv
+import errno
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+from review_runs import Page, random_run, write_photos, write_run
+
+from g2netpl import load_run, read_labels, review_queue
+from g2netpl.cli import main
+from g2netpl.errors import InputError, Refused
+from g2netpl.proposals import complete
+from g2netpl.review import Review
+from g2netpl.review_log import (
+    Decision,
+    DecisionLog,
+    apply_decisions,
+    in_force,
+    read_decisions,
+    reviewed_labels,
+)
+from g2netpl.review_pictures import Pictures, Roots
+from g2netpl.review_queue import ORDERS
+from g2netpl.run_files import read_saved_labels
+from g2netpl.settings import Setting, observe
+
+IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
+OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
+SOFT = [[1.0, 0.5], [0.5, 0.9], [0.2, 0.0], [0.8, 0.6]]
+PREDICTED = [[0.25, 0.75], [0.5, 0.5], [0.75, 0.875], [0.75, 0.5]]
+
+
+@pytest.fixture
+def small(tmp_path):
+    write_photos(tmp_path / "photos", IMAGES)
+    return write_run(tmp_path / "run", IMAGES, CLASSES, OBSERVED, SOFT, PREDICTED)
+
+
+@pytest.fixture
+def opened():
+    """Opens reviews and closes them again."""
+    kept = []
+
+    def open_review(*arguments, **more):
+        kept.append(Review(*arguments, **more))
+        return kept[-1]
+
+    yield open_review
+    for review in kept:
+        review.close()
+
+
+def asked(review, order, **more):
+    return [(q["image"][0] + q["class"][0]) for q in review.questions(order, 20, **more)]
+
+
+def number(count):
+    return f"{count:032x}"
+
+
+# The order of the questions
+
+
+def test_orders_against_values_worked_out_by_hand(small, opened):
+    review = opened(small)
+    # u = 4p(1 − p): ant x 1, y 0.64, z 0.64 with 1 positive known: 1/2, 0.64/3, 0.64/4;
+    # bee w 1, z 0.96, x 0.36 with none known: 1/1, 0.96/2, 0.36/3
+    assert asked(review, "useful") == ["wb", "xa", "zb", "ya", "za", "xb"]
+    # |soft − predicted|: wb 0.25, xa 0, xb 0.4, ya 0.55, za 0.05, zb 0.1
+    assert asked(review, "disagreement") == ["ya", "xb", "wb", "zb", "za", "xa"]
+    # observed: wa 1 against 0.25, yb 0 against 0.875
+    assert asked(review, "doubtful") == ["yb", "wa"]
+    assert sorted(asked(review, "random")) == ["wb", "xa", "xb", "ya", "za", "zb"]
+    assert asked(review, "random") == asked(review, "random")
+
+
+def test_a_question_tells_everything_that_is_known_and_said(small, opened):
+    review = opened(small)
+    (question,) = review.questions("useful", 1)
+    assert question["image"] == "w.png"
+    assert question["class"] == "bee"
+    assert question["value"] == -1
+    assert question["soft"] == pytest.approx(0.5, abs=1e-4)
+    assert question["predicted"] == pytest.approx(0.75, abs=1e-4)
+    assert question["known"] == [{"name": "ant", "value": 1, "decided": False}]
+    assert question["guesses"] == []
+    (question,) = review.questions("doubtful", 1)
+    assert (question["image"], question["value"], question["soft"]) == ("y.png", 0, None)
+    assert [each["name"] for each in question["guesses"]] == ["ant"]
+    assert question["guesses"][0]["soft"] == pytest.approx(0.2, abs=1e-4)
+
+
+def test_classes_and_searches_narrow_the_questions(small, opened, tmp_path):
+    review = opened(small)
+    assert asked(review, "useful", column=0) == ["xa", "ya", "za"]
+    assert asked(review, "useful", text="BEE") == ["wb", "zb", "xb"]
+    assert asked(review, "useful", text="z.p") == ["zb", "za"]
+    assert asked(review, "useful", text="e") == ["wb", "zb", "xb"]  # a class, no image
+    assert asked(review, "useful", column=0, text="y") == ["ya"]
+    assert asked(review, "useful", text="no such") == []
+    review.close()
+    assert asked(opened(small, classes=["bee"]), "useful") == ["wb", "zb", "xb"]
+    with pytest.raises(InputError, match=r"--classes: unknown class 'bea' \(did you mean 'bee'"):
+        Review(small, classes=["bea"])
+
+
+def brute_force(observed, soft, predicted, order, answered, columns, hit):
+    """All questions, best first, by plain loops."""
+    scored = []
+    for j in columns:
+        ranked = []
+        for i in range(len(observed)):
+            if (i, j) in answered or not hit(i, j) or np.isnan(soft[i, j]):
+                continue
+            known = observed[i, j] != -1
+            if order == "doubtful" and known:
+                ranked.append((abs(float(observed[i, j]) - predicted[i, j]), i, j))
+            elif order == "disagreement" and not known:
+                ranked.append((abs(soft[i, j] - predicted[i, j]), i, j))
+            elif order == "useful" and not known:
+                ranked.append((4 * soft[i, j] * (1 - soft[i, j]), i, j))
+        if order == "useful":
+            ranked.sort(key=lambda each: (-each[0], each[1]))
+            known = int((observed[:, j] == 1).sum())
+            ranked = [(u / (1 + known + k), i, j) for k, (u, i, j) in enumerate(ranked)]
+        scored += ranked
+    return [(i, j) for _, i, j in sorted(scored, key=lambda each: (-each[0], *each[1:]))]
+
+
+@pytest.mark.parametrize("order", ["useful", "disagreement", "doubtful"])
+def test_looking_at_some_images_at_a_time_changes_nothing(tmp_path, opened, order, monkeypatch):
+    folder = random_run(tmp_path, images=50, classes=6)
+    saved = read_saved_labels(folder)
+    completed = np.load(folder / "soft_labels.npy")
+    completed[7] = np.nan  # an unreadable image is never asked about
+    np.save(folder / "soft_labels.npy", completed)
+    raw = np.load(folder / "predictions.npy")
+    raw[7] = np.nan
+    np.save(folder / "predictions.npy", raw)
+    review = opened(folder)
+    soft = review.opinions.soft(slice(None)).astype(np.float64)
+    predicted = review.opinions.predicted(slice(None)).astype(np.float64)
+    assert predicted == pytest.approx(raw.astype(np.float64), abs=1e-6, nan_ok=True)
+    answered = set()
+    for count, question in enumerate(review.questions(order, 9)[::2]):
+        review.decide(number(count), question["row"], question["column"], "yes", order)
+        answered.add((question["row"], question["column"]))
+    review.close()
+    for chunk, column, text in ((2048, None, ""), (7, None, ""), (3, 2, ""), (4, None, "01")):
+        monkeypatch.setattr(review_queue, "CHUNK", chunk)
+        again = opened(folder)
+        found = [(q["row"], q["column"]) for q in again.questions(order, 500, column, text)]
+        names = [text in name for name in saved.images]
+        columns = range(6) if column is None else [column]
+        observed = np.where(again.values == 1, 1, saved.observed)  # for the counts of positives
+        observed[tuple(zip(*answered, strict=True))] = 1
+        expected = brute_force(
+            observed, soft, predicted, order, answered, columns, lambda i, _, n=names: n[i]
+        )
+        assert found == expected
+        assert len(found) > 3 or column is not None or text
+        again.close()
+
+
+def test_random_questions_follow_the_seed_and_every_unknown_label_is_as_likely(tmp_path, opened):
+    folder = random_run(tmp_path, images=60, classes=5)
+    total = int((read_saved_labels(folder).observed == -1).sum())
+    first = {}
+    for seed in range(40):
+        review = opened(folder, seed=seed)
+        found = [(q["row"], q["column"]) for q in review.questions("random", 1000)]
+        assert len(set(found)) == len(found) == total
+        first[seed] = found[0]
+        review.close()
+    assert len(set(first.values())) > 30
+    assert abs(np.mean([row for row, _ in first.values()]) - 29.5) < 10
+
+
+def test_a_queue_that_has_run_out_is_made_anew(tmp_path, opened, monkeypatch):
+    monkeypatch.setattr("g2netpl.review._QUEUE", 10)
+    folder = random_run(tmp_path, images=30, classes=3)
+    review = opened(folder)
+    total = int((review.saved.observed == -1).sum())
+    seen = set()
+    while found := review.questions("disagreement", 4):
+        for q in found:
+            assert (q["row"], q["column"]) not in seen
+            seen.add((q["row"], q["column"]))
+            review.decide(number(len(seen)), q["row"], q["column"], "skip", "disagreement")
+    assert len(seen) == total
+
+
+def test_an_older_run_without_predictions_can_be_reviewed_in_the_other_orders(small, opened):
+    (small / "predictions.npy").unlink()
+    review = opened(small)
+    assert asked(review, "useful")[0] == "wb"
+    assert [o["available"] for o in review.state()["orders"]] == [True, False, False, True]
+    with pytest.raises(InputError, match=r"order doubtful: needs predictions\.npy"):
+        review.questions("doubtful", 1)
+
+
+@pytest.fixture(scope="module")
+def trained(photos, tmp_path_factory):
+    """A real training with soft labels, and images held out from it."""
+    folder = tmp_path_factory.mktemp("trained")
+    flags = ["--labels", str(photos / "train.csv"), "--images", str(photos), "--only-listed"]
+    flags += ["--output", str(folder / "run"), "--setting", "sspl:0.5", "--backbone", "tiny"]
+    flags += ["--image-size", "32", "--epochs", "3", "--workers", "0", "--device", "cpu"]
+    assert main(["train", *flags]) == 0
+    return folder / "run"
+
+
+def test_the_page_shows_the_chances_that_complete_writes(trained, opened, photos):
+    review = opened(trained)
+    run = load_run(trained)
+    completed = complete(run)
+    unknown = completed.observed.values == -1
+    soft = review.opinions.soft(slice(None))
+    assert soft[unknown] == pytest.approx(completed.scores[unknown], abs=1e-6)
+    fresh = run.predict([photos / name for name in review.saved.images])
+    assert review.opinions.predicted(slice(None)) == pytest.approx(fresh, abs=2e-3)
+    assert np.load(trained / "predictions.npy").dtype == np.float16
+
+
+def test_neither_queue_nor_server_imports_torch():
+    code = (
+        "import sys, g2netpl.review_server, g2netpl.commands.review; print('torch' in sys.modules)"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == "False"
+
+
+def test_flags_and_orders_agree():
+    from g2netpl.commands.review import _ORDERS
+
+    assert tuple(ORDERS) == _ORDERS
+
+
+# Decisions
+
+
+def test_decisions_are_lines_with_time_old_and_new_value(small, opened):
+    review = opened(small)
+    for count, answer in enumerate(("yes", "no", "skip")):
+        (q,) = review.questions("useful", 1)
+        review.decide(number(count), q["row"], q["column"], answer, "useful")
+    lines = [json.loads(line) for line in (small / "review.jsonl").read_text().splitlines()]
+    assert [(x["image"], x["class"], x["old"], x["new"], x["action"]) for x in lines] == [
+        ("w.png", "bee", -1, 1, "yes"),
+        ("x.png", "ant", -1, 0, "no"),
+        ("z.png", "bee", -1, -1, "skip"),
+    ]
+    assert all(x["time"].endswith("Z") and x["order"] == "useful" for x in lines)
+    assert asked(review, "useful") == ["ya", "za", "xb"]
+    assert review.progress() == {
+        "answered": 3,
+        "yes": 1,
+        "no": 1,
+        "skipped": 1,
+        "limit": None,
+    }
+
+
+def test_undo_goes_back_step_by_step_and_across_a_restart(small, opened):
+    review = opened(small)
+    before = asked(review, "useful")
+    for count in range(4):
+        (q,) = review.questions("useful", 1)
+        review.decide(number(count), q["row"], q["column"], "yes", "useful")
+    assert review.undo(number(10))["image"] == "y.png"
+    review.close()
+    review = opened(small)
+    assert asked(review, "useful") == before[3:]
+    undone = [review.undo(number(11 + step)) for step in range(3)]
+    assert [q["image"][0] + q["class"][0] for q in undone] == ["zb", "xa", "wb"]
+    assert review.undo(number(20)) is None
+    assert asked(review, "useful") == before
+    assert (review.values == review.saved.observed).all()
+    lines = (small / "review.jsonl").read_text().splitlines()
+    assert len(lines) == 8  # nothing was removed
+    assert [(x.old, x.new) for x in read_decisions(small)[-4:]] == [(1, -1)] * 4
+    assert in_force(read_decisions(small)) == []
+
+
+def test_what_is_sent_twice_is_saved_once(small, opened):
+    review = opened(small)
+    for _ in range(3):
+        review.decide(number(1), 0, 1, "yes", "useful")
+    review.decide(number(2), 1, 1, "yes", "useful")
+    first = review.undo(number(3))
+    assert review.undo(number(3)) == first
+    review.close()
+    review = opened(small)
+    review.decide(number(2), 1, 1, "yes", "useful")  # the page did not hear that it was saved
+    assert len(read_decisions(small)) == 3
+    assert review.progress()["answered"] == 1
+
+
+def test_a_limit_counts_earlier_answers(small, opened):
+    review = opened(small, limit=2)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    review.close()
+    review = opened(small, limit=2)
+    assert asked(review, "useful") == ["xa"]
+    review.decide(number(2), 1, 0, "skip", "useful")
+    assert asked(review, "useful") == []
+
+
+@pytest.mark.parametrize("cut", [1, 20, 60, "all but the newline"])
+def test_a_torn_last_line_is_repaired(small, opened, cut):
+    review = opened(small)
+    for count in range(3):
+        review.decide(number(count), count, 0, "yes", "useful")
+    review.close()
+    path = small / "review.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    torn = lines[2][:-1] if isinstance(cut, str) else lines[2][:cut]
+    path.write_bytes(b"".join(lines[:2]) + torn)
+    kept = 3 if isinstance(cut, str) else 2
+    assert len(read_decisions(small)) == kept  # reading changes nothing
+    assert path.read_bytes().endswith(torn)
+    review = opened(small)
+    assert review.progress()["answered"] == kept
+    review.decide(number(9), 3, 1, "no", "useful")
+    review.close()
+    assert [x.id for x in read_decisions(small)] == [*map(number, range(kept)), number(9)]
+    if kept == 2:
+        assert (small / "review.jsonl.torn").read_bytes() == torn + b"\n"
+
+
+def test_zeros_that_a_crash_leaves_at_the_end_are_cut_off(small, opened):
+    opened(small).decide(number(1), 0, 1, "yes", "useful")
+    path = small / "review.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(100))
+    assert len(read_decisions(small)) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "[]",
+        "nonsense",
+        '{"id": "1", "time": "t", "action": "perhaps", "image": "w.png", "class": "bee", '
+        '"old": -1, "new": 1, "order": "useful"}',
+        '{"id": "1", "time": "t", "action": "yes", "image": "w.png", "class": "bee", '
+        '"old": -1, "new": 7, "order": "useful"}',
+        '{"id": "1", "time": "t", "action": "yes", "image": 3, "class": "bee", '
+        '"old": -1, "new": 1, "order": "useful"}',
+    ],
+)
+def test_a_damaged_line_in_the_middle_stops_everything_and_changes_nothing(small, opened, line):
+    review = opened(small)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    review.close()
+    path = small / "review.jsonl"
+    path.write_text(line + "\n" + path.read_text())
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"review\.jsonl:1: not a decision"):
+        Review(small)
+    assert main(["review", str(small), "--export", str(small / "out.csv")]) == 2
+    assert path.read_bytes() == before
+
+
+def test_decisions_of_another_run_are_refused(small, opened):
+    review = opened(small)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    review.close()
+    content = json.loads((small / "run.json").read_text()) | {"classes": ["ant", "wasp"]}
+    (small / "run.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="decides about class 'bee', which the labels do not know"):
+        Review(small)
+    with pytest.raises(InputError, match="class 'bee'"):
+        reviewed_labels(small)
+    undo = Decision("1", "now", "undo", "w.png", "bee", 1, -1, "useful")
+    with pytest.raises(InputError, match="does not follow the answer"):
+        in_force([undo])
+
+
+def test_two_reviews_of_a_run_do_not_mix(small, opened, capsys):
+    opened(small)
+    with pytest.raises(Refused, match="another g2netpl review has it open"):
+        Review(small)
+    assert main(["review", str(small), "--no-browser"]) == 3
+    assert "end that one first" in capsys.readouterr().err
+
+
+def test_a_full_disk_loses_nothing_and_spoils_nothing(small, opened, monkeypatch):
+    review = opened(small)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    write = os.write
+
+    def full(file, content):
+        write(file, content[:30])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        review.decide(number(2), 1, 0, "no", "useful")
+    assert review.progress()["answered"] == 1
+    assert review.values[1, 0] == -1
+    monkeypatch.undo()
+    review.decide(number(2), 1, 0, "no", "useful")
+    assert [(x.image, x.new) for x in read_decisions(small)] == [("w.png", 1), ("x.png", 0)]
+
+
+def test_a_line_is_on_the_disk_before_anybody_is_told(small, monkeypatch):
+    events = []
+    log = DecisionLog(small)
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (events.append("fsync"), fsync(file))[1])
+    log.append(Decision(number(1), "now", "yes", "w.png", "bee", -1, 1, "useful"))
+    log.close()
+    assert events == ["fsync"]
+
+
+# Export
+
+
+def test_export_and_the_readers_agree(small, opened, capsys):
+    review = opened(small)
+    answers = {("w.png", "bee"): "yes", ("x.png", "ant"): "no", ("y.png", "bee"): "yes"}
+    for count, ((image, label), answer) in enumerate(answers.items()):
+        row, column = IMAGES.index(image), CLASSES.index(label)
+        review.decide(number(count), row, column, answer, "useful")
+    review.decide(number(7), 3, 0, "skip", "random")
+    review.decide(number(8), 3, 1, "yes", "random")
+    review.undo(number(9))
+    expected = [[1, 1], [0, -1], [-1, 1], [-1, -1]]
+    assert reviewed_labels(small).values.tolist() == expected
+    for name, more in (("a.csv", []), ("b.parquet", []), ("c.json", ["--to", "label-studio"])):
+        target = small.parent / name
+        assert main(["review", str(small), "--export", str(target), *more]) == 0  # while it is open
+        table = read_labels(target)
+        order = [table.classes.index(each) for each in CLASSES]
+        assert list(table.images) == IMAGES
+        assert table.values[:, order].tolist() == expected
+    out = capsys.readouterr().out
+    assert "3 labels decided by review, 3 of them new or changed" in out
+    assert "--expected-positives 1.12 --validation 0" in out  # (1.5 + 1.4 + 0.2 + 1.4) / 4
+    with open(small.parent / "a.provenance.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(x["image"], x["class"], x["value"], x["before"], x["order"]) for x in rows] == [
+        ("w.png", "bee", "1", "", "useful"),
+        ("x.png", "ant", "0", "", "useful"),
+        ("y.png", "bee", "1", "0", "useful"),
+    ]
+    assert all(x["time"] for x in rows)
+    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 3
+    (small.parent / "a.csv").unlink()
+    assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 3  # provenance
+    again = ["review", str(small), "--export", str(small.parent / "a.csv"), "--overwrite"]
+    assert main(again) == 0
+
+
+def test_the_exported_labels_can_be_trained_on(trained, photos, opened, tmp_path):
+    truth = read_labels(photos / "train.csv")
+    review = opened(trained)
+    for count in range(20):
+        (q,) = review.questions("useful", 1)
+        answer = "yes" if truth.values[q["row"], q["column"]] == 1 else "no"
+        review.decide(number(count), q["row"], q["column"], answer, "useful")
+    review.close()
+    merged = tmp_path / "merged.csv"
+    assert main(["review", str(trained), "--export", str(merged)]) == 0
+    before, after = read_saved_labels(trained), read_labels(merged)
+    changed = after.values != before.observed
+    assert changed.sum() == 20
+    assert (after.values[changed] == truth.values[changed]).all()
+    table = apply_decisions(observe(truth, Setting.parse("sspl:0.5"), 3), read_decisions(trained))
+    assert (table.values[changed] == truth.values[changed]).all()
+    flags = ["--labels", str(merged), "--images", str(photos), "--only-listed", "--epochs", "1"]
+    flags += ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--device", "cpu"]
+    assert main(["train", *flags, "--output", str(tmp_path / "again")]) == 0
+
+
+# Pictures
+
+
+def test_pictures_are_small_upright_and_carry_nothing_but_pixels(tmp_path):
+    picture = Image.new("RGB", (3000, 1500), "red")
+    exif = picture.getexif()
+    exif[0x0112] = 6  # to be turned
+    exif[0x010E] = "a secret place"
+    picture.save(tmp_path / "turned.jpg", exif=exif, comment=b"a secret comment", dpi=(300, 300))
+    (tmp_path / "broken.jpg").write_bytes(b"no picture")
+    names = ["turned.jpg", "broken.jpg", "missing.jpg", "../outside.jpg"]
+    Image.new("RGB", (8, 8)).save(tmp_path.parent / "outside.jpg")
+    pictures = Pictures(names, Roots(tmp_path))
+    for size in (256, 1024):
+        content = pictures.jpeg(0, size)
+        with Image.open(io.BytesIO(content)) as small:
+            assert (small.format, small.size) == ("JPEG", (size // 2, size))
+            assert dict(small.getexif()) == {}
+        assert b"secret" not in content
+    for row, why in ((1, "not a readable image"), (2, "not in"), (3, "leads out")):
+        with pytest.raises(InputError, match=why):
+            pictures.jpeg(row, 256)
+
+
+def test_pictures_in_memory_are_bounded(tmp_path):
+    names = [f"{count}.png" for count in range(20)]
+    write_photos(tmp_path, names, (256, 256))
+    one = len(Pictures(names, Roots(tmp_path)).jpeg(0, 256))
+    pictures = Pictures(names, Roots(tmp_path), kept_bytes=5 * one)
+    first = [pictures.jpeg(row, 256) for row in range(20)]
+    assert sum(map(len, pictures._kept.values())) == pictures._bytes <= 5 * one
+    (tmp_path / "19.png").unlink()
+    assert pictures.jpeg(19, 256) == first[19]  # kept
+    (tmp_path / "0.png").unlink()
+    with pytest.raises(InputError, match="not in"):
+        pictures.jpeg(0, 256)
+
+
+def test_images_of_an_unlabelled_folder_are_found(tmp_path):
+    write_photos(tmp_path / "more", ["sub/a.png"])
+    (tmp_path / "photos").mkdir()
+    config = {"images": str(tmp_path / "photos"), "unlabelled": str(tmp_path / "more")}
+    config |= {"labels": "x.csv", "format": None}
+    roots = Roots.of_run(config, None)
+    assert roots.path("more/sub/a.png") == str(tmp_path / "more" / "sub" / "a.png")
+    with pytest.raises(InputError, match="is --images the right folder"):
+        roots.check(["b.png"])
+
+
+# The page as a process
+
+
+def test_kill_nine_between_decisions_loses_nothing(tmp_path):
+    folder = random_run(tmp_path, images=40, classes=10)
+    told = []
+    for _ in range(3):
+        with Page(folder) as page:
+            for question in page.next(12):
+                page.decide(question, "yes")
+                told.append((question["image"], question["class"]))
+            assert page.ask("/api/state")["progress"]["answered"] == len(told)
+            page.kill()
+        assert [(x.image, x.label) for x in read_decisions(folder)] == told
+
+
+def test_kill_nine_amid_decisions_loses_none_that_was_confirmed(tmp_path):
+    folder = random_run(tmp_path, images=60, classes=10)
+    told, lock = set(), threading.Lock()
+    for _ in range(2):
+        with Page(folder) as page:
+            questions = page.next(20) + page.next(20, "random")
+            enough = threading.Event()
+
+            def answer(part, page=page, enough=enough):
+                for question in part:
+                    try:
+                        page.decide(question, "no")
+                    except OSError:
+                        return
+                    with lock:
+                        told.add((question["image"], question["class"]))
+                    if len(told) % 9 == 8:
+                        enough.set()
+
+            threads = [threading.Thread(target=answer, args=(questions[n::4],)) for n in range(4)]
+            for thread in threads:
+                thread.start()
+            assert enough.wait(20)
+            page.kill()
+            for thread in threads:
+                thread.join()
+        assert told <= {(x.image, x.label) for x in read_decisions(folder)}
+    assert told
+
+
+def test_ctrl_c_ends_with_a_line_about_what_was_saved(tmp_path):
+    folder = random_run(tmp_path)
+    with Page(folder) as page:
+        for question, answer in zip(page.next(3), ("yes", "no", "yes"), strict=True):
+            page.decide(question, answer)
+        page.process.send_signal(signal.SIGINT)
+        rest = page.process.stdout.read()
+        assert page.process.wait(20) == 0
+    assert "3 answers saved in" in rest
+    assert "2 yes, 1 no, 0 skipped" in rest
+    assert "--export labels.csv" in rest
+    assert "Traceback" not in rest
+    with Page(folder) as page:
+        assert "3 answers from before" in page.said
+        page.process.terminate()
+        assert page.process.wait(20) == 0
+
+
+def test_the_browser_gets_the_token_through_a_file_that_only_we_can_read(tmp_path, monkeypatch):
+    from g2netpl.commands.review import _open
+
+    shown = []
+    monkeypatch.setattr("webbrowser.open", shown.append)
+    monkeypatch.setenv("DISPLAY", ":0")
+    page = tmp_path / "review-open.html"
+    page.write_text("left by an earlier start")
+    _open("http://127.0.0.1:1/#token", str(page))
+    assert shown == [page.as_uri()]  # others can read command lines, not this file
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert 'url=http://127.0.0.1:1/#token"' in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["--limit", "0"], "--limit: must be 1 or more"),
+        (["--port", "80"], "--port: must be 0"),
+        (["--seed", "-1"], "--seed: must be 0 or more"),
+        (["--images", "nowhere"], "is --images the right folder"),
+        (["--classes", "cow"], "--classes: unknown class 'cow'"),
+        (["--export", "labels.xyz"], "what format is this to be"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(small, capsys, monkeypatch, flags, text):
+    monkeypatch.chdir(small)
+    assert main(["review", str(small), "--no-browser", *flags]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert error.count("\n") == 1
+
+
+def test_folders_that_are_no_finished_training_are_refused(small, capsys):
+    (small / "result.json").unlink()
+    assert main(["review", str(small), "--no-browser"]) == 2
+    assert "not finished" in capsys.readouterr().err
+    (small / "result.json").write_text("{}")
+    np.save(small / "soft_labels.npy", np.zeros((2, 2), dtype=np.float32))
+    assert main(["review", str(small), "--no-browser"]) == 2
+    assert "soft_labels.npy: expected 4 images × 2 classes" in capsys.readouterr().err
+    (small / "soft_labels.npy").write_bytes(b"")
+    assert main(["review", str(small), "--no-browser"]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    assert main(["review", str(small / "nothing"), "--no-browser"]) == 2
+
+
+def test_a_port_that_is_taken_is_told(tmp_path, capsys):
+    one, other = random_run(tmp_path / "one"), random_run(tmp_path / "other")
+    with Page(one) as page:
+        assert main(["review", str(other), "--no-browser", "--port", str(page.port)]) == 2
+    assert "cannot be used" in capsys.readouterr().err

@@ -1,0 +1,194 @@
+"""The review page in a real browser. `make browser-test` installs what it needs."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from review_runs import Page, random_run, write_photos, write_run
+from test_review_security import CLASSES as HOSTILE_CLASSES
+from test_review_security import HOSTILE
+
+from g2netpl.review_log import in_force, read_decisions
+
+HERE = Path(__file__).parent / "browser"
+NODE = shutil.which("node")
+CHROMIUM = os.environ.get("CHROMIUM") or next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+MISSING = [
+    name
+    for name, there in (
+        ("node", NODE),
+        ("chromium", CHROMIUM),
+        ("playwright-core", (HERE / "node_modules" / "playwright-core").is_dir()),
+        ("axe-core", (HERE / "node_modules" / "axe-core").is_dir()),
+    )
+    if not there
+]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"{', '.join(MISSING)} not there (make browser-test)"
+)
+
+
+class Browser:
+    """One browser with one page; every call is a step of review.mjs."""
+
+    def __init__(self):
+        self.process = subprocess.Popen(
+            [NODE, str(HERE / "review.mjs"), CHROMIUM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __getattr__(self, step):
+        def take(**given):
+            self.process.stdin.write(json.dumps({"step": step, **given}) + "\n")
+            self.process.stdin.flush()
+            answer = json.loads(self.process.stdout.readline())
+            assert "problem" not in answer, answer
+            return answer["result"]
+
+        return take
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(20)
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def browser():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+ANSWERS = {"y": "yes", "n": "no", "s": "skip", "ArrowRight": "yes", "ArrowLeft": "no"}
+
+
+def saved(folder):
+    return [(x.image, x.label, x.action) for x in in_force(read_decisions(folder))]
+
+
+def told(given):
+    return [(image, label, ANSWERS[key]) for image, label, key in given]
+
+
+def test_two_hundred_decisions_a_reload_and_a_kill_lose_nothing(tmp_path, browser):
+    folder = random_run(tmp_path, images=80, classes=12)
+    keys = ["y", "n", "s", "ArrowRight", "ArrowLeft"] * 20
+    with Page(folder, "--limit", "200") as page:
+        browser.open(address=page.address)
+        assert "#" not in browser.see()["address"]  # the token does not stay in sight
+        given = browser.answer(keys=keys[:60])
+        browser.reload()
+        given += browser.answer(keys=keys[:60])
+        browser.settled()
+        assert saved(folder) == told(given)
+        assert browser.see()["counts"].startswith("120 of 200 answered")
+        page.kill()
+        given += browser.answer(keys=["y", "n", "s"])  # nobody is there to save them
+        browser.lost()
+        assert "3 answers are kept in this tab" in browser.see()["alert"]
+        assert len(saved(folder)) == 120
+        port = page.port
+    with Page(folder, "--limit", "200", port=port) as page:
+        browser.lost()  # the old token is worth nothing
+        browser.follow(address=page.address)
+        browser.settled()
+        assert saved(folder) == told(given)
+        given += browser.answer(keys=keys[:77])
+        browser.settled()
+        seen = browser.see()
+    assert saved(folder) == told(given)
+    assert len(given) == len({(image, label) for image, label, _ in given}) == 200
+    assert seen["counts"].startswith("200 of 200 answered")
+    assert "limit is reached" in seen["question"]
+    assert browser.faults() == []
+
+
+def test_undo_goes_back_several_steps(tmp_path, browser):
+    folder = random_run(tmp_path)
+    with Page(folder) as page:
+        browser.open(address=page.address)
+        given = browser.answer(keys=["y", "n", "y", "n"])
+        for step in (3, 2, 1):
+            browser.press(key="u")
+            browser.settled()
+            seen = browser.see()
+            assert [seen["image"], seen["label"]] == given[step][:2]
+            assert seen["status"] == f"Taken back: {given[step][1]}"
+        again = browser.answer(keys=["s"])
+        assert again[0][:2] == given[1][:2]
+        browser.settled()
+    assert saved(folder) == told([given[0], again[0]])
+    assert browser.faults() == []
+
+
+def test_hostile_names_are_shown_as_they_are(tmp_path, browser):
+    write_photos(tmp_path / "photos", HOSTILE)
+    shape = (len(HOSTILE), len(HOSTILE_CLASSES))
+    soft = np.linspace(0.2, 0.8, shape[0] * shape[1]).reshape(shape)
+    folder = write_run(
+        tmp_path / "run", HOSTILE, HOSTILE_CLASSES, np.full(shape, -1), soft, 1 - soft
+    )
+    shown = set()
+    with Page(folder) as page:
+        browser.open(address=page.address)
+        plain = browser.see()["elements"]
+        for _ in range(soft.size - 1):
+            (question,) = browser.answer(keys=["n"])
+            shown.add(tuple(question[:2]))
+            seen = browser.see()
+            assert seen["marked"] is None
+            assert seen["elements"] == plain
+    assert {image for image, _ in shown} == set(HOSTILE)
+    assert {label for _, label in shown} == set(HOSTILE_CLASSES)
+    assert browser.faults() == []
+
+
+def test_search_by_keyboard_and_go_on_answering(tmp_path, browser):
+    folder = random_run(tmp_path)
+    with Page(folder) as page:
+        browser.open(address=page.address)
+        browser.search(text="class 3")
+        seen = browser.see()
+        assert seen["label"] == "class 3"
+        assert seen["focus"] == "question"
+        given = browser.answer(keys=["y", "y"])
+        browser.reload()
+        assert browser.see()["label"] == "class 3"  # the filter stays
+        browser.settled()
+    assert {label for _, label, _ in given} == {"class 3"}
+    assert len(saved(folder)) == 2
+
+
+def test_everything_can_be_reached_with_tab_and_the_focus_is_seen(tmp_path, browser):
+    with Page(random_run(tmp_path)) as page:
+        browser.open(address=page.address)
+        browser.answer(keys=["y"])
+        browser.settled()
+        reached = browser.tabs(count=9)
+    assert [name for name, _ in reached] == [
+        *("show-help", "order", "class", "search", "enlarge", "yes", "no", "skip", "undo")
+    ]
+    assert all(visible for _, visible in reached)
+
+
+def test_no_serious_fault_of_accessibility(tmp_path, browser):
+    folder = random_run(tmp_path)
+    with Page(folder, "--limit", "50") as page:
+        browser.open(address=page.address)
+        browser.answer(keys=["y"])
+        browser.settled()
+        for scheme in ("light", "dark"):
+            for width, height in ((1280, 800), (390, 844), (320, 568)):
+                found = browser.axe(scheme=scheme, width=width, height=height)
+                assert found == {"faults": [], "wide": False}, (scheme, width)
+        browser.press(key="?")
+        assert browser.axe(scheme="light", width=1280, height=800)["faults"] == []

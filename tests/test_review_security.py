@@ -1,0 +1,364 @@
+"""The review page against those who should not use it: 72 requests, one server, nothing changes."""
+
+import json
+import re
+import socket
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+from review_runs import write_photos, write_run
+
+from g2netpl.local_http import MOST_BYTES, TOKEN_HEADER
+from g2netpl.review import Review
+from g2netpl.review_log import read_decisions
+from g2netpl.review_pictures import Pictures, Roots
+from g2netpl.review_server import ReviewServer
+
+SCRIPT = "<img src=x onerror=window.marked=1>.png"
+HOSTILE = [
+    SCRIPT,
+    '"><script>window.marked=1<.script>.png',
+    "\u202egnp.gpj",
+    "&lt;b&gt;.png",
+    "..\u2024secret.png",
+    "{{7*7}}${7*7}.png",
+    "a\tb\nc.png",
+    "javascript:alert(1).png",
+]
+LEADS_OUT = ["../secret.png", "/etc/hostname", "link.png"]
+CLASSES = ["<script>window.marked=1</script>", "cat", "' OR 1=1 --"]
+
+
+class Server:
+    """A server in this process, and raw requests to it."""
+
+    def __init__(self, parent):
+        self.names = [*HOSTILE, *LEADS_OUT, "plain.png"]
+        write_photos(parent / "photos", [*HOSTILE, "plain.png"])
+        Image.new("RGB", (9, 9), "red").save(parent / "secret.png")
+        (parent / "photos" / "link.png").symlink_to(parent / "secret.png")
+        shape = (len(self.names), len(CLASSES))
+        soft = np.linspace(0.05, 0.95, shape[0] * shape[1]).reshape(shape)
+        observed = np.full(shape, -1)
+        self.folder = write_run(parent / "run", self.names, CLASSES, observed, soft, soft)
+        self.review = Review(self.folder)
+        self.review.decide("0" * 32, 0, 0, "yes", "useful")
+        pictures = Pictures(self.review.saved.images, Roots(parent / "photos"))
+        self.server = ReviewServer(self.review, pictures, "useful")
+        self.port, self.token = self.server.server_port, self.server.token
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+        self.review.close()
+
+    def get(self, target, **headers):
+        return self.raw("GET", target, headers)
+
+    def post(self, target, body, **headers):
+        return self.raw("POST", target, headers, body)
+
+    def raw(self, method, target, changed, body=None, version="HTTP/1.1"):
+        """A request as the page sends it, but for what is changed; None leaves a header out."""
+        headers = {"Host": f"127.0.0.1:{self.port}", TOKEN_HEADER: self.token}
+        content = b""
+        if body is not None:
+            content = body if isinstance(body, bytes) else json.dumps(body).encode()
+            headers |= {
+                "Origin": f"http://127.0.0.1:{self.port}",
+                "Content-Type": "application/json",
+                "Content-Length": str(len(content)),
+            }
+        headers |= {name.replace("_", "-"): value for name, value in changed.items()}
+        lines = [f"{method} {target} {version}".strip()]
+        for name, value in headers.items():
+            for each in value if isinstance(value, list) else [value]:
+                if each is not None:
+                    lines.append(f"{name}: {each}")
+        return self.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + content)
+
+    def send(self, content):
+        """The whole answer to these bytes: status, head, body."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            connection.sendall(content)
+            connection.shutdown(socket.SHUT_WR)
+            received = b""
+            while piece := connection.recv(65536):
+                received += piece
+        head, _, body = received.partition(b"\r\n\r\n")
+        found = re.match(rb"HTTP/1\.[01] (\d{3}) ", head)
+        return int(found[1]) if found else None, head.decode("latin-1"), body
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("security"))
+    yield server
+    server.close()
+
+
+STATE = "/api/state"
+ASK = "/api/questions?order=useful&count=1"
+IMAGE = "/api/image?row=0&size=256"
+DECIDE, UNDO = "/api/decide", "/api/undo"
+
+
+def good(**changed):
+    return {"id": "a" * 32, "row": 1, "column": 1, "answer": "yes", "order": "useful"} | changed
+
+
+def without(name):
+    return {key: value for key, value in good().items() if key != name}
+
+
+CASES = {
+    # who is asked: the host
+    "another host": lambda s: s.get("/", Host="evil.example"),
+    "another host with our port": lambda s: s.get("/", Host=f"evil.example:{s.port}"),
+    "no host": lambda s: s.get("/", Host=None),
+    "two hosts": lambda s: s.get("/", Host=[f"127.0.0.1:{s.port}", "evil.example"]),
+    "our host without a port": lambda s: s.get("/", Host="127.0.0.1"),
+    "our host with another port": lambda s: s.get(STATE, Host=f"127.0.0.1:{s.port + 1}"),
+    "a host that begins like ours": lambda s: s.get(STATE, Host=f"127.0.0.1.evil.example:{s.port}"),
+    "any address": lambda s: s.get(STATE, Host=f"0.0.0.0:{s.port}"),
+    "a host with a user": lambda s: s.get(STATE, Host=f"127.0.0.1:{s.port}@evil.example"),
+    "a script for another host": lambda s: s.get("/review.js", Host="evil.example"),
+    "an image for another host": lambda s: s.get(IMAGE, Host="evil.example"),
+    "a decision for another host": lambda s: s.post(DECIDE, good(), Host="evil.example"),
+    "a whole address as target": lambda s: s.get(f"http://evil.example:{s.port}/"),
+    # who asks: origin and site
+    "a foreign origin": lambda s: s.post(DECIDE, good(), Origin="http://evil.example"),
+    "no origin": lambda s: s.post(DECIDE, good(), Origin=None),
+    "origin null": lambda s: s.post(DECIDE, good(), Origin="null"),
+    "our origin over https": lambda s: s.post(DECIDE, good(), Origin=f"https://127.0.0.1:{s.port}"),
+    "our origin with another port": lambda s: s.post(
+        DECIDE, good(), Origin=f"http://127.0.0.1:{s.port + 1}"
+    ),
+    "the other name of our origin": lambda s: s.post(
+        DECIDE, good(), Origin=f"http://localhost:{s.port}"
+    ),
+    "two origins": lambda s: s.post(
+        DECIDE, good(), Origin=[f"http://127.0.0.1:{s.port}", "http://evil.example"]
+    ),
+    "a foreign origin that reads": lambda s: s.get(STATE, Origin="http://evil.example"),
+    "a foreign origin that looks": lambda s: s.get(IMAGE, Origin="http://evil.example"),
+    "a foreign site by its own word": lambda s: s.get(STATE, Sec_Fetch_Site="cross-site"),
+    "a sister site that writes": lambda s: s.post(DECIDE, good(), Sec_Fetch_Site="same-site"),
+    "a foreign page that loads our script": lambda s: s.get(
+        "/review.js", Sec_Fetch_Site="cross-site"
+    ),
+    # the token
+    "no token": lambda s: s.get(STATE, **{TOKEN_HEADER: None}),
+    "no token for an image": lambda s: s.get(IMAGE, **{TOKEN_HEADER: None}),
+    "no token for a decision": lambda s: s.post(DECIDE, good(), **{TOKEN_HEADER: None}),
+    "no token for an undo": lambda s: s.post(UNDO, {"id": "b" * 32}, **{TOKEN_HEADER: None}),
+    "an empty token": lambda s: s.get(STATE, **{TOKEN_HEADER: ""}),
+    "the token of another start": lambda s: s.get(STATE, **{TOKEN_HEADER: "x" * 43}),
+    "the beginning of the token": lambda s: s.get(STATE, **{TOKEN_HEADER: s.token[:-1]}),
+    "more than the token": lambda s: s.get(STATE, **{TOKEN_HEADER: s.token + "x"}),
+    "a token of odd bytes": lambda s: s.get(STATE, **{TOKEN_HEADER: "\xff" * 43}),
+    "two tokens": lambda s: s.get(STATE, **{TOKEN_HEADER: [s.token, s.token]}),
+    "the token in the address": lambda s: s.get(f"{STATE}?token={s.token}", **{TOKEN_HEADER: None}),
+    "the token as a cookie": lambda s: s.get(
+        STATE, Cookie=f"{TOKEN_HEADER}={s.token}", **{TOKEN_HEADER: None}
+    ),
+    # paths
+    "a file of the system": lambda s: s.get("/etc/passwd"),
+    "upwards": lambda s: s.get("/../../etc/passwd"),
+    "upwards from a page": lambda s: s.get("/review.js/../../run/run.json"),
+    "upwards, encoded": lambda s: s.get("/%2e%2e/%2e%2e/etc/passwd"),
+    "a page, encoded": lambda s: s.get("/%72eview.js"),
+    "two slashes": lambda s: s.get("//"),
+    "the run's own files": lambda s: s.get("/review.jsonl"),
+    "an image by its name": lambda s: s.get("/api/image?row=plain.png&size=256"),
+    "an image by a path": lambda s: s.get("/api/image?row=../secret.png&size=256"),
+    "a page with a query": lambda s: s.get("/?row=1"),
+    # images
+    "an image below the first": lambda s: s.get("/api/image?row=-1&size=256"),
+    "an image after the last": lambda s: s.get(f"/api/image?row={len(s.names)}&size=256"),
+    "an enormous number": lambda s: s.get(f"/api/image?row={10**40}&size=256"),
+    "a number in other digits": lambda s: s.get("/api/image?row=%D9%A1&size=256"),
+    "a number with a sign": lambda s: s.get("/api/image?row=%2B1&size=256"),
+    "a number with a point": lambda s: s.get("/api/image?row=1.0&size=256"),
+    "another size": lambda s: s.get("/api/image?row=0&size=640"),
+    "a row twice": lambda s: s.get("/api/image?row=0&row=1&size=256"),
+    "an image whose name leads out": lambda s: s.get(
+        f"/api/image?row={s.names.index('../secret.png')}&size=256"
+    ),
+    "an image that is a link outside": lambda s: s.get(
+        f"/api/image?row={s.names.index('link.png')}&size=256"
+    ),
+    # methods
+    "PUT": lambda s: s.raw("PUT", DECIDE, {}, good()),
+    "DELETE": lambda s: s.raw("DELETE", DECIDE, {}, good()),
+    "OPTIONS, to ask for permission": lambda s: s.raw(
+        "OPTIONS",
+        DECIDE,
+        {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"},
+    ),
+    "TRACE": lambda s: s.raw("TRACE", "/", {}),
+    "a decision by GET": lambda s: s.get(f"{DECIDE}?row=1&column=1&answer=yes"),
+    "a POST to a page": lambda s: s.post("/", good()),
+    # bodies
+    "a form": lambda s: s.post(
+        DECIDE, b"row=1&answer=yes", Content_Type="application/x-www-form-urlencoded"
+    ),
+    "JSON as plain text": lambda s: s.post(DECIDE, good(), Content_Type="text/plain"),
+    "too large": lambda s: s.post(DECIDE, json.dumps(good()).encode().ljust(MOST_BYTES + 1)),
+    "no length": lambda s: s.post(DECIDE, good(), Content_Length=None),
+    "in chunks": lambda s: s.post(DECIDE, good(), Transfer_Encoding="chunked"),
+    "a key twice": lambda s: s.post(
+        DECIDE, json.dumps(good()).encode().replace(b"{", b'{"row": 2, ', 1)
+    ),
+    "a row that is no number": lambda s: s.post(DECIDE, good(row=True)),
+    "an answer we do not know": lambda s: s.post(DECIDE, good(answer=["yes"])),
+    "an id with a line break": lambda s: s.post(DECIDE, good(id="a" * 32 + "\n")),
+}
+
+
+def test_there_are_as_many_cases_as_we_say():
+    assert len(CASES) == 72
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refused_and_nothing_changed(server, case):
+    file = server.folder / "review.jsonl"
+    before, values = file.read_bytes(), server.review.values.copy()
+    status, head, body = CASES[case](server)
+    assert status is not None, "an answer, not a broken connection"
+    assert 400 <= status < 500
+    assert list(json.loads(body)) == ["error"]
+    assert server.token not in head + body.decode()
+    assert file.read_bytes() == before
+    assert (server.review.values == values).all()
+    assert_safe(head)
+
+
+def assert_safe(head):
+    """The headers that every answer has."""
+    headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Cache-Control"] == "no-store"
+    assert not [name for name in headers if name.lower().startswith("access-control")]
+    assert "Server" not in headers
+
+
+MORE = {
+    "an order we do not know": lambda s: s.get("/api/questions?order=evil&count=1"),
+    "too many questions": lambda s: s.get("/api/questions?order=useful&count=21"),
+    "a class that is not there": lambda s: s.get(f"{ASK}&class=3"),
+    "a query that is no text": lambda s: s.get(f"{ASK}&search=%ff"),
+    "a long address": lambda s: s.get(f"{ASK}&search={'x' * 3000}"),
+    "a very long address": lambda s: s.get(f"{ASK}&search={'x' * 70000}"),
+    "a long header": lambda s: s.get(STATE, X_Long="x" * 70000),
+    "many headers": lambda s: s.get(STATE, **{f"X-{count}": "x" for count in range(200)}),
+    "a GET with a body": lambda s: s.get(STATE, Content_Length="5"),
+    "a body that breaks off": lambda s: s.post(DECIDE, good(), Content_Length="4000"),
+    "two lengths": lambda s: s.post(DECIDE, good(), Content_Length=["10", "90"]),
+    "a length with a sign": lambda s: s.post(DECIDE, good(), Content_Length="+90"),
+    "JSON too deep": lambda s: s.post(DECIDE, b"[" * 4000),
+    "not JSON": lambda s: s.post(DECIDE, b"\xff\xfe"),
+    "a list": lambda s: s.post(DECIDE, [good()]),
+    "a key too many": lambda s: s.post(DECIDE, good(image="/etc/passwd")),
+    "an order that is a list": lambda s: s.post(DECIDE, good(order=["useful"])),
+    "a row that is too large": lambda s: s.post(DECIDE, good(row=10**30)),
+    "a row below 0": lambda s: s.post(DECIDE, good(row=-1)),
+    "a class that is not asked about": lambda s: s.post(DECIDE, good(column=3)),
+    "an undo without an id": lambda s: s.post(UNDO, {}),
+    "an undo with a row": lambda s: s.post(UNDO, {"id": "a" * 32, "row": 1}),
+    "a newer version": lambda s: s.raw("GET", "/", {}, version="HTTP/2.0"),
+    "no version and no host": lambda s: s.send(b"GET /api/state\r\n\r\n"),
+    "no request": lambda s: s.send(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"),
+    "to be continued": lambda s: s.post(DECIDE, good(), Expect="100-continue"),
+    **{f"no {name}": lambda s, name=name: s.post(DECIDE, without(name)) for name in good()},
+}
+
+
+@pytest.mark.parametrize("case", MORE)
+def test_odd_requests_are_refused_too(server, case):
+    before = (server.folder / "review.jsonl").read_bytes()
+    status, head, body = MORE[case](server)
+    assert 400 <= status < 600
+    assert status not in (500, 507)
+    assert list(json.loads(body)) == ["error"]
+    assert (server.folder / "review.jsonl").read_bytes() == before
+    assert_safe(head)
+
+
+def test_the_same_requests_unspoilt_are_answered(server):
+    """Without this one, a server that refuses everything would pass."""
+    for target, kind in (("/", "text/html"), ("/review.js", "text/javascript")):
+        status, head, _ = server.get(target, **{TOKEN_HEADER: None})
+        assert status == 200
+        assert f"Content-Type: {kind}" in head
+        assert_safe(head)
+    assert (
+        server.get("/", Sec_Fetch_Site="cross-site")[0] == 200
+    )  # a link to the page may be followed
+    assert server.get(STATE, Host=f"localhost:{server.port}")[0] == 200
+    for target in (STATE, ASK, IMAGE):
+        status, head, body = server.get(target)
+        assert status == 200
+        assert_safe(head)
+    assert body[:2] == b"\xff\xd8"
+    count = len(read_decisions(server.folder))
+    assert server.post(DECIDE, good(id="c" * 32))[0] == 200
+    assert server.post(UNDO, {"id": "d" * 32})[0] == 200
+    assert len(read_decisions(server.folder)) == count + 2
+
+
+def test_hostile_names_arrive_as_they_are(server):
+    status, head, body = server.get("/api/questions?order=random&count=20")
+    assert status == 200
+    assert "Content-Type: application/json" in head
+    found = json.loads(body)["questions"]
+    assert {q["image"] for q in found} <= set(server.names)
+    assert {q["class"] for q in found} == set(CLASSES)
+    for row, name in enumerate(server.names):
+        status, _, body = server.get(f"/api/image?row={row}&size=256")
+        assert (status == 200) == (name not in LEADS_OUT)
+        assert (body[:2] == b"\xff\xd8") == (status == 200)
+
+
+def test_only_this_machine_is_listened_to(server):
+    assert server.server.socket.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.2", server.port), timeout=2)
+
+
+def test_tokens_are_long_and_new_with_every_start(server):
+    other = ReviewServer(server.review, server.server.pictures, "useful")
+    try:
+        assert len(server.token) == len(other.token) == 43
+        assert server.token != other.token
+        assert server.server.address.endswith(f"/#{server.token}")
+    finally:
+        other.server_close()
+
+
+def test_more_connections_than_we_bear_are_turned_away(server):
+    held = []
+    try:
+        for _ in range(140):
+            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=5))
+        turned_away = 0
+        for connection in held[-5:]:
+            connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+            try:
+                turned_away += connection.recv(1) == b""
+            except ConnectionError:
+                turned_away += 1
+        assert turned_away == 5
+    finally:
+        for connection in held:
+            connection.close()
