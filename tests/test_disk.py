@@ -74,11 +74,14 @@ def test_what_a_crash_left_locks_nobody_out(tmp_path):
 
 def test_a_child_does_not_keep_the_folder(tmp_path):
     """A loader process may outlive the one that trains, which did not let go itself."""
+    ready, tell = os.pipe()
     with locked(tmp_path):
         child = os.fork()
         if child == 0:
+            os.write(tell, b"!")
             time.sleep(30)
             os._exit(0)
+        os.read(ready, 1)  # the child runs, and has let go of what it was born with
         (descriptor,) = disk._held
         os.close(descriptor)  # all that a kill -9 does
         with locked(tmp_path):
