@@ -142,10 +142,7 @@ class MappedStore(LabelStore):
         self._turn(self.generation + 1, self._sums[1])
 
     def state(self) -> State:
-        """The generation, and which rows of the next are written; with a sum of both.
-
-        Only the first process of a team knows the sums, and is asked for them.
-        """
+        """The generation, and which rows of the next are written; with sums, on the first rank."""
         self._begin()
         state = {GENERATION: torch.tensor(self.generation), "sum": torch.tensor(self._sums[0])}
         if self._visited.any():
@@ -156,9 +153,8 @@ class MappedStore(LabelStore):
 
     def load_state(self, state: State) -> None:
         """Go on from `state`; a file that is not what it was is a ValueError."""
-        generation, visited, written = int(state[GENERATION]), state.get("visited"), 0
-        if visited is not None:
-            written = int(state["next_sum"])
+        generation, visited = int(state[GENERATION]), state.get("visited")
+        written = 0 if visited is None else int(state["next_sum"])
         if self.team.leads:
             self._verify(generation, None, int(state["sum"]))
             if visited is not None:
