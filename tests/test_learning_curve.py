@@ -86,12 +86,19 @@ def test_a_curve_never_falls_nor_leaves_the_range():
 def test_what_the_points_do_not_tell_is_not_told():
     random = np.random.default_rng(1)
     vague = fit_curve(SIZES, noisy(0.65, 0.15, 0.5, random, 0.08, 0.05))
-    assert not vague.at(4800).is_told
+    assert not vague.at(4800).is_narrow
+    assert not vague.tells(4800)
     clear = fit_curve(SIZES, noisy(0.65, 0.15, 0.5, random, 0.003, 0.003))
-    assert clear.at(4800).is_told
     assert clear.shows_ceiling
-    straight = 0.1 + 0.1 * np.log(SIZES / SIZES[0])  # rises as fast at the end as at the beginning
-    assert not fit_curve(SIZES, straight + random.standard_normal((5, 6)) * 0.005).shows_ceiling
+    assert clear.tells(4800)
+    rising = 0.1 + 0.1 * np.log(SIZES / SIZES[0])  # as fast at the end as at the beginning
+    straight = fit_curve(SIZES, rising + random.standard_normal((5, 6)) * 0.005)
+    assert not straight.shows_ceiling
+    assert straight.at(2400).is_narrow
+    assert not straight.tells(
+        2400
+    )  # a straight line cannot go on for ever; where it bends, who knows
+    assert straight.tells(1200)
 
 
 def test_too_little_is_refused():

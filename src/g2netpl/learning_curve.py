@@ -8,6 +8,9 @@ that moves a whole repeat (its test images) and one of its own for each training
 proportion to 1/n. How large they are is itself only known from a few repeats, so each draw takes
 other sizes of both (Student's t): resampling five repeats would give a 90 % band that holds in
 80 % of the cases. What the measured means deviate from the curve beyond noise widens the band too.
+
+The points may allow any ceiling up to 1. Then a and c are not told apart, and how the curve goes on
+is the formula's word alone: beyond the measured range such a curve is not to be believed.
 """
 
 from collections.abc import Sequence
@@ -22,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.9
 WIDEST = 0.1  # a band wider than this says nothing
+_NEAR = 1.6  # times the largest measured n
 _EXPONENTS = np.geomspace(0.05, 2.0, 80)
 _DRAWS = 1000
 
@@ -35,7 +39,7 @@ class Estimate:
     high: float
 
     @property
-    def is_told(self) -> bool:
+    def is_narrow(self) -> bool:
         """Whether the band is narrow enough to plan by."""
         return self.high - self.low <= WIDEST
 
@@ -57,6 +61,11 @@ class LearningCurve:
     def gain(self, size: float, more: float) -> Estimate:
         """What goes up between n and n + more, with its band."""
         return self._banded(self._values(size + more) - self._values(size))
+
+    def tells(self, size: float) -> bool:
+        """Whether the value at n can be believed: near the points, or on a curve that bends."""
+        near = size <= _NEAR * self.largest
+        return self.at(size).is_narrow and (near or self.shows_ceiling)
 
     @property
     def shows_ceiling(self) -> bool:

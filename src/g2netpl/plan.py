@@ -78,6 +78,10 @@ class Plan:
         """What the next 100 labelled images bring."""
         return self.curve.gain(self.labelled, NEXT)
 
+    def next_is_told(self) -> bool:
+        """Whether that can be believed."""
+        return self.curve.tells(self.labelled + NEXT) and self.next_gain().is_narrow
+
     def lines(self) -> list[list[Any]]:
         """Every measured value, and the curve with its band up to four times today, in percent."""
         lines: list[list[Any]] = []
@@ -115,10 +119,10 @@ class Plan:
                 "shows_ceiling": curve.shows_ceiling,
             },
             "forecast": [
-                {"labelled": size, **asdict(found), "told": found.is_told}
+                {"labelled": size, **asdict(found), "told": curve.tells(size)}
                 for size, found in self.ahead().items()
             ],
-            f"next_{NEXT}": {**asdict(self.next_gain()), "told": self.next_gain().is_told},
+            f"next_{NEXT}": {**asdict(self.next_gain()), "told": self.next_is_told()},
         }
 
 
@@ -245,23 +249,22 @@ def describe(plan: Plan, config: RunConfig) -> str:
     for (size, found), name in zip(
         plan.ahead().items(), ("today", "twice", "4 times"), strict=True
     ):
-        text = f"{name}, {size:,} labelled images: "
-        if found.is_told:
-            lines.append(f"{text}mAP {found.value:.1%} ({found.low:.1%} to {found.high:.1%})")
-        else:
-            lines.append(
-                f"{text}the curve does not tell ({found.low:.1%} to {found.high:.1%}); "
-                "label more and plan again"
-            )
+        band = f"({found.low:.1%} to {found.high:.1%})"
+        told = f"mAP {found.value:.1%} {band}"
+        if not plan.curve.tells(size):
+            told = f"the curve does not tell {band}"
+            if found.is_narrow:
+                told = f"not to be told yet ({found.value:.1%} if it goes on like this)"
+        lines.append(f"{name}, {size:,} labelled images: {told}")
     gain = plan.next_gain()
     lines.append(
         f"The next {NEXT} labelled images would bring {100 * gain.value:+.1f} points of mAP "
         f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
-        if gain.is_told
+        if plan.next_is_told()
         else f"What the next {NEXT} labelled images would bring cannot be told from so few."
     )
     if not plan.curve.shows_ceiling:
-        lines.append("There is no sign of a ceiling yet.")
+        lines.append("There is no sign of a ceiling: label more, and plan again.")
     lines.append(f"In brackets: the {LEVEL:.0%} band. Beyond twice the labels, expect surprises.")
     return "\n".join(lines)
 

@@ -1,5 +1,6 @@
 """The places that can follow a training: TensorBoard, MLflow, trackio; each behind four calls."""
 
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -47,9 +48,9 @@ class TensorBoard:
 
         inside = self.folder / "tensorboard"
         place = str(Path(self.where).absolute() / name if self.where else inside.absolute())
-        if memory is not None:
+        if memory is not None and self.where:
             place = memory["run"]
-        elif not self.where:
+        elif memory is None and not self.where:
             for old in inside.glob("events.out.tfevents.*"):
                 old.unlink()
         self.writer: Any = SummaryWriter(place)
@@ -90,6 +91,8 @@ class MLflow:
         import mlflow
         from mlflow.entities import Param
 
+        for name_of_log in ("mlflow", "alembic"):
+            logging.getLogger(name_of_log).setLevel(logging.WARNING)
         address = memory["address"] if memory is not None else self._address(mlflow)
         self.client: Any = mlflow.MlflowClient(tracking_uri=address)
         if memory is not None:
