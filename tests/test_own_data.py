@@ -7,12 +7,15 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.special import expit, logit
 
 from g2netpl import load_run, read_labels
 from g2netpl.cli import main
+from g2netpl.decisions import Decisions
 from g2netpl.formats import table as csv_table
 from g2netpl.formats import write_labels
 from g2netpl.labels import LabelTable
+from g2netpl.proposals import fill_in
 from g2netpl.settings import Setting, observe
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -140,13 +143,33 @@ def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     assert main(["complete", str(trained), "--output", str(folder / "long.csv")]) == 0
     scores = np.array([float(row["score"]) for row in rows_of(folder / "long.csv")])
     values = read_labels(table).values.ravel()
-    doubtful = (scores < 0.7499) & (scores > 0.2501)
+    known = read_labels(folder / "labels.csv").values.ravel() != -1
+    decisions = json.loads((trained / "decisions.json").read_text())
+    logits = logit(np.load(trained / "predictions.npy").astype(float)).ravel()
+    predicted = expit(logits / decisions["temperature"] + decisions["shift"])
+    predicted[known] = scores[known]  # what was observed needs no second opinion
+    for near, side, value in ((0.7501, 1, 1), (0.7499, -1, 0)):
+        both = (side * (scores - 0.5) > near - 0.5) & (side * (predicted - 0.5) > near - 0.5)
+        assert (values[both] == value).all()
+    doubtful = np.abs(scores - 0.5) < 0.2499
     assert (values[doubtful] == -1).all()
-    assert (values[scores > 0.7501] == 1).all()
-    assert (values[scores < 0.2499] == 0).all()
     assert 0 < doubtful.sum() < 600
     assert main(["complete", str(trained)]) == 2
     assert main(["complete", str(trained), "--table", "x.csv", "--sure", "0.2"]) == 2
+
+
+def test_only_what_both_players_are_sure_of_is_sure():
+    """k is the soft labels' sum, so their calibration moves nothing, nor does that of the plain."""
+    observed = LabelTable(("a", "b"), ("w", "x", "y", "z"), [[-1, -1, -1, 1], [-1, -1, -1, -1]])
+    soft = np.array([[0.95, 0.95, 0.04, 1.0], [0.05, 0.5, 0.92, 0.97]], dtype=np.float32)
+    predicted = np.array([[0.93, 0.4, 0.03, 0.1], [0.6, 0.99, 0.91, 0.02]], dtype=np.float32)
+    plain = Decisions(1.0, 0.0, (0.5,) * 4, "f1", "nothing")
+    k = float(soft.sum() / 2)
+    both = np.array([True, True])
+    sure = fill_in(observed, both, soft, plain, k, 0.9, predicted).values
+    assert sure.tolist() == [[1, -1, 0, 1], [-1, -1, 1, -1]]
+    alone = fill_in(observed, both, soft, plain, k, 0.9).values
+    assert alone.tolist() == [[1, 1, 0, 1], [0, -1, 1, 1]]
 
 
 def test_complete_writes_proposals_for_label_studio(folder, trained):

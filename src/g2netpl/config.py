@@ -28,6 +28,7 @@ PATHS = {
     "cache",
     "classes",
     "unlabelled",
+    "resume_labels",
 }
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
@@ -43,6 +44,11 @@ class RunConfig(Options):
         "them, or else that of the label file)",
     )
     output: str = Field(description="run folder to write")
+    resume_labels: str | None = Field(
+        default=None,
+        description="run folder that was reviewed: go on with its game, with what people decided "
+        "as observed labels",
+    )
     unlabelled: str | None = Field(
         default=None, description="one more folder, of unlabelled images"
     )

@@ -263,6 +263,23 @@ def with_columns(labels: Labels, places: Indices, classes: int) -> Labels:
     return matrix
 
 
+def with_labels(labels: Labels, rows: Indices, columns: Indices, signs: Indices) -> Labels:
+    """The labels with other signs at some places, each of which is named once."""
+    where = np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
+    if not isinstance(labels, Entries):
+        matrix = labels.copy()
+        matrix[where] = np.asarray(signs, dtype=np.int8)
+        return matrix
+    keys = labels.rows() * labels.classes + labels.columns
+    kept = ~np.isin(keys, where[0] * labels.classes + where[1])
+    return Entries.of_pairs(
+        labels.shape,
+        np.concatenate([labels.rows()[kept], where[0]]),
+        np.concatenate([labels.columns[kept], where[1]]),
+        np.concatenate([labels.signs[kept], np.asarray(signs, dtype=np.int8)]),
+    )
+
+
 def _has(matrix: LabelMatrix, value: int | None) -> npt.NDArray[np.bool_]:
     return np.asarray(matrix != UNOBSERVED if value is None else matrix == value)
 

@@ -35,6 +35,10 @@ class LabelMap(Protocol):
         """û alone, which is cheaper."""
         ...
 
+    def latent(self, soft: Tensor) -> Tensor:
+        """The way back: y = F⁻¹(û), finite for û = 0 and 1."""
+        ...
+
 
 @dataclass(frozen=True)
 class SigmoidMap:
@@ -49,6 +53,10 @@ class SigmoidMap:
     def soft(self, latent: Tensor) -> Tensor:
         """û."""
         return latent.sigmoid()
+
+    def latent(self, soft: Tensor) -> Tensor:
+        """log(û / (1 − û))."""
+        return soft.logit(_TINY)
 
 
 @dataclass(frozen=True)
@@ -78,6 +86,11 @@ class GaussianMap:
         """û."""
         z = (0.5 - latent).mul_(1.0 / (self.sigma * math.sqrt(2.0)))
         return torch.erfc(z, out=z).mul_(0.5)
+
+    def latent(self, soft: Tensor) -> Tensor:
+        """½ + σ·Φ⁻¹(û)."""
+        quantile: Tensor = torch.special.ndtri(soft.clamp(_TINY, 1.0 - _TINY))
+        return 0.5 + self.sigma * quantile
 
     @property
     def _peak(self) -> float:

@@ -85,6 +85,9 @@ class LabelPlayer:
     def begin_round(self, mean: Tensor, deviation: Tensor) -> None:
         """Before every round but the first: mean and deviation (N, L) of those predictions."""
 
+    def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
+        """Before the first epoch: the labels of an earlier game, asked for by rows."""
+
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The network's learning rate, and whether the backbone learns, from here on."""
 

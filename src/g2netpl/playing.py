@@ -112,8 +112,9 @@ def play(
     console: Console,
     watch: Watch | None,
     interrupts: Interrupts,
+    begin: Callable[[], None],
 ) -> Snapshot:
-    """Play all phases, from the last checkpoint if there is one."""
+    """Play all phases, from the last checkpoint; without one, `begin` is called first."""
     folder, player, team = Path(config.output), contest.player, contest.team
 
     def names(rows: list[int]) -> list[str]:
@@ -124,7 +125,9 @@ def play(
     )
     found = _last_checkpoint(folder, player, team, console)
     snapshot, first = found or (Snapshot(), 0)
-    if found is not None:
+    if found is None:
+        begin()
+    else:
         _say_where(console, snapshot, phases_of(config)[first])
         if team.leads:  # which may tell of an epoch that was not saved, or not at all
             write_history(folder / "history.jsonl", snapshot.history)

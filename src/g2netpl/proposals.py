@@ -2,7 +2,8 @@
 
 A training image of the game has soft labels, every other image predictions. Both are calibrated,
 and decided by thresholds (decisions.py); soft labels always so that k positives per image come out,
-since there are none for the validation images.
+since there are none for the validation images. A soft label that ran to 1 early may be wrong, and
+so may a prediction: a training image's label is sure only if both players are.
 """
 
 import csv
@@ -64,7 +65,8 @@ class Completed:
 def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only those with that chance of being right."""
     parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
-    return fill_in(*parts, run.decisions, run.expected_positives, sure)
+    predicted = None if sure is None else run.predictions()
+    return fill_in(*parts, run.decisions, run.expected_positives, sure, predicted)
 
 
 def fill_in(
@@ -74,8 +76,12 @@ def fill_in(
     decisions: Decisions,
     k: float,
     sure: float | None = None,
+    predicted: Scores | None = None,
 ) -> Completed:
-    """The same from the parts: soft labels or predictions `raw`, and which images have `soft`."""
+    """The same from the parts: soft labels or predictions `raw`, and which images have `soft`.
+
+    `predicted`, of all images, is what the network says; without it soft labels stand alone.
+    """
     scores = np.empty_like(raw)
     decided = np.zeros(raw.shape, dtype=bool)
     scores[~soft] = decisions.calibrate(raw[~soft])
@@ -88,8 +94,10 @@ def fill_in(
     scores = np.where(known, observed.values, scores).astype(np.float32)
     values = decided.astype(np.int8)
     if sure is not None:
-        values = np.where(scores >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
-        values[scores <= 1 - sure] = NEGATIVE
+        other = scores if predicted is None else decisions.calibrate(predicted)
+        least, most = np.minimum(scores, other), np.maximum(scores, other)
+        values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
+        values[most <= 1 - sure] = NEGATIVE
     values[np.isnan(scores)] = UNOBSERVED
     values = np.where(known, observed.values, values).astype(np.int8)
     sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)

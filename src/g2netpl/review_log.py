@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Self
 
+from g2netpl.entries import with_labels
 from g2netpl.errors import InputError, Refused, did_you_mean
 from g2netpl.formats.table import csv_writer
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -74,9 +75,9 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def read_decisions(folder: str | Path) -> list[Decision]:
+def read_decisions(folder: str | Path, name: str = FILE) -> list[Decision]:
     """Every line about a run, in order; none if nobody has reviewed it. Nothing is changed."""
-    path = Path(folder) / FILE
+    path = Path(folder) / name
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -112,10 +113,15 @@ def apply_decisions(table: LabelTable, decisions: Iterable[Decision]) -> LabelTa
     """The table with what people decided; a decision about nothing in the table is a mistake."""
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
-    values = table.values.copy()
-    for each in latest(decisions):
-        values[find("image", each.image, rows), find("class", each.label, columns)] = each.new
-    return table.with_values(values)
+    found = latest(decisions)
+    return table.with_values(
+        with_labels(
+            table.held,
+            [find("image", each.image, rows) for each in found],
+            [find("class", each.label, columns) for each in found],
+            [each.new for each in found],
+        )
+    )
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:

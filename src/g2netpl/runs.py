@@ -15,6 +15,8 @@ evaluation.json   per-class average precision, precision, recall and F1 of valid
 scores.npz        what the chosen network says of every image, see score_file.py
 report.html       all of this as a page, by `g2netpl report`
 
+decided.jsonl     what people had decided in reviews before the run began, see after_review.py
+
 review.jsonl, of `g2netpl review`, holds the decisions of people: no training ever removes it.
 """
 
@@ -126,6 +128,7 @@ _FILES = {
         "soft_labels.npy",
         "predictions.npy",
         "labels.npz",
+        "decided.jsonl",
         "decisions.json",
         "result.json",
         "evaluation.json",
@@ -208,6 +211,11 @@ class Run:
             self.folder / "soft_labels.npy", allow_pickle=False
         )
         return table
+
+    def predictions(self) -> Scores | None:
+        """What the network says of every image of the label file; None for an older run."""
+        path = self.folder / "predictions.npy"
+        return np.load(path, allow_pickle=False).astype(np.float32) if path.is_file() else None
 
 
 _FREE_TO_CHANGE = {

@@ -18,6 +18,13 @@ from rich.console import Console
 from torch import nn
 
 from g2netpl import expected
+from g2netpl.after_review import (
+    decisions_for,
+    take_over_labels,
+    take_over_network,
+    with_decisions,
+    write_decided,
+)
 from g2netpl.checkpoints import KEPT, remove_checkpoint
 from g2netpl.config import PATHS, RunConfig
 from g2netpl.data import lost_worker
@@ -92,7 +99,8 @@ def _train(
     if team.leads:
         lock.enter_context(locked(folder))
     accelerator = _accelerator(config)
-    material = read_material(config)
+    decisions = decisions_for(config, resume)
+    material = with_decisions(read_material(config), decisions)
     description = describe(config, material)
     if resume:
         check_unchanged(folder, description)
@@ -117,12 +125,17 @@ def _train(
         k, how = _expected_positives(config, material, sources)
     k = team.same(k)
     contest = Players.prepare(config, material, sources, accelerator, team, k)
+    earlier = config.resume_labels
+    if earlier is not None:
+        take_over_network(earlier, contest.network)
     sources.prepare()
     check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     if team.leads and not resume:  # after everything that a mistake of the user could stop
         claim_folder(folder, "train", overwrite=overwrite)
         write_json(folder / "run.json", description)
+        if decisions:
+            write_decided(folder, decisions)
     interrupts.advice = _how_to_go_on(folder)
     team.wait()
     announce(console, config, material, f"{k:.2f} ({how})")
@@ -135,8 +148,12 @@ def _train(
         if on_epoch is not None:
             on_epoch(now, *rest)
 
+    def begin() -> None:
+        if earlier is not None:
+            take_over_labels(earlier, material, contest.player)
+
     with trackers:
-        snapshot = play(config, contest, material, sources, console, watch, interrupts)
+        snapshot = play(config, contest, material, sources, console, watch, interrupts, begin)
     interrupts.check()
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
@@ -185,6 +202,8 @@ def _expected_positives(
         if not len(known) or (known < classes).any():
             raise InputError("expected_positives: 'truth' needs a file with full labels")
         return float(per_class(truth, POSITIVE).sum() / len(known)), "the truth's mean"
+    if config.resume_labels is not None:
+        return read_training(config.resume_labels)["expected_positives"], "as before the review"
     linear = config.mode != "end-to-end"
     return expected.estimate(
         material.visible.held,

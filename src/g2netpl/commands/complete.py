@@ -9,8 +9,8 @@ examples:
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (of images held out from
 training), unreadable. Soft labels are those of the last epoch, decided so that the expected number
-of positives per image comes out. --table is a label file in any format. The flags on formats are
-about --truth.
+of positives per image comes out. With --sure, both the soft label and the network's prediction must
+be sure. --table is a label file in any format. The flags on formats are about --truth.
 """
 
 import argparse

@@ -13,8 +13,10 @@ for those who have the address with its token.
 Orders: useful (in doubt, rare classes first), disagreement (soft label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
 
---export writes the labels that the run knew with what was decided since, and beside them, in a file
-that ends in .provenance.csv, which labels were decided, when, and what they were before.
+g2netpl train --resume-labels RUN --output NEW goes on with the game of RUN, with the answers as
+observed labels. --export writes the labels that the run knew with what was decided since, and
+beside them, in a file that ends in .provenance.csv, which labels were decided, when, and what they
+were before.
 """
 
 import argparse
@@ -124,6 +126,7 @@ def _wait(
     console.print(
         f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "
         f"{counts['yes']:,} yes, {counts['no']:,} no, {counts['skipped']:,} skipped\n"
+        f"to train with them: g2netpl train --resume-labels {review.folder} --output NEW_FOLDER\n"
         f"as a label file: g2netpl review {review.folder} --export labels.csv"
     )
 

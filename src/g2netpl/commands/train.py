@@ -6,6 +6,7 @@ examples:
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
   g2netpl train --resume --output runs/first
+  g2netpl train --resume-labels runs/first --output runs/second     after g2netpl review runs/first
   torchrun --nproc_per_node 4 -m g2netpl train --config run.toml --output runs/on-four-gpus
 
 Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negative.

@@ -47,13 +47,9 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
 
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags; to resume, over those of the run folder."""
-    from pathlib import Path
-
     from g2netpl.commands.parsing import split_changes
     from g2netpl.config import RunConfig, read_config
     from g2netpl.errors import InputError
-    from g2netpl.run_files import read_training
-    from g2netpl.runs import is_empty
 
     given: dict[str, Any] = {
         name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
@@ -61,13 +57,31 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     changes = split_changes(flags.set)
     if changes:
         given["options"] = {key: value for _, key, value in changes}
-    if resume and flags.config is None:
-        if "output" not in given:
-            raise InputError("--resume: --output must name the run folder")
-        if "labels" not in given or not is_empty(Path(given["output"])):
-            given = {**read_training(given["output"])["config"], **given}
+    if flags.config is None:
+        given = {**_keys_before(given, resume), **given}
     config = read_config(flags.config, given)
     for method, key, _ in changes:
         if method is not None and method != config.method:
             raise InputError(f"--set {method}.{key}: the method of this run is {config.method}")
     return config
+
+
+def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
+    """The configuration of the run that is resumed, or of the one that was reviewed."""
+    from pathlib import Path
+
+    from g2netpl.after_review import config_after_review
+    from g2netpl.errors import InputError
+    from g2netpl.run_files import read_training
+    from g2netpl.runs import is_empty
+
+    if resume:
+        if "output" not in given:
+            raise InputError("--resume: --output must name the run folder")
+        begun = not is_empty(Path(given["output"]))
+        if begun or not ("labels" in given or "resume_labels" in given):
+            before: dict[str, Any] = read_training(given["output"])["config"]
+            return before
+    if "resume_labels" in given:
+        return config_after_review(given["resume_labels"], {})
+    return {}

@@ -5,6 +5,7 @@ pulls û to 0 or 1 and keeps it near the network's prediction. Where the paper l
 the choice is an option; `docs/decisions.md` says why the defaults are what they are.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -74,6 +75,11 @@ class SoftOptions(Options):
         description="weight of L_unobs; none: 0.1, and where the backbone learns 0.1 · √(10 / L) "
         "for more than 10 classes",
     )
+    negative_weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="XXX",
+    )
     regulariser: float | None = Field(
         default=None, ge=0, description="weight of R; none: 10 / L^1.5, L the number of classes"
     )
@@ -88,7 +94,9 @@ class SoftOptions(Options):
         description="keep û over epochs, or answer each batch's own prediction (best_response)",
     )
 
-    _none = field_validator("regulariser", "unobserved_weight", mode="before")(none_from_text)
+    _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
+        none_from_text
+    )
 
     @field_validator("penalty", mode="before")
     @classmethod
@@ -137,6 +145,16 @@ class SoftPlayer(LabelPlayer):
             self.velocities = setup.shelf.store("velocities", shape, 0.0, device)
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
+    def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
+        """Take up an earlier game where its labels were left."""
+        if self.options.memory == "stateless":
+            return
+        every = torch.arange(len(self.observed), device=self.observed.device)
+        for rows in every.split(4096):  # type: ignore[no-untyped-call]
+            labels = soft(rows)
+            self.store.write(rows, self.map.latent(labels) if self.holds_latents else labels)
+        self.store.end_epoch()
+
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """A backbone that learns is pulled less, the more classes pull at it."""
         weight = self.options.unobserved_weight
@@ -180,7 +198,10 @@ class SoftPlayer(LabelPlayer):
         if self.options.order == "literal":
             reversed_weights = weights.masked_fill_(known, 0.0)
             return Proposal(targets, known.float(), self.regulariser, reversed_weights, depth=depth)
-        return Proposal(targets, weights.masked_fill_(known, 1.0), self.regulariser, depth=depth)
+        weights.masked_fill_(known, 1.0)
+        if not self.only_positives and self.options.negative_weight is not None:
+            weights.masked_fill_(batch.observed == 0, self.options.negative_weight)
+        return Proposal(targets, weights, self.regulariser, depth=depth)
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""

@@ -1,0 +1,166 @@
+"""`train --resume-labels`: the game goes on after a review, with the answers as observed labels."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from scipy import stats
+
+from g2netpl.cli import main
+from g2netpl.entries import Entries, with_labels
+from g2netpl.equations import GaussianMap, SigmoidMap
+from g2netpl.formats import read_labels
+from g2netpl.keeping import Keeper
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.review import Review
+from g2netpl.run_files import read_saved_labels, read_training
+
+STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
+
+
+@pytest.fixture(scope="module")
+def first(photos, tmp_path_factory):
+    """A run on one positive per image, as it is before anybody reviews it."""
+    folder = tmp_path_factory.mktemp("first")
+    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--setting"]
+    flags += ["fspl", "--backbone", "tiny", "--image-size", "32", "--epochs", "2", "--workers", "0"]
+    flags += ["--learning-rate", "3e-3", "--device", "cpu", "--cache", folder / "cache"]
+    assert main(["train", *map(str, flags), "--output", str(folder / "run")]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def reviewed(first, tmp_path):
+    """The same after eight answers about training images and two about a held-out one."""
+    run = tmp_path / "first"
+    shutil.copytree(first, run)
+    answer(run, trained_on(run)[:4], ("yes", "no"))
+    return run
+
+
+def trained_on(run):
+    saved = read_saved_labels(run)
+    return [row for row in range(len(saved.images)) if saved.has_soft[row]]
+
+
+def answer(run, rows, actions, columns=(3, 5)):
+    """One action for each of the columns of each row."""
+    review = Review(run)
+    for row in rows:
+        for column, action in zip(columns, actions, strict=True):
+            review.decide(f"{row:016x}{column:016x}", row, column, action, "random")
+    review.close()
+
+
+def go_on(run, output, *flags):
+    return main(["train", "--resume-labels", str(run), "--output", str(output), *flags])
+
+
+def test_answers_are_observed_and_everything_else_is_as_before(reviewed, tmp_path, capsys):
+    assert go_on(reviewed, tmp_path / "second") == 0
+    assert "8 labels by review: 4 positive, 4 negative" in capsys.readouterr().out
+    before, after = read_saved_labels(reviewed), read_saved_labels(tmp_path / "second")
+    expected = before.observed.copy()
+    for row in trained_on(reviewed)[:4]:
+        expected[row, 3], expected[row, 5] = POSITIVE, NEGATIVE
+    assert np.array_equal(after.observed, expected)
+    old, new = read_training(reviewed), read_training(tmp_path / "second")
+    assert new["expected_positives"] == old["expected_positives"]
+    assert np.array_equal(after.has_soft, before.has_soft)  # the same images are held out
+    changed = {key for key in old["config"] if old["config"][key] != new["config"][key]}
+    assert changed == {"output", "resume_labels"}
+
+
+def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
+    """With steps of no size, the network and the labels are those of the first run."""
+    assert go_on(reviewed, tmp_path / "second", *STILL) == 0
+    old, new = (load_file(run / "model.safetensors") for run in (reviewed, tmp_path / "second"))
+    for name, weights in old.items():
+        if "running" not in name and "batches" not in name:  # statistics, not weights
+            torch.testing.assert_close(new[name], weights, rtol=0, atol=1e-9)
+    before, after = read_saved_labels(reviewed), read_saved_labels(tmp_path / "second")
+    rows = trained_on(reviewed)
+    free = after.observed[rows] == UNOBSERVED
+    assert np.abs(before.completed[rows][free] - 0.5).max() > 0.01  # they had moved
+    np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
+
+
+def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
+    assert go_on(reviewed, tmp_path / "second", *STILL) == 0
+    rows = trained_on(reviewed)
+    answer(tmp_path / "second", rows[3:5], ("no", "yes"))  # the first of them once more
+    assert go_on(tmp_path / "second", tmp_path / "third", *STILL) == 0
+    observed = read_saved_labels(tmp_path / "third").observed
+    for row in rows[:3]:
+        assert (observed[row, 3], observed[row, 5]) == (POSITIVE, NEGATIVE)
+    for row in rows[3:5]:
+        assert (observed[row, 3], observed[row, 5]) == (NEGATIVE, POSITIVE)
+
+
+def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeypatch):
+    save = Keeper.epoch
+
+    def stop(keeper, now):
+        save(keeper, now)
+        keeper.writer.settle()
+        raise KeyboardInterrupt
+
+    assert go_on(reviewed, tmp_path / "whole") == 0
+    monkeypatch.setattr(Keeper, "epoch", stop)
+    assert go_on(reviewed, tmp_path / "second") == 130
+    monkeypatch.setattr(Keeper, "epoch", save)
+    answer(reviewed, trained_on(reviewed)[6:8], ("yes", "yes"))
+    assert main(["train", "--resume", "--output", str(tmp_path / "second")]) == 0
+    for name in ("soft_labels.npy", "model.safetensors"):
+        whole, resumed = (tmp_path / run / name for run in ("whole", "second"))
+        assert whole.read_bytes() == resumed.read_bytes()
+
+
+def test_answers_about_held_out_images_are_kept_but_not_trained_on(reviewed, tmp_path, capsys):
+    held_out = next(row for row in range(60) if row not in trained_on(reviewed))
+    answer(reviewed, [held_out], ("yes", "no"))
+    assert go_on(reviewed, tmp_path / "second", *STILL) == 0
+    assert "10 labels by review" in (out := capsys.readouterr().out)
+    assert "2 of them of held-out images, not trained on" in out
+    observed = read_saved_labels(tmp_path / "second").observed
+    assert (observed[held_out, 3], observed[held_out, 5]) == (POSITIVE, NEGATIVE)
+
+
+def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
+    output = tmp_path / "second"
+    assert go_on(first, output) == 2
+    assert "holds no answers; review the run first with g2netpl review" in capsys.readouterr().err
+    assert go_on(reviewed, output, "--hidden", "8") == 3
+    assert "give the same backbone, hidden, head and classes" in capsys.readouterr().err
+    lines = (reviewed / "review.jsonl").read_text().splitlines()
+    foreign = {**json.loads(lines[0]), "image": "elsewhere.png"}
+    (reviewed / "review.jsonl").write_text("\n".join([json.dumps(foreign), *lines[1:]]) + "\n")
+    assert go_on(reviewed, output) == 2
+    assert "decides about image 'elsewhere.png'" in capsys.readouterr().err
+    assert go_on(reviewed, reviewed) == 3  # not into its own folder
+    assert not output.exists()
+
+
+def test_the_way_back_from_a_soft_label_to_its_latent():
+    soft = torch.linspace(0.001, 0.999, 333, dtype=torch.float64)
+    expected = stats.norm(0.5, 0.7).ppf(soft.numpy())
+    np.testing.assert_allclose(GaussianMap(0.7).latent(soft).numpy(), expected, atol=1e-9)
+    expected = stats.logistic().ppf(soft.numpy())
+    np.testing.assert_allclose(SigmoidMap().latent(soft).numpy(), expected, atol=1e-9)
+    for way in (GaussianMap(), SigmoidMap()):
+        assert torch.isfinite(way.latent(torch.tensor([0.0, 1.0]))).all()
+
+
+def test_other_signs_in_either_form(photos):
+    matrix = read_labels(photos / "train.csv").values.copy()
+    matrix[::2] = UNOBSERVED
+    rows, columns, signs = [0, 1, 1, 59], [2, 0, 7, 9], [1, 0, 1, 0]
+    expected = matrix.copy()
+    expected[rows, columns] = signs
+    assert np.array_equal(with_labels(matrix, rows, columns, signs), expected)
+    sparse = with_labels(Entries.of_matrix(matrix), rows, columns, signs)
+    assert isinstance(sparse, Entries)
+    assert np.array_equal(sparse.matrix(), expected)
