@@ -148,8 +148,8 @@ def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     logits = logit(np.load(trained / "predictions.npy").astype(float)).ravel()
     predicted = expit(logits / decisions["temperature"] + decisions["shift"])
     predicted[known] = scores[known]  # what was observed needs no second opinion
-    for near, side, value in ((0.7501, 1, 1), (0.7499, -1, 0)):
-        both = (side * (scores - 0.5) > near - 0.5) & (side * (predicted - 0.5) > near - 0.5)
+    for side, value in ((1, 1), (-1, 0)):
+        both = (side * (scores - 0.5) > 0.2501) & (side * (predicted - 0.5) > 0.2501)
         assert (values[both] == value).all()
     doubtful = np.abs(scores - 0.5) < 0.2499
     assert (values[doubtful] == -1).all()
