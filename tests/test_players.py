@@ -353,3 +353,20 @@ def test_many_classes_pull_less_at_a_backbone_that_learns():
     assert torch.allclose(weights(player, 40), torch.tensor(0.1 * sure))
     given = player_for(40, True, unobserved_weight=0.3)
     assert torch.allclose(weights(given, 40), torch.tensor(0.3 * sure))
+
+
+def test_an_observed_negative_counts_little_more_than_an_unobserved_label():
+    """Of 10 labels 1 is positive, 1 negative: f = 0.2, w = 0.1, so 0.1 + 0.9 · 0.2 = 0.28."""
+    observed = torch.tensor([[1.0, 0.0, -1.0, -1.0, -1.0], [-1.0] * 5])
+    batch = Batch(torch.arange(2), torch.zeros(2, 1), observed)
+
+    def weights(method="g2netpl", labels=observed, **options):
+        player = make_player(method, options, Setup(labels, 1.0, 1e-3))
+        return player.propose(Batch(batch.rows, batch.inputs, labels), 0.0, lambda x: x).weights
+
+    assert weights()[0, :2].tolist() == pytest.approx([1.0, 0.28])
+    assert weights(order="literal")[0, :2].tolist() == pytest.approx([1.0, 0.28])
+    assert weights(negative_weight=0.5)[0, :2].tolist() == [1.0, 0.5]
+    assert weights("g2netpl-paper")[0, :2].tolist() == [1.0, 1.0]
+    full = (observed == 1).float()
+    assert torch.equal(weights(labels=full), torch.ones(2, 5))  # plain BCE

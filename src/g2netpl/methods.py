@@ -133,6 +133,7 @@ METHODS: dict[str, Method] = {
             "averaging": "entries",
             "doubt_teaches": "network",
             "unobserved_weight": 1.0,
+            "negative_weight": 1.0,
             "regulariser": 1.0,
             "prediction": "fresh",
         },
@@ -158,7 +159,13 @@ METHODS: dict[str, Method] = {
         SoftOptions,
         "soft pseudo labels with momentum, û = sigmoid(y) (our reading)",
         "Abdelfattah et al., arXiv 2208.09999",
-        {"map": "sigmoid", "momentum": 0.9, "step_size": 0.4, "doubt_teaches": "network"},
+        {
+            "map": "sigmoid",
+            "momentum": 0.9,
+            "step_size": 0.4,
+            "doubt_teaches": "network",
+            "negative_weight": 1.0,
+        },
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "asl": Method(

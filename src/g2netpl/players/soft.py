@@ -26,7 +26,7 @@ from g2netpl.equations import (
 )
 from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.labels import UNOBSERVED
+from g2netpl.labels import NEGATIVE, UNOBSERVED
 from g2netpl.options import Options, none_from_text
 from g2netpl.store import LabelStore, join_states, load_states
 
@@ -78,7 +78,8 @@ class SoftOptions(Options):
     negative_weight: float | None = Field(
         default=None,
         ge=0,
-        description="XXX",
+        description="weight of an observed negative, a positive being 1; none: that of an "
+        "unobserved label, w, and the more the more was observed: w + (1 − w)·f",
     )
     regulariser: float | None = Field(
         default=None, ge=0, description="weight of R; none: 10 / L^1.5, L the number of classes"
@@ -162,6 +163,10 @@ class SoftPlayer(LabelPlayer):
             classes = max(10, self.observed.shape[1])
             weight = 0.1 * (10.0 / classes) ** 0.5 if deep else 0.1
         self.unobserved_weight = weight * self.scale
+        # most unobserved labels are negative: to observe one of them says little more
+        given, least = self.options.negative_weight, min(weight, 1.0)
+        known = self.observed.known_fraction
+        self.negative_weight = least + (1.0 - least) * known if given is None else given
 
     def _regulariser(self, classes: int) -> float:
         """The given weight of R, or the rule that carried over from 10 to 80 classes."""
@@ -197,10 +202,11 @@ class SoftPlayer(LabelPlayer):
             depth = (2.0 * targets - 1.0).abs_()  # 1 where observed
         if self.options.order == "literal":
             reversed_weights = weights.masked_fill_(known, 0.0)
-            return Proposal(targets, known.float(), self.regulariser, reversed_weights, depth=depth)
-        weights.masked_fill_(known, 1.0)
-        if not self.only_positives and self.options.negative_weight is not None:
-            weights.masked_fill_(batch.observed == 0, self.options.negative_weight)
+            weights = self._with_weights_of_observed(
+                torch.zeros_like(weights), batch.observed, known
+            )
+            return Proposal(targets, weights, self.regulariser, reversed_weights, depth=depth)
+        weights = self._with_weights_of_observed(weights, batch.observed, known)
         return Proposal(targets, weights, self.regulariser, depth=depth)
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
@@ -270,6 +276,13 @@ class SoftPlayer(LabelPlayer):
         if self.only_positives:  # by far the most frequent case, and cheaper
             return soft.masked_fill(known, 1.0)
         return torch.where(known, observed, soft)
+
+    def _with_weights_of_observed(self, weights: Tensor, observed: Tensor, known: Tensor) -> Tensor:
+        """1 where a positive was observed, the weight of a negative where one was."""
+        weights = weights.masked_fill_(known, 1.0)
+        if self.only_positives:
+            return weights
+        return weights.masked_fill_(observed == NEGATIVE, self.negative_weight)
 
     def _soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
         return self.map.soft_and_slope(latent) if self.holds_latents else (latent, 1.0)
