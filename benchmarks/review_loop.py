@@ -5,29 +5,30 @@
 
 The folder holds train.csv and test.csv with full labels, and the images. One positive label on 20 %
 of the training images stays visible. After a first training, questions are asked by the code behind
-`g2netpl review` and answered from the hidden truth; then the training is done again with the merged
-labels, and once more with the answers "no" left out. k is that of the first training: labels that
-were chosen to be asked about do not tell how many there are. Prints test mAP × 100 for each.
+`g2netpl review` and answered from the hidden truth; then the game goes on with the answers, as by
+`g2netpl train --resume-labels`, and, to compare, is begun anew with the same labels. Prints test
+mAP × 100 for each. The control that trains as long with hardly an answer is "random 1".
 """
 
 import argparse
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 from g2netpl import RunConfig, read_labels, train
 from g2netpl.formats import write_labels
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.review import Review
 from g2netpl.review_log import reviewed_labels
 from g2netpl.run_files import read_training
 from g2netpl.settings import Setting, observe
 
 
-def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, k: float | None) -> float:
+def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, **more: Any) -> float:
     """Train on a label file; returns test mAP."""
     config = RunConfig(
         labels=str(labels),
@@ -41,7 +42,7 @@ def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, k: flo
         validation=0,
         seed=seed,
         cache=flags.cache,
-        expected_positives="estimate" if k is None else k,
+        **more,
     )
     return float(train(config, console=Console(quiet=True)).result["test_map"])
 
@@ -67,22 +68,25 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
         truth = truth.take(np.arange(min(flags.images, len(truth))))
     partial = folder / "partial.csv"
     write_labels(observe(truth, Setting.parse(flags.setting), seed), partial)
-    maps = {"none": fit(flags, partial, folder / "first", seed, None)}
+    maps = {"none": fit(flags, partial, folder / "first", seed)}
     k = read_training(folder / "first")["expected_positives"]
     print(f"seed {seed}: {len(truth):,} images, {flags.setting}, k = {k:.2f}")
     print(f"  no decisions: mAP {100 * maps['none']:.2f}")
-    for order in flags.orders.split(","):
-        run, merged = folder / f"{order} asked", folder / f"{order}.csv"
+    for order, count in [("random", 1), *((o, flags.decisions) for o in flags.orders.split(","))]:
+        run, merged = folder / f"{order} {count}", folder / f"{order} {count}.csv"
         shutil.copytree(folder / "first", run)
-        yes, classes = answer(run, truth, order, flags.decisions, seed)
-        print(f"  {flags.decisions} decisions, {order}: {yes} yes, of {classes} classes")
-        table = reviewed_labels(run)
-        positives = np.where(table.values == NEGATIVE, UNOBSERVED, table.values)
-        for name, labels in (("", table), (", only yes", table.with_values(positives))):
-            write_labels(labels, merged)
-            value = maps[order + name] = fit(flags, merged, folder / (order + name), seed, k)
+        yes, classes = answer(run, truth, order, count, seed)
+        print(f"  {count} decisions, {order}: {yes} yes, of {classes} classes")
+        write_labels(reviewed_labels(run), merged)
+        for name in ("gone on", "begun anew"):
+            output = folder / f"{order} {count} {name}"
+            if name == "gone on":
+                value = fit(flags, partial, output, seed, resume_labels=str(run))
+            else:
+                value = fit(flags, merged, output, seed, expected_positives=k)
+            maps[output.name] = value
             gain = 100 * (value - maps["none"])
-            print(f"    mAP{name}: {100 * value:.2f} ({gain:+.2f})", flush=True)
+            print(f"    {name}: mAP {100 * value:.2f} ({gain:+.2f})", flush=True)
     return maps
 
 
