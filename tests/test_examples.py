@@ -235,6 +235,62 @@ def test_active_loop(run, tmp_path):
     assert not (folder / "run-2" / "review.jsonl").exists()
 
 
+NOTEBOOK = EXAMPLES / "tour.ipynb"
+
+
+def test_the_notebook_is_one_that_jupyter_opens():
+    assert NOTEBOOK.stat().st_size < 200_000
+    book = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert set(book) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    for cell in book["cells"]:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", cell["id"])
+        own = {"execution_count", "outputs"} if cell["cell_type"] == "code" else set()
+        assert set(cell) == {"cell_type", "id", "metadata", "source"} | own
+        assert cell["cell_type"] in ("code", "markdown")
+        assert all(isinstance(line, str) for line in cell["source"])
+        assert cell.get("outputs", []) == []
+
+
+def test_the_notebook_runs_from_top_to_bottom(monkeypatch, tmp_path, capsys):
+    import tempfile
+
+    from matplotlib import pyplot
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    pyplot.switch_backend("Agg")
+    names = {}
+    for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    figures = [pyplot.figure(each) for each in pyplot.get_fignums()]
+    pictures = [[len(panel.images) for panel in figure.axes] for figure in figures]
+    assert pictures == [[1] * 5, [0], [0] * 2, [1] * 6]
+    pyplot.close("all")
+    shown = capsys.readouterr().out
+
+    truth = make_scenes(500, 500)
+    assert "500 of 5000 labels are known" in shown
+    reached = {
+        name: float(value) for name, value in re.findall(r"(\w+) +test mAP ([\d.]+)%", shown)
+    }
+    for name, run in names["runs"].items():
+        photos = [names["folder"] / "photos" / f"images/{each}.png" for each in truth.test.images]
+        by_hand = average_precision_score(truth.test.values, run.predict(photos))
+        assert reached[name] == pytest.approx(100 * by_hand, abs=0.06)
+    assert reached["g2netpl"] > 100 * truth.test.values.mean() + 10
+    moving, hidden = names["moving"], names["unknown"]
+    assert moving.shape == (names["EPOCHS"] + 1, 500, 10)
+    assert roc_auc_score(truth.train.values[hidden], moving[-1][hidden]) > 0.6
+    rows = rows_of(names["folder"] / "completed.csv")
+    new = [row for row in rows if row["source"] != "observed" and row["value"] == "1"]
+    right = np.mean([true_label(truth.train.values, row["image"], row["class"]) for row in new])
+    assert f"sure=None: {len(new)} new positives, {right:.1%} of them right" in shown
+    assert (names["folder"] / "g2netpl" / "report.html").stat().st_size > 10_000
+
+
 def test_every_script_is_listed_and_tested():
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     tested = Path(__file__).read_text(encoding="utf-8")
