@@ -61,7 +61,7 @@ def main() -> None:
     print(f"{run.expected_positives:.2f} labels per photo are to be expected")
 
     everything = complete(run)
-    write_completed(everything, str(flags.output / "completed.csv"))
+    write_completed(everything, flags.output / "completed.csv")
     print(everything)
     sure = complete(run, sure=0.9)
     write_labels(sure.table, flags.output / "sure.csv")

@@ -57,13 +57,13 @@ def true_label(truth, image, name):
 
 
 def test_photos_to_table(run, tmp_path):
-    shown = run("photos_to_table.py", "--scenes", 200, "--epochs", 6)
-    folder, truth = tmp_path / "photos-example", make_scenes(200, 0).train.values
+    shown = run("photos_to_table.py", "--scenes", 400, "--epochs", 10)
+    folder, truth = tmp_path / "photos-example", make_scenes(400, 0).train.values
     tags = {row["image"]: row["labels"] for row in rows_of(folder / "tags.csv")}
-    assert len(tags) == 120
-    assert "120 tagged photos, 10 classes, 120 tags" in shown
+    assert len(tags) == 240
+    assert "240 tagged photos, 10 classes, 240 tags" in shown
     rows = rows_of(folder / "completed.csv")
-    assert len(rows) == 200 * 10
+    assert len(rows) == 400 * 10
     observed = {row["image"]: row["class"] for row in rows if row["source"] == "observed"}
     assert observed == tags
     assert all(row["value"] == "1" for row in rows if row["source"] == "observed")
