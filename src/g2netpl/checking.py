@@ -18,7 +18,7 @@ import numpy as np
 
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError, counted
-from g2netpl.formats import LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.images import find, list_images, open_image
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
@@ -56,8 +56,11 @@ class FileFacts:
     problem: str | None = None
 
 
-def inspect_labels(path: str, format: str | None, reading: Reading) -> Inspection:
+def inspect_labels(
+    path: str | Path, format: str | None = None, reading: Reading = USUAL
+) -> Inspection:
     """Read the label file and look at its labels; all mistakes in it become errors."""
+    path = str(path)
     found = Inspection(path, None)
     try:
         table = read_labels(path, format, reading)

@@ -55,14 +55,19 @@ def load_contest(features: str | None) -> Contest:
             torch.from_numpy(folder.test_features),
             folder.test,
         )
+    return scenes_contest()
+
+
+def scenes_contest(train: int = 3000, test: int = 1000, seed: int = 0) -> Contest:
+    """The built-in scenes, as many as wanted."""
     from g2netpl.scenes import make_scenes
 
-    scenes = make_scenes()
-    train, test = (
+    scenes = make_scenes(train, test, seed)
+    train_inputs, test_inputs = (
         (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255.0 - 0.5) / 0.25
         for images in (scenes.train_images, scenes.test_images)
     )
-    return Contest(train, scenes.train, test, scenes.test, "tiny")
+    return Contest(train_inputs, scenes.train, test_inputs, scenes.test, "tiny")
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def compare_with_truth(
     return "\n".join(lines)
 
 
-def write_completed(completed: Completed, path: str) -> None:
+def write_completed(completed: Completed, path: str | Path) -> None:
     """A row per image and class: value, score, source."""
     classes = list(completed.observed.classes)
     names = np.array(SOURCES, dtype=object)

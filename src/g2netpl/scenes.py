@@ -6,11 +6,14 @@ scenes are drawn from disjoint digit instances.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from g2netpl.errors import InputError
+from g2netpl.formats import write_labels
 from g2netpl.labels import LabelTable
 
 SIZE = 64
@@ -51,6 +54,23 @@ def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
         names = tuple(f"{name}-{index:05d}" for index in range(count))
         parts.append((images, LabelTable(names, CLASSES, labels)))
     return Scenes(*parts[0], *parts[1])
+
+
+def write_scenes(scenes: Scenes, folder: str | Path) -> None:
+    """As a user would have them: images/*.png, and train.csv and test.csv with full labels."""
+    folder = Path(folder)
+    try:
+        (folder / "images").mkdir(parents=True, exist_ok=True)
+        for part, pixels, table in (
+            ("train", scenes.train_images, scenes.train),
+            ("test", scenes.test_images, scenes.test),
+        ):
+            names = [f"images/{name}.png" for name in table.images]
+            for image, name in zip(pixels, names, strict=True):
+                Image.fromarray(image).save(folder / name)
+            write_labels(LabelTable(names, table.classes, table.values), folder / f"{part}.csv")
+    except OSError as problem:
+        raise InputError(f"{folder}: cannot be written ({problem.strerror})") from None
 
 
 def _compose(digits: npt.NDArray[np.float32], random: np.random.Generator) -> Pixels:

@@ -1,0 +1,99 @@
+"""A method of your own in one file, compared with others on the built-in scenes.
+
+A method is a label player: for a batch it proposes targets and weights to the network, and it may
+answer the network's predictions afterwards. This one, "steady", remembers a running mean of the
+predictions for every image and label. Once the mean is far from 0.5 on either side, it is learnt
+from. It is then one row of METHODS like all others, and compared with two of them: one positive
+label on each of the scenes, the same masks, start and order for all.
+
+    python examples/own_method.py
+    python examples/own_method.py --setting sspl:0.2
+
+It writes `comparison.csv`. To make a method part of the package: docs/extending.md.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from g2netpl import METHODS, Batch, LabelPlayer, Method, Options, Proposal, Setup
+from g2netpl.comparison import train_cell
+from g2netpl.contest import Comparison, scenes_contest
+from g2netpl.game import Predict
+
+POSITIVE, UNOBSERVED = 1, -1
+
+
+class SteadyOptions(Options):
+    """When the memory is believed."""
+
+    memory: float = Field(default=0.7, ge=0, lt=1, description="share of the mean that stays")
+    sure: float = Field(default=0.8, gt=0.5, lt=1, description="means beyond this are learnt")
+    regulariser: float = Field(default=0.3, ge=0, description="weight of expected positives")
+
+
+class SteadyPlayer(LabelPlayer):
+    """Observed labels, and what the network has been saying for some epochs."""
+
+    def __init__(self, setup: Setup, options: SteadyOptions) -> None:
+        self.options = options
+        self.mean = torch.full(setup.observed.shape, 0.5)
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """Sure means become targets, weighted by how far the training has come."""
+        mean, known = self.mean[batch.rows], batch.observed != UNOBSERVED
+        sure = torch.maximum(mean, 1 - mean) > self.options.sure
+        targets = torch.where(known, batch.observed == POSITIVE, mean > 0.5).float()
+        weights = torch.where(known, 1.0, 0.3 * progress * sure)
+        return Proposal(targets, weights, self.options.regulariser)
+
+    def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
+        """The mean moves towards the prediction."""
+        keep = self.options.memory
+        self.mean[batch.rows] = keep * self.mean[batch.rows] + (1 - keep) * predicted
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a resumed training needs."""
+        return {"mean": self.mean}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on from there."""
+        self.mean = state["mean"].clone()
+
+
+def main() -> None:
+    """Put the method into the catalogue, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--scenes", type=int, default=1500)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--setting", default="fspl", help="which labels are seen")
+    parser.add_argument("--output", type=Path, default=Path("comparison.csv"))
+    flags = parser.parse_args()
+
+    METHODS["steady"] = Method(SteadyPlayer, SteadyOptions, "means of predictions", "this file")
+    comparison = Comparison(
+        features=None,
+        methods=("an", "steady", "g2netpl"),
+        settings=(flags.setting,),
+        seeds=(0,),
+        learning_rates=(3e-3,),
+        batch_sizes=(32,),
+        epochs=flags.epochs,
+    )
+    contest = scenes_contest(flags.scenes, test=flags.scenes // 2)
+    comparison.check(contest)
+    with open(flags.output, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["method", "validation_map", "test_map"])
+        for cell in comparison.cells():
+            row = train_cell(contest, comparison, cell).row
+            print(f"{row['method']:8} test mAP {row['test_map']:.1%}", flush=True)
+            writer.writerow([row["method"], row["validation_map"], row["test_map"]])
+
+
+if __name__ == "__main__":
+    main()
