@@ -21,15 +21,16 @@ SHORT = {
     "features": ["--size", "32", "--workers", "0"],
 }
 EXACT = ("observe", "check", "convert")
+FREE = ("twice", "4 times", "today", "The next", "There is")  # a plan's words depend on its figures
 
 
 def steps():
-    """Each command of the page, and the lines it is said to print."""
+    """Each command of the page, and the lines it is said to print; tables apart."""
     for block in re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL):
         assert block.startswith("$ "), block
         for part in block.replace("\\\n", " ").removeprefix("$ ").split("\n$ "):
             command, *lines = part.strip().splitlines()
-            yield shlex.split(command), [line for line in lines if line != "…"]
+            yield shlex.split(command), [line for line in lines if line[0] not in "…┏┃┡│├└"]
 
 
 def in_words(line):
@@ -62,6 +63,8 @@ def test_the_tour_can_be_followed(folder, capsys):
         form = str.strip if name in EXACT else in_words
         there = [form(line) for line in said]
         for line in shown:
+            if name == "plan" and line.startswith(FREE):
+                continue
             begin = form(line.partition("…")[0])
             assert any(each.startswith(begin) for each in there), (words, line, said)
     for name in ("check.html", "runs/first/report.html", "completed.csv", "digits.onnx"):
