@@ -210,9 +210,9 @@ def share_bad(source: Source, team: Team) -> None:
 
 def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels, number: int = 0) -> Batch:
     """A batch of inputs and what was observed, without the images that cannot be read."""
-    readable = ~inputs.flatten(1)[:, 0].isnan()
-    if not bool(readable.all()):
-        rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
+    unreadable = inputs.flatten(1)[:, 0].isnan()
+    if unreadable.any():
+        rows, inputs = rows[~unreadable.cpu().numpy()], inputs[~unreadable]
     index = torch.from_numpy(rows).to(observed.device)
     return Batch(index, inputs, observed.rows(index), number)
 
