@@ -12,6 +12,7 @@ cache: 0.9 of the bare rate.
 """
 
 import argparse
+import itertools
 import tempfile
 import time
 from pathlib import Path
@@ -93,7 +94,7 @@ def _rates(paths: list[str], name: str, epochs: int) -> list[Figure]:
         loop=Loop(on_epoch=bare),
     )
     ours = [record["seconds"] for record in ended.history]
-    around = [(before + after) / 2 for before, after in zip(bare_seconds, bare_seconds[1:])]
+    around = [(before + after) / 2 for before, after in itertools.pairwise(bare_seconds)]
     rates = np.divide(around, ours)
     what, unit = f"{name} at {SIZE} px : bare network", "{:.2f} ×"
     notes = [f"{len(paths) / seconds:.1f} images/s" for seconds in (ours[0], np.median(ours[1:]))]

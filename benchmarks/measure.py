@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from PIL import Image
 
 from g2netpl.memory import keep_freed_memory
+
+if TYPE_CHECKING:
+    import torch
 
 keep_freed_memory()  # as training does; for both sides of a ratio
 
@@ -69,6 +72,8 @@ def show(figures: Sequence[Figure]) -> None:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """For processor seconds that mean something."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -104,8 +109,10 @@ def make_photos(folder: Path, count: int, width: int = 256, height: int = 256) -
     return paths
 
 
-def observed_positives(count: int, classes: int) -> torch.Tensor:
+def observed_positives(count: int, classes: int) -> "torch.Tensor":
     """One observed positive per image, nothing else."""
+    import torch
+
     observed = torch.full((count, classes), -1, dtype=torch.int8)
     columns = np.random.default_rng(0).integers(0, classes, count)
     observed[torch.arange(count), torch.from_numpy(columns)] = 1
