@@ -80,7 +80,7 @@ class Equilibrium:
         }
         if before is not None:
             reading["movement"] = float((soft - before).abs_().sum()) / entries
-            reading["flips"] = float((soft > 0.5).ne_(before > 0.5).sum()) / entries
+            reading["flips"] = int((soft > 0.5).ne_(before > 0.5).count_nonzero()) / entries
         return reading
 
     def _counted(self) -> tuple[int, int, int]:
@@ -88,7 +88,9 @@ class Equilibrium:
         if self._known is None:
             rows = self.watched
             labels = self.observed.whole() if rows is None else self.observed.rows(rows)
-            negatives, positives = (int((labels == sign).sum()) for sign in (NEGATIVE, POSITIVE))
+            negatives, positives = (
+                int((labels == sign).count_nonzero()) for sign in (NEGATIVE, POSITIVE)
+            )
             self._known = (labels.numel() - negatives - positives, negatives, positives)
         return self._known
 
