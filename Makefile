@@ -24,18 +24,15 @@ faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
 	.venv/bin/python -m pytest -m long
 
+# A table of ratios and their bars, a quarter of an hour on an idle machine.
 bench: $(READY)
-	.venv/bin/python benchmarks/cost_of_the_game.py
-	.venv/bin/python benchmarks/reading.py
-	.venv/bin/python benchmarks/review_load.py
-	.venv/bin/python benchmarks/labels_at_scale.py
-	.venv/bin/python benchmarks/export_speed.py
+	.venv/bin/python benchmarks/run_all.py
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-	.venv/bin/python -m pip install --quiet --editable '.[train,export,parquet,pretrained,study,dev]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,fast,export,parquet,pretrained,study,dev]'
 	touch $(READY)
 
 clean:

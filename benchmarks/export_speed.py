@@ -19,11 +19,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+from measure import Figure, show
 
 BATCH = 16
 
 
-def measure(kind: str, classifier: str, images: str, count: int) -> dict[str, float]:
+def in_child(kind: str, classifier: str, images: str, count: int) -> dict[str, float]:
     """In the child: load, predict, report."""
     began = time.perf_counter()
     paths = sorted(str(path) for path in Path(images).rglob("*.jpg"))[:count]
@@ -119,6 +120,41 @@ def train_quickly(folder: Path, photos: Path) -> Path:
     return train(config).folder
 
 
+def bundle_against_torch(
+    run: str | None = None,
+    photos: str | None = None,
+    count: int = 200,
+    rounds: int = 3,
+    threads: tuple[int, ...] = (1,),
+) -> list[Figure]:
+    from g2netpl import load_run
+    from g2netpl.export import export
+
+    figures = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        images = Path(photos or folder / "photos")
+        if photos is None:
+            draw_photos(images, count)
+        trained = Path(run) if run else train_quickly(folder, images)
+        bundle = folder / "bundle.onnx"
+        apart = export(load_run(trained), bundle).difference
+        figures.append(Figure("bundle, largest difference of scores", apart, "{:.1e}", most=1e-4))
+        for number in threads:
+            seen: dict[str, list[dict[str, float]]] = {"torch": [], "bundle": []}
+            for _ in range(rounds):
+                for kind, classifier in (("torch", trained), ("bundle", bundle)):
+                    seen[kind].append(in_a_process(number, kind, classifier, images, count))
+            for what in seen["torch"][0]:
+                torch, ours = (
+                    float(np.median([each[what] for each in seen[kind]])) for kind in seen
+                )
+                note = f"PyTorch {torch:.1f}, bundle {ours:.1f}, {number} thread(s)"
+                name_of = f"bundle : PyTorch, {what}"
+                figures.append(Figure(name_of, ours / torch, "{:.2f} ×", note=note))
+    return figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", help="a run folder (default: lite0, trained for a moment)")
@@ -130,31 +166,10 @@ def main() -> None:
     flags = parser.parse_args()
     if flags.measure:
         kind, classifier, images, count = flags.measure
-        print(json.dumps(measure(kind, classifier, images, int(count))))
+        print(json.dumps(in_child(kind, classifier, images, int(count))))
         return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        images = Path(flags.images or folder / "photos")
-        if flags.images is None:
-            draw_photos(images, flags.count)
-        run = Path(flags.run) if flags.run else train_quickly(folder, images)
-        bundle = folder / "bundle.onnx"
-        from g2netpl import load_run
-        from g2netpl.export import export
-
-        exported = export(load_run(run), bundle)
-        print(f"largest difference of scores: {exported.difference:.1e}")
-        for threads in flags.threads:
-            seen: dict[str, list[dict[str, float]]] = {"torch": [], "bundle": []}
-            for _ in range(flags.rounds):
-                for kind, classifier in (("torch", run), ("bundle", bundle)):
-                    seen[kind].append(in_a_process(threads, kind, classifier, images, flags.count))
-            print(f"{threads} thread(s), median of {flags.rounds}: PyTorch, bundle, ratio")
-            for what in seen["torch"][0]:
-                torch, ours = (
-                    float(np.median([each[what] for each in seen[kind]])) for kind in seen
-                )
-                print(f"  {what}: {torch:.1f}, {ours:.1f}, {ours / torch:.2f}")
+    threads = tuple(flags.threads)
+    show(bundle_against_torch(flags.run, flags.images, flags.count, flags.rounds, threads))
 
 
 if __name__ == "__main__":

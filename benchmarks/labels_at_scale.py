@@ -11,15 +11,17 @@ imported torch. Seconds are of the clock, and of the processor in brackets.
 """
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from measure import Figure, show
 
 MEASURE = """
-import re, sys, threading, time
+import json, re, sys, threading, time
 from pathlib import Path
 import torch
 from g2netpl.formats import read_labels
@@ -29,7 +31,7 @@ from g2netpl.settings import Setting, observe
 def anonymous():
     return int(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 
-before, peak, over = anonymous(), 0.0, threading.Event()
+before, peak, over, took = anonymous(), 0.0, threading.Event(), {}
 
 def watch():
     global peak
@@ -39,25 +41,23 @@ def watch():
 def timed(what, work):
     began, processor = time.perf_counter(), time.process_time()
     result = work()
-    seconds, processor = time.perf_counter() - began, time.process_time() - processor
-    megabytes = anonymous() - before
-    print(f"{what:32} {seconds:8.1f} s ({processor:.1f})   {megabytes:8.0f} MB", flush=True)
+    took[what] = [time.perf_counter() - began, time.process_time() - processor]
     return result
 
 threading.Thread(target=watch, daemon=True).start()
-table = timed("read_labels", lambda: read_labels(sys.argv[1]))
+table = timed("read", lambda: read_labels(sys.argv[1]))
 visible = observe(table, Setting.parse("own"), 0)
-observed = timed("observed labels of a training", lambda: ObservedLabels.of(visible.held))
+observed = timed("prepare", lambda: ObservedLabels.of(visible.held))
 timed("fingerprint", table.fingerprint)
 index = torch.randint(len(observed), (1000, 64), generator=torch.Generator().manual_seed(0))
 
 def read_batches():
     return sum(int((observed.rows(rows) >= 0).sum()) for rows in index)
 
-found = timed("1,000 batches of 64", read_batches)
+found = timed("1,000 batches", read_batches)
 over.set()
 peak = max(peak, anonymous() - before)
-print(f"peak {peak:.0f} MB; {table.known:,} labels, {found:,} of them in the batches")
+print(json.dumps({"peak": peak, "known": table.known, "found": found, "took": took}))
 """
 
 
@@ -80,6 +80,33 @@ def make_file(path: Path, kind: str, images: int, classes: int, labels: int) -> 
                     file.writelines(f"{name},{tags[number]},1\n" for number in numbers)
 
 
+def labels_at_scale(
+    images: int = 1_000_000, classes: int = 10_000, labels: int = 3, kind: str = "tags"
+) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "labels.csv"
+        make_file(path, kind, images, classes, labels)
+        command = [sys.executable, "-c", MEASURE, str(path)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+    measured = json.loads(done.stdout)
+    note = ", ".join(
+        f"{name} {wall:.1f} s ({processor:.1f})"
+        for name, (wall, processor) in measured["took"].items()
+    )
+    whole = sum(wall for wall, _ in measured["took"].values())
+    what, large = f"few labels on {images:,} × {classes:,}", images > 1_000_000
+    return [
+        Figure(
+            f"{what}, memory",
+            measured["peak"],
+            "{:,.0f} MB",
+            most=2000.0 if large else 500.0,
+            note=f"{measured['known']:,} labels",
+        ),
+        Figure(what, whole, "{:.0f} s", most=120.0 if large else None, note=note),
+    ]
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--images", type=int, default=1_000_000)
@@ -87,12 +114,4 @@ if __name__ == "__main__":
     parser.add_argument("--labels", type=int, default=3, help="of each image")
     parser.add_argument("--kind", choices=("tags", "openimages"), default="tags")
     flags = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "labels.csv"
-        make_file(path, flags.kind, flags.images, flags.classes, flags.labels)
-        print(
-            f"{flags.kind}: {flags.images:,} images × {flags.classes:,} classes, {flags.labels} "
-            f"labels each, {path.stat().st_size / 2**20:,.0f} MB of CSV",
-            flush=True,
-        )
-        subprocess.run([sys.executable, "-c", MEASURE, str(path)], check=True)
+    show(labels_at_scale(flags.images, flags.classes, flags.labels, flags.kind))

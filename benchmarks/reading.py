@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-import torch
+from measure import Figure, make_photos, one_thread, show
 from PIL import Image
 
 from g2netpl.data import ImageSource, epoch_groups
@@ -33,24 +33,13 @@ def bare(path: str) -> int:
     return int(np.asarray(small)[0, 0, 0])
 
 
-def make_photos(folder: Path, count: int = 2000) -> None:
-    """Smooth colours with some noise: JPEGs about as large as photos of 256 px."""
-    random = np.random.default_rng(0)
-    for number in range(count):
-        coarse = Image.fromarray(random.integers(0, 255, (8, 8, 3), dtype=np.uint8))
-        pixels = np.asarray(coarse.resize((256, 256), Image.Resampling.BICUBIC), dtype=np.int16)
-        noisy = (pixels + random.normal(0, 12, pixels.shape)).clip(0, 255).astype(np.uint8)
-        Image.fromarray(noisy).save(folder / f"{number:05d}.jpg", quality=90)
-
-
-def images(folder: str | None, rounds: int) -> None:
-    with tempfile.TemporaryDirectory() as made:
+def images(folder: str | None = None, rounds: int = 3) -> list[Figure]:
+    with tempfile.TemporaryDirectory() as made, one_thread():  # the workers need the cores
         if folder is None:
-            make_photos(Path(made))
+            make_photos(Path(made), 2000)
         root = folder or made
         paths = [f"{root}/{name}" for name in list_images(root)][:4000]
-        torch.set_num_threads(1)  # the workers need the cores
-        ratios = []
+        ratios, rates = [], []
         for _ in range(rounds):
             with get_context("spawn").Pool(2) as pool:
                 pool.map(bare, paths[:200], chunksize=20)
@@ -64,8 +53,10 @@ def images(folder: str | None, rounds: int) -> None:
                     pass
                 ours = len(paths) / (time.perf_counter() - began)
             ratios.append(ours / theirs)
-            print(f"images: ours {ours:.0f}/s, bare Pillow {theirs:.0f}/s, ratio {ratios[-1]:.2f}")
-        print(f"images: ratio {np.median(ratios):.2f} (median of {rounds}), bar 0.90")
+            rates.append(ours)
+    note = f"{np.median(rates):.0f} images/s, median of {rounds}"
+    what = "loading photos : bare Pillow, 2 processes"
+    return [Figure(what, float(np.median(ratios)), "{:.2f} ×", least=0.9, note=note)]
 
 
 def make_table(path: Path, share: float, count: int = 1_000_000, classes: int = 80) -> None:
@@ -91,9 +82,10 @@ print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_m
 """
 
 
-def labels(rounds: int) -> None:
+def labels(rounds: int = 3, shares: tuple[float, ...] = (1.0, 0.3)) -> list[Figure]:
+    figures = []
     with tempfile.TemporaryDirectory() as made:
-        for share in (1.0, 0.3):
+        for share in shares:
             path = Path(made) / "labels.csv"
             make_table(path, share)
             found: dict[str, list[list[float]]] = {"ours": [], "pyarrow": []}
@@ -104,11 +96,13 @@ def labels(rounds: int) -> None:
                     results.append([float(each) for each in shown.stdout.split()])
             seconds = {which: float(np.median(found[which], axis=0)[0]) for which in found}
             memory = max(result[1] for result in found["ours"])
-            print(
-                f"labels: {share:.0%} of the cells known: ours {seconds['ours']:.2f} s, pyarrow "
-                f"{seconds['pyarrow']:.2f} s, ratio {seconds['ours'] / seconds['pyarrow']:.2f} "
-                f"(bar 3); {memory:.0f} MB (bar 2,048)"
-            )
+            what = f"CSV of 1,000,000 × 80, {share:.0%} known"
+            ratio, note = seconds["ours"] / seconds["pyarrow"], f"ours {seconds['ours']:.1f} s"
+            figures += [
+                Figure(f"{what} : pyarrow", ratio, "{:.2f} ×", most=3.0, note=note),
+                Figure(f"{what}, memory", memory, "{:,.0f} MB", most=2048.0),
+            ]
+    return figures
 
 
 if __name__ == "__main__":
@@ -116,5 +110,4 @@ if __name__ == "__main__":
     parser.add_argument("--images")
     parser.add_argument("--rounds", type=int, default=3)
     flags = parser.parse_args()
-    labels(flags.rounds)
-    images(flags.images, flags.rounds)
+    show([*labels(flags.rounds), *images(flags.images, flags.rounds)])

@@ -23,6 +23,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
+from measure import Figure, show
 from PIL import Image
 
 from g2netpl.decisions import Decisions
@@ -138,7 +139,7 @@ def memory(process: int) -> int:
     return int(re.search(r"VmHWM:\s+(\d+)", text)[1]) // 1024
 
 
-def main(count: int, number: int, requests: int) -> None:
+def review(count: int = 100_000, number: int = 50, requests: int = 1000) -> list[Figure]:
     with tempfile.TemporaryDirectory() as made:
         make_run(Path(made), count)
         command = [sys.executable, "-m", "g2netpl", "review", f"{made}/run", "--no-browser"]
@@ -147,10 +148,7 @@ def main(count: int, number: int, requests: int) -> None:
             assert server.stdout is not None
             found = re.search(r":(\d+)/#(\S+)", server.stdout.readline())
             assert found is not None
-            print(
-                f"{count:,} images × {CLASSES} classes; "
-                f"ready in {time.perf_counter() - began:.1f} s"
-            )
+            ready = time.perf_counter() - began
             times: dict[str, list[float]] = defaultdict(list)
             clients = [Client(each, int(found[1]), found[2], times) for each in range(number)]
             warm = [
@@ -167,21 +165,25 @@ def main(count: int, number: int, requests: int) -> None:
         errors = [error for client in clients + warm for error in client.errors]
         saved = sum(client.saved for client in clients + warm)
         kept = len(in_force(read_decisions(f"{made}/run")))
-        for kind, values in sorted(times.items()):
-            print(
-                f"  {kind}: {len(values):,}, median {1000 * np.median(values):.0f} ms, "
-                f"95 % within {1000 * np.quantile(values, 0.95):.0f} ms"
-            )
-        print(
-            f"all: {len(everything):,} requests by {number} clients in {seconds:.0f} s "
-            f"({len(everything) / seconds:.0f}/s): 95 % within "
-            f"{1000 * np.quantile(everything, 0.95):.0f} ms (bar 150), the slowest "
-            f"{1000 * everything.max():.0f} ms; the first of a queue {1000 * slow:.0f} ms\n"
-            f"{len(errors)} errors (bar 0), {saved} decisions confirmed, {kept} saved; "
-            f"server at most {peak} MB (bar 300)"
-        )
-        for error in errors[:5]:
-            print(error)
+    for error in errors[:5]:
+        print(error, file=sys.stderr)
+    what = f"review of {count:,} × {CLASSES}, {number} clients"
+    slowest = (
+        f"the slowest {1000 * everything.max():.0f} ms, the first of a queue {1000 * slow:.0f} ms"
+    )
+    rate = f"{len(everything) / seconds:.0f} requests/s, ready in {ready:.1f} s"
+    return [
+        Figure(
+            f"{what}: 95 % of {len(everything):,} requests within",
+            1000 * float(np.quantile(everything, 0.95)),
+            "{:.0f} ms",
+            most=150.0,
+            note=slowest,
+        ),
+        Figure(f"{what}: errors", float(len(errors)), "{:.0f}", most=0.0, note=rate),
+        Figure(f"{what}: decisions lost", float(saved - kept), "{:.0f}", most=0.0),
+        Figure(f"{what}: memory of the server", float(peak), "{:.0f} MB", most=300.0),
+    ]
 
 
 if __name__ == "__main__":
@@ -190,4 +192,4 @@ if __name__ == "__main__":
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--requests", type=int, default=1000)
     flags = parser.parse_args()
-    main(flags.images, flags.clients, flags.requests)
+    show(review(flags.images, flags.clients, flags.requests))

@@ -54,7 +54,7 @@ def test_each_part_learns_its_share_of_every_entry():
 
 
 def soft_player(**options):
-    return make_player("g2netpl", options, Setup(OBSERVED, 1.2, 1e-3))
+    return make_player("g2netpl", options, Setup(OBSERVED, 1.2, 1e-3, deep=True))
 
 
 def proposal_of(player):

@@ -12,6 +12,8 @@ from g2netpl.decisions import parse_rule
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.formats import FORMATS, Reading, read_classes
 from g2netpl.formats.reading import Absent
+from g2netpl.jpeg import Decoder
+from g2netpl.memory import parse_size
 from g2netpl.options import Options, none_from_text
 from g2netpl.settings import Setting
 from g2netpl.trackers import parse_trackers
@@ -145,11 +147,25 @@ class RunConfig(Options):
         default=512, ge=0, description="MB of soft labels kept in memory; more go to files"
     )
     workers: int = Field(default=2, ge=0, description="image loader processes")
+    decoder: Decoder = Field(
+        default="pillow",
+        description="of JPEG files: pillow, or simplejpeg (extra 'fast'), whose pixels may differ "
+        "by a few grey levels",
+    )
+    image_cache: str = Field(
+        default="auto",
+        description="keep squashed images in memory over the epochs: off, a size such as 4GB for "
+        "as many as it holds, or auto: all, if they take a quarter of the free memory at most",
+    )
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="auto: a GPU if there is one"
     )
     precision: Literal["float32", "bf16", "fp16"] = Field(
         default="float32", description="float32, bf16, or on a GPU fp16"
+    )
+    compile: bool = Field(
+        default=False,
+        description="compile the backbone (torch.compile): minutes at the start; made for GPUs",
     )
     track: tuple[str, ...] = Field(
         default=(), description="tensorboard, mlflow or trackio, each with :WHERE if need be"
@@ -181,6 +197,16 @@ class RunConfig(Options):
     def _some_separator(cls, value: str | None) -> str | None:
         if value == "":
             raise ValueError("must not be empty")
+        return value
+
+    @field_validator("image_cache")
+    @classmethod
+    def _known_cache(cls, value: str) -> str:
+        if value not in ("auto", "off"):
+            try:
+                parse_size(value)
+            except ValueError as problem:
+                raise ValueError(f"{problem}, or auto, or off") from None
         return value
 
     @field_validator("thresholds")

@@ -13,10 +13,7 @@ LITERAL_CLIP = 1e-3  # the printed order CE(ŷ, û) needs û away from 0 and 1
 
 def soft_bce(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """Σ weights · CE(targets, sigmoid(logits)) / (B·L)."""
-    total = functional.binary_cross_entropy_with_logits(
-        logits, targets, weight=weights, reduction="sum"
-    )
-    return total / logits.numel()
+    return functional.binary_cross_entropy_with_logits(logits, targets, weight=weights)
 
 
 def reversed_bce(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
@@ -29,5 +26,4 @@ def reversed_bce(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 
 def expected_positives(logits: Tensor, expected: float) -> Tensor:
     """R = ((mean over the batch of Σ_j ŷ_j) − k)² / L², over all images of the batch."""
-    excess = logits.sigmoid().sum() / logits.numel() - expected / logits.shape[1]
-    return excess * excess
+    return (logits.sigmoid().mean() - expected / logits.shape[1]).square()

@@ -20,7 +20,9 @@ from torch.utils.data import DataLoader
 
 from g2netpl.decoding import Decoded, ImageDataset, end_with_process, ignore_interrupts, stack
 from g2netpl.errors import UserError
+from g2netpl.image_cache import ImageCache
 from g2netpl.images import check_bad
+from g2netpl.jpeg import Decoder
 from g2netpl.observed import ObservedLabels
 from g2netpl.teams import ALONE, Team
 from g2netpl.views import ViewName
@@ -208,9 +210,9 @@ def share_bad(source: Source, team: Team) -> None:
 
 def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels, number: int = 0) -> Batch:
     """A batch of inputs and what was observed, without the images that cannot be read."""
-    readable = ~inputs.flatten(1)[:, 0].isnan()
-    if not bool(readable.all()):
-        rows, inputs = rows[readable.cpu().numpy()], inputs[readable]
+    unreadable = inputs.flatten(1)[:, 0].isnan()
+    if unreadable.any():
+        rows, inputs = rows[~unreadable.cpu().numpy()], inputs[~unreadable]
     index = torch.from_numpy(rows).to(observed.device)
     return Batch(index, inputs, observed.rows(index), number)
 
@@ -232,8 +234,10 @@ class ImageSource:
         view: ViewName | tuple[ViewName, ...] = "paper",
         workers: int = 0,
         max_bad: int = 0,
+        decoder: Decoder = "pillow",
+        cache: ImageCache | None = None,
     ) -> None:
-        self.dataset = ImageDataset(tuple(paths), size, seed, view)
+        self.dataset = ImageDataset(tuple(paths), size, seed, view, decoder, cache)
         self.max_bad = max_bad
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset, default_collate
 
 from g2netpl.errors import UserError
-from g2netpl.images import Pixels, open_image, squash
-from g2netpl.views import ViewName, view
+from g2netpl.image_cache import ImageCache
+from g2netpl.images import Pixels, squashed
+from g2netpl.jpeg import Decoder
+from g2netpl.views import ViewName, changed
 
 
 class Decoded(NamedTuple):
@@ -40,19 +41,29 @@ class ImageDataset(Dataset[tuple[Tensor, str | None]]):
     size: int
     seed: int
     view: ViewName | tuple[ViewName, ...]
+    decoder: Decoder = "pillow"
+    cache: ImageCache | None = None
 
     def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, str | None]:
         row, epoch = key
         try:
-            image, problem = open_image(self.paths[row], self.size), None
+            pixels, problem = self._squashed(row), None
         except UserError as trouble:
-            image, problem = Image.new("RGB", (self.size, self.size)), str(trouble)
+            pixels, problem = np.zeros((self.size, self.size, 3), dtype=np.uint8), str(trouble)
         if epoch is None:
-            return _tensor(squash(image, self.size)), problem
+            return _tensor(pixels), problem
         names = (self.view,) if isinstance(self.view, str) else self.view
-        key_of_view = (self.seed, epoch, row)
-        views = [_tensor(view(name, image, self.size, key_of_view)) for name in names]
+        views = [_tensor(changed(name, pixels, (self.seed, epoch, row))) for name in names]
         return views[0] if len(views) == 1 else torch.stack(views), problem
+
+    def _squashed(self, row: int) -> Pixels:
+        kept = None if self.cache is None else self.cache.get(row)
+        if kept is not None:
+            return kept
+        pixels = squashed(self.paths[row], self.size, self.decoder)
+        if self.cache is not None:
+            self.cache.put(row, pixels)
+        return pixels
 
 
 def _tensor(pixels: Pixels) -> Tensor:

@@ -62,7 +62,7 @@ def images_per_second(config: RunConfig, paths: list[str], classes: int) -> floa
     device = "cuda" if torch.cuda.is_available() else "cpu"
     network.to(device)
     observed = ObservedLabels.of(Entries.nothing(len(paths), classes), device)
-    player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-4))
+    player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-4, deep=True))
     source = ImageSource(
         paths, config.image_size, backbone.mean, backbone.std, max_bad=len(paths), workers=0
     )

@@ -80,7 +80,7 @@ class GaussianMap:
         tails = torch.erfc(near)  # twice the smaller one
         slope = near.square_().neg_().exp_().mul_(beyond)
         slope.div_(torch.addcmul(tails, tails, tails, value=-0.5)).mul_(2.0 * self._peak)
-        return tails.neg_().add_(1.0).copysign_(z).add_(1.0).mul_(0.5), slope
+        return torch.rsub(tails, 0.5, alpha=0.5).copysign_(z).add_(0.5), slope
 
     def soft(self, latent: Tensor) -> Tensor:
         """û."""

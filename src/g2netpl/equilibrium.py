@@ -9,7 +9,8 @@
     gradient_norm of the network's cost at frozen û
 
 Regret, predictions and gradient are taken on a fixed probe of training images (about 5 %, at
-most 1,024), the rest over all of them. Players without soft labels have the last two alone.
+most 1,024), the rest over all of them, or where that is more than 67 million entries over as many
+images, drawn at random, as make so many. Players without soft labels have the last two alone.
 """
 
 from typing import Any
@@ -19,14 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.data import Source, readable_batch
-from g2netpl.game import LabelPlayer, Predict, batch_cost
-from g2netpl.labels import UNOBSERVED
+from g2netpl.game import LabelPlayer, batch_cost
+from g2netpl.labels import NEGATIVE, POSITIVE
 from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
 
 Reading = dict[str, Any]  # numbers, or None where there are none
 _OF_LABELS = ("movement", "flips", "undecided", "soft_positives", "soft_histogram")
 _BINS = 20
+_MOST_ENTRIES = 1 << 26
 
 
 class Equilibrium:
@@ -42,40 +44,65 @@ class Equilibrium:
         self.source = source
         self.observed = ObservedLabels.of(observed)
         self.expected = expected
+        most = _MOST_ENTRIES // max(1, self.observed.shape[1])
+        self.watched: Tensor | None = None  # all
+        if count > most:
+            self.watched = torch.from_numpy(np.sort(order[: max(1, most)])).to(self.observed.device)
+        self._known: tuple[int, int, int] | None = None
         self._soft: Tensor | None = None
 
     def remember(self, player: LabelPlayer) -> None:
         """Take the player's labels as those of the epoch before."""
-        self._soft = player.soft_labels()
+        self._soft = player.soft_labels(self.watched)
 
     def read(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """The state of the game after an epoch."""
         return {**self._labels(player), **self._probe(network, player, progress)}
 
     def _labels(self, player: LabelPlayer) -> Reading:
-        soft, before = player.soft_labels(), self._soft
+        soft, before = player.soft_labels(self.watched), self._soft
         self._soft = soft
         if soft is None:
             return dict.fromkeys(_OF_LABELS)
-        unknown = self.observed.whole() == UNOBSERVED
-        entries = int(unknown.sum())
+        entries, negatives, positives = self._counted()
         if entries == 0:
             return dict.fromkeys(_OF_LABELS)
+        # observed entries are 0 or 1 and do not move: they are taken out of the outer bins alone
+        histogram = _histogram(soft)
+        histogram[0] -= negatives
+        histogram[-1] -= positives
         reading: Reading = {
-            "undecided": float((((soft - 0.5).abs() < 0.25) & unknown).sum()) / entries,
+            "undecided": float((soft - 0.5).abs_().lt_(0.25).sum()) / entries,
             "soft_positives": float(soft.sum()) / max(len(soft), 1),
-            "soft_histogram": _histogram(soft[unknown]),
+            "soft_histogram": histogram,
             "movement": None,
             "flips": None,
         }
-        if before is not None:  # observed entries are equal in both
-            reading["movement"] = float((soft - before).abs().sum()) / entries
-            reading["flips"] = float(((soft > 0.5) != (before > 0.5)).sum()) / entries
+        if before is not None:
+            reading["movement"] = float((soft - before).abs_().sum()) / entries
+            reading["flips"] = int((soft > 0.5).ne_(before > 0.5).count_nonzero()) / entries
         return reading
+
+    def _counted(self) -> tuple[int, int, int]:
+        """How many of the watched entries are unobserved, negative and positive."""
+        if self._known is None:
+            rows = self.watched
+            labels = self.observed.whole() if rows is None else self.observed.rows(rows)
+            negatives, positives = (
+                int((labels == sign).count_nonzero()) for sign in (NEGATIVE, POSITIVE)
+            )
+            self._known = (labels.numel() - negatives - positives, negatives, positives)
+        return self._known
 
     def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """One forward and backward over the probe, in eval mode, moving nothing."""
         network = bare(network)  # every rank of a team looks at the whole probe
+
+        def predict(inputs: Tensor) -> Tensor:
+            with torch.no_grad():
+                predicted: Tensor = network(inputs).float().sigmoid()
+            return predicted
+
         training = network.training
         network.eval()
         device = self.observed.device
@@ -88,11 +115,10 @@ class Equilibrium:
             batch = readable_batch(rows, inputs, self.observed)
             if not len(batch):
                 continue
-            with torch.no_grad():
-                predicted = network(batch.inputs).float().sigmoid()
-            proposal = player.propose(batch, progress, _always(predicted))
+            proposal = player.propose(batch, progress, predict)
             share = len(batch) / len(self.rows)
-            cost, _ = batch_cost(network, batch.inputs, proposal, self.expected)
+            cost, logits = batch_cost(network, batch.inputs, proposal, self.expected)
+            predicted = logits.detach().sigmoid()
             (cost * share).backward()  # type: ignore[no-untyped-call]
             sums += predicted.sum()
             gain = player.regret(batch.rows, predicted)
@@ -109,14 +135,9 @@ class Equilibrium:
 
 
 def _histogram(soft: Tensor) -> list[int]:
-    bins = (soft * _BINS).int().clamp_(max=_BINS - 1)
-    counts: list[int] = torch.bincount(bins, minlength=_BINS).tolist()
+    bins = (soft * _BINS).to(torch.uint8).clamp_(max=_BINS - 1)
+    counts: list[int] = torch.bincount(bins.flatten(), minlength=_BINS).tolist()
     return counts
-
-
-def _always(predicted: Tensor) -> Predict:
-    """The answer to a player that asks for predictions already known."""
-    return lambda inputs: predicted
 
 
 def collapsed(reading: Reading, expected: float) -> bool:

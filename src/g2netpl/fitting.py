@@ -73,12 +73,12 @@ def fit(
             loop.scaler.load_state_dict(now.optimizer["scaler"])
         player.load_state(now.player)
     equilibrium = Equilibrium(source, observed, expected, schedule.seed)
+    equilibrium.remember(player)
     quiet = _quiet_epochs(now.history, schedule)
     nonsense = 0
     while now.finished < schedule.epochs * player.rounds and not now.converged:
-        if now.step == 0:
-            rounds.begin(now.finished)
-        equilibrium.remember(player)
+        if now.step == 0 and rounds.begin(now.finished):
+            equilibrium.remember(player)
         epoch = schedule.first_epoch + now.finished
         progress = epoch / (schedule.total * player.rounds)
         steps = Steps(network, player, optimizer, epoch, schedule.seed, now, loop, nonsense)
@@ -154,10 +154,10 @@ class _Rounds:
         if player.rounds > 1:
             self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
 
-    def begin(self, finished: int) -> None:
+    def begin(self, finished: int) -> bool:
         """Before an epoch: nothing, unless it is the first of a later round."""
         if self.player.rounds == 1 or finished == 0 or finished % self.schedule.epochs:
-            return
+            return False
         with torch.random.fork_rng(devices=_cuda_devices()):
             torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
             opinions = predict_often(self.network, self.source, self.player.passes, self.team)
@@ -165,6 +165,7 @@ class _Rounds:
         state, moments = self._first
         load_network(self.network, state)
         self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
+        return True
 
 
 def _is_quiet(record: Record, schedule: Schedule) -> bool:

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from g2netpl.errors import InputError
+from g2netpl.jpeg import Decoder, decode_jpeg
 from g2netpl.labels import name_problem
 from g2netpl.resize import resize
 
@@ -46,9 +47,28 @@ Pixels = npt.NDArray[np.uint8]
 def open_image(path: str | Path, size: int | None = None) -> Image.Image:
     """The image as RGB, upright. With `size`, a JPEG may come smaller, but not under 2 × size."""
     with _opened(path) as file:
-        if size is not None:  # decoding at a half, a quarter or an eighth is much faster
-            file.draft(None, (2 * size, 2 * size))
+        if size is not None:
+            _allow_smaller(file, size)
         return _to_rgb(_upright(file))
+
+
+def squashed(path: str | Path, size: int, decoder: Decoder = "pillow") -> Pixels:
+    """The whole image of a file, upright, squashed to (size, size, 3), for training."""
+    pixels = _fast_pixels(path, size) if decoder == "simplejpeg" else None
+    if pixels is None:
+        return squash(open_image(path, size), size)
+    return pixels if pixels.shape[:2] == (size, size) else _by_torch(pixels, size)
+
+
+def _fast_pixels(path: str | Path, size: int) -> Pixels | None:
+    """The decoded image, upright; None where it is to be opened in the usual way."""
+    with _opened(path) as file:
+        _allow_smaller(file, size)
+        pixels = decode_jpeg(file)
+        turn = None if pixels is None else _turn(file)
+    if pixels is None or turn is None:
+        return pixels
+    return np.array(Image.fromarray(pixels).transpose(turn))
 
 
 def header_problem(path: str | Path) -> str | None:
@@ -67,17 +87,19 @@ def squash(image: Image.Image, size: int) -> Pixels:
     """
     if image.size == (size, size):
         return np.array(image)
-    return _by_torch(image, size) if sys.modules.get("torch") else resize(image, size)
+    if sys.modules.get("torch"):
+        return _by_torch(np.array(image), size)
+    return resize(image, size)
 
 
-def _by_torch(image: Image.Image, size: int) -> Pixels:
+def _by_torch(pixels: Pixels, size: int) -> Pixels:
     import torch
     from torch.nn.functional import interpolate
 
-    pixels = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None]
-    resized = interpolate(pixels, size=(size, size), mode="bilinear", antialias=True)
-    squashed: Pixels = resized[0].permute(1, 2, 0).numpy()
-    return squashed
+    planes = torch.from_numpy(pixels).permute(2, 0, 1)[None]
+    resized = interpolate(planes, size=(size, size), mode="bilinear", antialias=True)
+    small: Pixels = resized[0].permute(1, 2, 0).numpy()
+    return small
 
 
 def check_bad(problems: Collection[str], most: int) -> None:
@@ -192,13 +214,22 @@ def _opened(path: str | Path) -> Iterator[Image.Image]:
         Image.MAX_IMAGE_PIXELS = limit
 
 
+def _allow_smaller(file: Image.Image, size: int) -> None:
+    """Decoding a JPEG at a half, a quarter or an eighth is much faster."""
+    file.draft(None, (2 * size, 2 * size))
+
+
 def _upright(file: Image.Image) -> Image.Image:
     file.load()
-    try:
-        turn = TURNS.get(file.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # unreadable EXIF tells no orientation; the pixels are fine
-        return file
+    turn = _turn(file)
     return file if turn is None else file.transpose(turn)
+
+
+def _turn(file: Image.Image) -> Image.Transpose | None:
+    try:
+        return TURNS.get(file.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # unreadable EXIF tells no orientation; the pixels are fine
+        return None
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

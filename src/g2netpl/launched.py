@@ -18,6 +18,11 @@ def size() -> int:
     return max(1, _number("WORLD_SIZE", 1))
 
 
+def size_of_machine() -> int:
+    """How many of them are on this machine; all, where the launcher does not say."""
+    return max(1, _number("LOCAL_WORLD_SIZE", size()))
+
+
 def is_first_of_machine() -> bool:
     """Whether this process speaks where all of a machine would say the same."""
     return _number("LOCAL_RANK", 0) == 0

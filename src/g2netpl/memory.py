@@ -1,9 +1,43 @@
-"""How the C library deals with memory that was freed."""
+"""Main memory: how much there is, and how the C library deals with what was freed."""
 
 import ctypes
+import re
+from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
 _LARGE = 1 << 30
+_UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000}
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def parse_size(text: str) -> int:
+    """Bytes from `2 GB`, `500MB` or `1000000`; ValueError for anything else."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)B?\s*", text, re.IGNORECASE)
+    if found is None:
+        raise ValueError("must be a size such as 500MB or 2GB")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def show_size(size: int) -> str:
+    """`1.5 GB`, `320 MB`."""
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
+def available_memory() -> int:
+    """Bytes that can be had without swapping: of the machine, or of its container if less."""
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        try:
+            most, now = (int((_GROUPS / name).read_text("ascii")) for name in (limit, used))
+        except (OSError, ValueError):  # another system, or no limit ("max")
+            continue
+        free = min(free, max(0, most - now))
+    return free
 
 
 def keep_freed_memory() -> bool:

@@ -219,7 +219,7 @@ class Run:
 
 
 _FREE_TO_CHANGE = {
-    *("output", "workers", "cache", "device", "max_bad"),
+    *("output", "workers", "cache", "device", "max_bad", "image_cache"),
     *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
 

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from rich.console import Console
 
+from g2netpl import launched
 from g2netpl.config import RunConfig
 from g2netpl.data import ArraySource, ImageSource, Part, Source
 from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation
+from g2netpl.image_cache import CacheBudget, ImageCache
 from g2netpl.images import check_bad, header_problem
 from g2netpl.material import Material
 from g2netpl.methods import find_method
@@ -41,6 +43,7 @@ class Sources:
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
         self._bad: dict[str, str] = {}
+        self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
 
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
@@ -55,6 +58,9 @@ class Sources:
             self.all(True)
             self.validation(True)
             self.test(True)
+        if self.config.mode != "linear":  # which make their caches
+            self.all(False)
+            self.validation(False)
 
     def bad_images(self) -> list[str]:
         """What was wrong with the images that could not be read so far."""
@@ -100,7 +106,9 @@ class Sources:
         allowed = self.config.max_bad
         return max(1, len(paths) // 1000) if allowed is None else allowed
 
-    def _images(self, paths: list[str], max_bad: int | None = None) -> ImageSource:
+    def _images(
+        self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
+    ) -> ImageSource:
         config, backbone = self.config, self.backbone
         return ImageSource(
             paths,
@@ -111,17 +119,30 @@ class Sources:
             view=PAIR if find_method(config.method).two_views else config.view,
             workers=config.workers,
             max_bad=self._max_bad(paths) if max_bad is None else max_bad,
+            decoder=config.decoder,
+            cache=cache,
         )
+
+    def _cache(self, name: str, paths: list[str]) -> ImageCache | None:
+        """For images that every epoch looks at."""
+        if name == "test":
+            return None
+        cache, line = self._budget.make(len(paths), self.config.image_size)
+        if line:
+            self.console.print(line, highlight=False, soft_wrap=True)
+        return cache
 
     def _source(self, name: str, paths: list[str], linear: bool) -> Source:
         if not linear:
             if name not in self._image_sources:
-                self._image_sources[name] = self._images(paths)
+                self._image_sources[name] = self._images(paths, cache=self._cache(name, paths))
             return self._image_sources[name]
         if name not in self._features:
             module = self.backbone.module
             folder = Path(self.config.cache) if self.config.cache else None
             view = f"squash, at least 2 x {self.config.image_size} {self.backbone.mean}"
+            if self.config.decoder != "pillow":
+                view += f" {self.config.decoder}"
 
             def compute() -> Features:
                 source = self._images(paths)

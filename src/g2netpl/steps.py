@@ -76,6 +76,7 @@ class Steps:
         self.began = time.perf_counter() - before.seconds
         self.nonsense_in_a_row = nonsense  # an epoch may be shorter than such a row
         self.trained = before
+        self._has_gpus = torch.cuda.is_available()  # asking takes a while
         self._buffers = [*bare(network).buffers()]
         self._kept = [buffer.clone() for buffer in self._buffers]
 
@@ -87,7 +88,7 @@ class Steps:
     def counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Pass the batches on; what comes back for more has finished a step."""
         for batch in batches:
-            _seed_all(self.seed, self.epoch, batch.number)
+            self._seed_all(batch.number)
             images = self.tally.images
             _copy(self._buffers, self._kept)
             yield batch
@@ -99,6 +100,13 @@ class Steps:
                 self.loop.on_step(self.snapshot)
         self.trained = self.snapshot()
         self.loop.on_trained(self.trained)
+
+    def _seed_all(self, step: int) -> None:
+        """Dropout and the like depend on where we are, not on how we came here."""
+        number = ((self.seed * 1_000_003 + self.epoch) * 1_000_003 + step) * 1_000_003
+        torch.default_generator.manual_seed(number % 2**63)
+        if self._has_gpus:
+            torch.cuda.manual_seed_all(number % 2**63)
 
     def nonsense(self, batch: Batch, cost: float) -> None:
         """The cost of a batch is no number; after some in a row there is no use in going on.
@@ -141,11 +149,3 @@ def _copy(those: list[Tensor], into: list[Tensor]) -> None:
     if those:
         with torch.no_grad():
             torch._foreach_copy_(into, those)
-
-
-def _seed_all(seed: int, epoch: int, step: int) -> None:
-    """Dropout and the like depend on where we are, not on how we came here."""
-    number = ((seed * 1_000_003 + epoch) * 1_000_003 + step) * 1_000_003
-    torch.default_generator.manual_seed(number % 2**63)
-    if torch.cuda.is_available():
-        torch.cuda.manual_seed_all(number % 2**63)

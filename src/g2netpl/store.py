@@ -53,7 +53,7 @@ class LabelStore:
     def write(self, rows: Tensor, latents: Tensor) -> None:
         """Put rows into the epoch in progress."""
         self._next.index_copy_(0, rows, latents)
-        self._visited[rows] = True
+        self._visited.index_fill_(0, rows, True)
 
     def end_epoch(self) -> None:
         """The epoch in progress becomes the finished one; rows nobody visited are carried over."""

@@ -26,6 +26,7 @@ from g2netpl.after_review import (
     write_decided,
 )
 from g2netpl.checkpoints import KEPT, remove_checkpoint
+from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
 from g2netpl.data import lost_worker
 from g2netpl.description import announce, describe
@@ -34,6 +35,7 @@ from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
 from g2netpl.interrupts import Interrupts
+from g2netpl.jpeg import check_decoder
 from g2netpl.labels import POSITIVE
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, method_options
@@ -129,6 +131,8 @@ def _train(
     if earlier is not None:
         take_over_network(earlier, contest.network)
     sources.prepare()
+    if config.compile:
+        compile_network(contest.network, config.batch_size, config.image_size, accelerator.autocast)
     check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     if team.leads and not resume:  # after everything that a mistake of the user could stop
@@ -155,6 +159,7 @@ def _train(
     with trackers:
         snapshot = play(config, contest, material, sources, console, watch, interrupts, begin)
     interrupts.check()
+    accelerator.unwrap_model(contest.network, keep_fp32_wrapper=False)  # judged as it predicts
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
     result["seconds"] = round(time.perf_counter() - began, 3)
@@ -221,6 +226,9 @@ def _checked(config: RunConfig) -> RunConfig:
         raise InputError(f"method {config.method} compares views of images: use --mode end-to-end")
     if config.head == "boostlu" and config.mode == "linear":
         raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
+    if config.compile and config.mode == "linear":
+        raise InputError("compile: there is no backbone that learns; use --mode end-to-end")
+    check_decoder(config.decoder)
     options = method_options(config.method, config.options)
     if config.mode == "linear-init" and getattr(options, "rounds", 1) > 1:
         raise InputError(

@@ -24,7 +24,11 @@ Key = tuple[int, int, int]
 
 def view(name: ViewName, image: Image.Image, size: int, key: Key) -> Pixels:
     """The named view, (size, size, 3) uint8."""
-    pixels = squash(image, size)
+    return changed(name, squash(image, size), key)
+
+
+def changed(name: ViewName, pixels: Pixels, key: Key) -> Pixels:
+    """The named view of an image that was squashed before, which stays as it is."""
     for step, change in enumerate(_STEPS[name]):
         pixels = change(pixels, [*key, 0x666C + step])
     return pixels

@@ -167,6 +167,7 @@ class SoftPlayer(LabelPlayer):
         given, least = self.options.negative_weight, min(weight, 1.0)
         known = self.observed.known_fraction
         self.negative_weight = least + (1.0 - least) * known if given is None else given
+        self.deep = deep
 
     def _regulariser(self, classes: int) -> float:
         """The given weight of R, or the rule that carried over from 10 to 80 classes."""
@@ -195,11 +196,11 @@ class SoftPlayer(LabelPlayer):
             self._in_play = (latent, soft, slope)
         known = batch.observed != UNOBSERVED
         targets = self._with_observed(soft, batch.observed, known)
-        weights = confidence_weight(soft, progress, self.options.beta, self.options.gamma)
-        weights.mul_(self.unobserved_weight)
+        beta, gamma = self.options.beta, self.options.gamma
+        weights = confidence_weight(soft, progress, beta, gamma, self.unobserved_weight)
         depth = None
-        if self.options.doubt_teaches == "classifier":
-            depth = (2.0 * targets - 1.0).abs_()  # 1 where observed
+        if self.deep and self.options.doubt_teaches == "classifier":
+            depth = (2.0 * targets).sub_(1.0).abs_()  # 1 where observed
         if self.options.order == "literal":
             reversed_weights = weights.masked_fill_(known, 0.0)
             weights = self._with_weights_of_observed(
@@ -226,7 +227,7 @@ class SoftPlayer(LabelPlayer):
                 move = label_gradient(soft, slope, predicted, penalty, self.options.cost)
                 if velocity is not None:
                     move = velocity = self.options.momentum * velocity + move
-                latent = latent - size * move
+                latent = torch.sub(latent, move, alpha=size)
             if self.velocities is not None and velocity is not None:
                 self.velocities.write(batch.rows, velocity)
         self.store.write(batch.rows, latent)
@@ -244,7 +245,7 @@ class SoftPlayer(LabelPlayer):
             return None
         latent = self.store.previous if rows is None else self.store.read(rows)
         observed = self.observed.whole() if rows is None else self.observed.rows(rows)
-        soft, _ = self._soft_and_slope(latent)
+        soft = self.map.soft(latent) if self.holds_latents else latent
         return self._with_observed(soft, observed, observed != UNOBSERVED)
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:

@@ -1,0 +1,80 @@
+"""One table of all figures that have a bar, each measured side by side in this run.
+
+    python benchmarks/run_all.py                 everything: a quarter of an hour on an idle machine
+    python benchmarks/run_all.py ranking linear  some of it
+
+Every part has a process of its own, also by itself: `python benchmarks/ranking.py`. Exit code 1 if
+a bar is missed. Of their own: `scaling.py`, `soak.py`.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from importlib import import_module
+
+from measure import Figure, show
+
+PARTS = {  # module, function, what is less than by default
+    "step": ("cost_of_the_game", "share_of_a_step", {}),
+    "linear": ("cost_of_the_game", "linear", {}),
+    "ranking": ("ranking", "ranking", {}),
+    "store": ("label_store", "label_store", {}),
+    "end-to-end": ("end_to_end", "end_to_end", {}),
+    "checkpoint": ("checkpointing", "checkpointing", {}),
+    "images": ("reading", "images", {}),
+    "labels": ("reading", "labels", {"rounds": 1, "shares": (0.3,)}),
+    "few-labels": ("labels_at_scale", "labels_at_scale", {}),
+    "review": ("review_load", "review", {"requests": 200}),
+    "bundle": ("export_speed", "bundle_against_torch", {"rounds": 1}),
+    "memory": ("options", "kept_memory", {}),
+    "precision": ("options", "half_precision", {}),
+    "decoding": ("options", "decoding", {}),
+}
+
+
+def work_of(part: str) -> Callable[[], list[Figure]]:
+    module, function, less = PARTS[part]
+    return partial(getattr(import_module(module), function), **less)
+
+
+def in_a_process(part: str) -> list[Figure]:
+    """The figures of a part; a line without a value where it fails."""
+    command = [sys.executable, __file__, "--here", part]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [f"ended with {done.returncode}"])[-1]
+        return [Figure(part, None, "{}", note=last[:80])]
+    return [Figure(**figure) for figure in json.loads(done.stdout.splitlines()[-1])]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--here", choices=PARTS, help=argparse.SUPPRESS)
+    flags = parser.parse_args()
+    if flags.here:
+        print(json.dumps([asdict(figure) for figure in work_of(flags.here)()]))
+        return 0
+    unknown = set(flags.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown part {sorted(unknown)[0]!r} (known: {', '.join(PARTS)})")
+    figures: list[Figure] = []
+    for part in flags.parts or PARTS:
+        began = time.perf_counter()
+        found = in_a_process(part)
+        figures += found
+        print(f"{part}: {time.perf_counter() - began:.0f} s", file=sys.stderr)
+        for each in found:
+            line = f"  {each.what}: {each.shown} {each.bar} {each.verdict} {each.note}"
+            print(line.rstrip(), file=sys.stderr, flush=True)
+    show(figures)
+    return int(any(figure.verdict in ("missed", "not measured") for figure in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Options that are about speed: what they may change, and what is refused."""
+
+import io
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+
+from g2netpl import RunConfig, compiling, jpeg, read_labels, train
+from g2netpl.errors import InputError, Refused
+from g2netpl.evaluation import evaluate
+from g2netpl.network import build_network
+
+
+@pytest.fixture
+def config(photos, tmp_path):
+    def make(name="run", **changes):
+        values = {
+            "labels": str(photos / "train.csv"),
+            "images": str(photos),
+            "only_listed": True,
+            "output": str(tmp_path / name),
+            "test_labels": str(photos / "test.csv"),
+            "setting": "known:0.5",
+            "backbone": "tiny",
+            "image_size": 32,
+            "epochs": 2,
+            "workers": 0,
+            "device": "cpu",
+            "cache": str(tmp_path / "cache"),
+            "expected_positives": 2.3,
+        }
+        return RunConfig.read({**values, **changes}, "test")
+
+    return make
+
+
+def weights_of(run):
+    return load_file(run.folder / "model.safetensors")
+
+
+class Stopped(Exception):
+    pass
+
+
+def stop(*_):
+    raise Stopped
+
+
+def test_a_cache_and_workers_change_nothing(config):
+    plain, heard = train(config(image_cache="off")), io.StringIO()
+    kept = train(config("kept", image_cache="auto", workers=2), console=Console(file=heard))
+    some = train(config("some", image_cache="100KB", workers=1))  # 32 of the images
+    assert heard.getvalue().count("image cache: ") == 1
+    for name, values in weights_of(plain).items():
+        assert torch.equal(values, weights_of(kept)[name])
+        assert torch.equal(values, weights_of(some)[name])
+
+
+def test_a_resume_may_change_the_cache_but_not_the_decoder(config):
+    pytest.importorskip("simplejpeg")
+    whole = train(config("whole"))
+    with pytest.raises(Stopped):
+        train(config(), on_epoch=stop)
+    with pytest.raises(Refused, match="changed since the run began: decoder; start a new run"):
+        train(config(decoder="simplejpeg"), resume=True)
+    resumed = train(config(image_cache="off"), resume=True)
+    for name, values in weights_of(whole).items():
+        assert torch.equal(values, weights_of(resumed)[name])
+
+
+def test_a_training_with_the_faster_decoder_says_so(config, monkeypatch):
+    pytest.importorskip("simplejpeg")
+    run = train(config(decoder="simplejpeg"))
+    assert json.loads((run.folder / "run.json").read_text())["config"]["decoder"] == "simplejpeg"
+    monkeypatch.setattr(jpeg, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="simplejpeg is not installed"):
+        train(config("other", decoder="simplejpeg"))
+
+
+@pytest.mark.parametrize("mode", ["end-to-end", "linear", "linear-init"])
+def test_bf16_on_a_cpu_trains_and_is_judged_as_it_predicts(config, photos, mode):
+    run = train(config(mode=mode, precision="bf16", linear_epochs=2))
+    assert all(values.dtype != torch.bfloat16 for values in weights_of(run).values())
+    paths = sorted(photos.glob("test-*.png"))
+    again = run.predict(paths)
+    assert np.isfinite(again).all()
+    truth = read_labels(photos / "test.csv")
+    order = [truth.images.index(path.name) for path in paths]
+    found = evaluate(again, truth.values[order], run.decisions.limits)
+    assert found.mean_average_precision == pytest.approx(
+        run.evaluation["test"]["mean_average_precision"], abs=1e-9
+    )
+
+
+def test_a_compiled_backbone_starts_as_it_was_and_gives_the_same(monkeypatch):
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    network = build_network("tiny", 4, seed=1)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    inputs = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+    expected = network(inputs)
+    network.load_state_dict(before)
+    plain = network.vectors
+    compiling.compile_network(network, 5, 32)
+    assert network.vectors != plain
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name])
+    assert all(parameter.grad is None for parameter in network.parameters())
+    torch.testing.assert_close(network(inputs), expected)
+
+
+def test_what_cannot_be_compiled_is_one_line_and_leaves_no_folder(config, monkeypatch):
+    def broken(function):
+        def run(inputs):
+            raise RuntimeError("\nno C++ compiler was found\nmore") from ValueError("g++: missing")
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", broken)
+    chosen = config(compile=True)
+    with pytest.raises(InputError, match=r"compile: torch\.compile does not work here \(ValueErro"):
+        train(chosen)
+    assert not Path(chosen.output).exists()
+    with pytest.raises(InputError, match="compile: there is no backbone that learns; use --mode"):
+        train(config(compile=True, mode="linear"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image_cache": "much"}, "image_cache: must be a size such as 500MB or 2GB, or auto, or"),
+        ({"image_cache": "-1GB"}, "image_cache: must be a size"),
+        ({"decoder": "turbo"}, "decoder: input should be 'pillow' or 'simplejpeg'"),
+    ],
+)
+def test_options_are_checked(config, changes, message):
+    with pytest.raises(InputError, match=message):
+        config(**changes)
