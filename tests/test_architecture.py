@@ -38,6 +38,7 @@ ORDER = [
     "observed",
     "teams",
     "decoding",
+    "workers",
     "data",
     "scenes",
     "lite0",

@@ -33,6 +33,7 @@ SUITE = [
     ("two runs in a folder", refusals.two_runs),
     ("two processes in a folder", refusals.two_processes),
     ("signals while it starts", refusals.early_signals),
+    ("Ctrl-C in a terminal", refusals.at_the_terminal),
     ("changed since it began", refusals.changes),
     ("unfinished", refusals.unfinished),
 ]
