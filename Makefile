@@ -19,10 +19,9 @@ lint: $(READY)
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-# Hundreds of trainings that are killed, stopped and damaged: half an hour.
+# A thousand trainings that are killed, stopped and damaged: half an hour.
 faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
-	.venv/bin/python -m pytest -m long
 
 bench: $(READY)
 	.venv/bin/python benchmarks/cost_of_the_game.py

@@ -45,10 +45,10 @@ def struck(lab, kind, moment, action, changes):
         moment = {**moment, "number": int(0.95 * number)}
 
 
-def kills(lab, kind, tries=20):
-    """`kill -9` at named and at random moments, every third time twice, then resumed."""
+def kills(lab, kind, tries=20, named=10):
+    """`kill -9` at random moments, and at named ones, every third time twice, then resumed."""
     chance = random.Random(kind)
-    moments = [*anywhere(lab, kind, tries // 2, chance), *chance.sample(NAMED, tries - tries // 2)]
+    moments = [*anywhere(lab, kind, tries, chance), *chance.sample(NAMED, named)]
     for number, moment in enumerate(moments):
         training, first = struck(lab, kind, moment, "kill", MAPPED if number % 2 else {})
         if first.code != -9:
