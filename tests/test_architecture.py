@@ -13,6 +13,7 @@ ORDER = [
     "launched",
     "disk",
     "memory",
+    "arrays",
     "interrupts",
     "page",
     "pictures",

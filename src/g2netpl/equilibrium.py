@@ -18,11 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from g2netpl.arrays import row_blocks
 from g2netpl.data import Source, readable_batch
 from g2netpl.game import LabelPlayer, Predict, batch_cost
 from g2netpl.labels import UNOBSERVED
 from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
+from g2netpl.store import OfRows
 
 Reading = dict[str, Any]  # numbers, or None where there are none
 _OF_LABELS = ("movement", "flips", "undecided", "soft_positives", "soft_histogram")
@@ -30,7 +32,7 @@ _BINS = 20
 
 
 class Equilibrium:
-    """Takes one reading per epoch; remembers the soft labels of the epoch before."""
+    """Takes one reading per epoch; remembers how to read the soft labels of the epoch before."""
 
     def __init__(
         self, source: Source, observed: ObservedLabels | Tensor, expected: float, seed: int
@@ -42,36 +44,43 @@ class Equilibrium:
         self.source = source
         self.observed = ObservedLabels.of(observed)
         self.expected = expected
-        self._soft: Tensor | None = None
+        self._before: OfRows | None = None
 
     def remember(self, player: LabelPlayer) -> None:
         """Take the player's labels as those of the epoch before."""
-        self._soft = player.soft_labels()
+        self._before = player.labels_now()
 
     def read(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """The state of the game after an epoch."""
         return {**self._labels(player), **self._probe(network, player, progress)}
 
     def _labels(self, player: LabelPlayer) -> Reading:
-        soft, before = player.soft_labels(), self._soft
-        self._soft = soft
-        if soft is None:
+        now, before = player.labels_now(), self._before
+        self._before = now
+        if now is None:
             return dict.fromkeys(_OF_LABELS)
-        unknown = self.observed.whole() == UNOBSERVED
-        entries = int(unknown.sum())
+        entries, undecided, positives, movement, flips = 0, 0.0, 0.0, 0.0, 0.0
+        histogram = np.zeros(_BINS, dtype=np.int64)
+        for block in row_blocks(*self.observed.shape):
+            rows = torch.from_numpy(block).to(self.observed.device)
+            soft, unknown = now(rows), self.observed.rows(rows) == UNOBSERVED
+            entries += int(unknown.sum())
+            undecided += float((((soft - 0.5).abs() < 0.25) & unknown).sum())
+            positives += float(soft.sum())
+            histogram += _histogram(soft[unknown])
+            if before is not None:  # observed entries are equal in both
+                earlier = before(rows)
+                movement += float((soft - earlier).abs().sum())
+                flips += float(((soft > 0.5) != (earlier > 0.5)).sum())
         if entries == 0:
             return dict.fromkeys(_OF_LABELS)
-        reading: Reading = {
-            "undecided": float((((soft - 0.5).abs() < 0.25) & unknown).sum()) / entries,
-            "soft_positives": float(soft.sum()) / max(len(soft), 1),
-            "soft_histogram": _histogram(soft[unknown]),
-            "movement": None,
-            "flips": None,
+        return {
+            "undecided": undecided / entries,
+            "soft_positives": positives / len(self.observed),
+            "soft_histogram": histogram.tolist(),
+            "movement": None if before is None else movement / entries,
+            "flips": None if before is None else flips / entries,
         }
-        if before is not None:  # observed entries are equal in both
-            reading["movement"] = float((soft - before).abs().sum()) / entries
-            reading["flips"] = float(((soft > 0.5) != (before > 0.5)).sum()) / entries
-        return reading
 
     def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """One forward and backward over the probe, in eval mode, moving nothing."""
