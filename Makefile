@@ -28,6 +28,7 @@ bench: $(READY)
 	.venv/bin/python benchmarks/reading.py
 	.venv/bin/python benchmarks/review_load.py
 	.venv/bin/python benchmarks/labels_at_scale.py
+	.venv/bin/python benchmarks/training_at_scale.py
 	.venv/bin/python benchmarks/export_speed.py
 
 $(READY): pyproject.toml
