@@ -74,7 +74,7 @@ class ObservedLabels:
     @cached_property
     def known_fraction(self) -> float:
         """Share of the entries that somebody observed; 0 where there are no entries."""
-        known = int((self._some != UNOBSERVED).sum())
+        known = int(torch.count_nonzero(self._some != UNOBSERVED))  # sum() takes 8 bytes each
         return known / max(self.shape[0] * self.shape[1], 1)
 
     def to(self, device: torch.device | str) -> "ObservedLabels":
