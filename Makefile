@@ -19,10 +19,9 @@ lint: $(READY)
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
-# Hundreds of trainings that are killed, stopped and damaged: half an hour.
+# A thousand trainings that are killed, stopped and damaged: half an hour.
 faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
-	.venv/bin/python -m pytest -m long
 
 # A table of ratios and their bars, a quarter of an hour on an idle machine.
 bench: $(READY)

@@ -254,7 +254,7 @@ def test_space_is_reserved_before_it_is_needed(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(stores.os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match="No space left") as caught:
         store.end_epoch()
     assert caught.value.filename == str(tmp_path / "latents.2")
@@ -264,7 +264,7 @@ def test_a_file_system_that_cannot_reserve_will_do(tmp_path, monkeypatch):
     def cannot(*_):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
-    monkeypatch.setattr(stores.os, "posix_fallocate", cannot)
+    monkeypatch.setattr(os, "posix_fallocate", cannot)
     assert filled(tmp_path).generation == 2
 
 

@@ -25,7 +25,7 @@ from g2netpl.labels import LabelTable
 from g2netpl.methods import METHODS, dropout_of, make_player
 from g2netpl.network import DropoutLinear, build_classifier, build_network
 from g2netpl.optimizers import make_optimizer
-from g2netpl.predicting import predict_often
+from g2netpl.predicting import opinions
 
 # an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
 # mean ≤ 0.05 and deviation < 0.005 for a negative
@@ -44,6 +44,11 @@ BORDERS = [
     (0.99, math.nan, -1),
     (math.nan, math.nan, -1),
 ]
+
+
+def predict_often(*arguments):
+    """Mean and deviation of all images."""
+    return [torch.cat(parts) for parts in zip(*opinions(*arguments), strict=True)]
 
 
 def player_of(observed=OBSERVED, **options):
@@ -66,7 +71,7 @@ def exact(values):
 def test_the_selection_at_every_threshold(mean, deviation, label):
     observed = torch.tensor([[-1, 1, 0]], dtype=torch.int8)
     player = player_of(observed)
-    player.begin_round(exact([[mean] * 3]), exact([[deviation] * 3]))
+    player.begin_round([(exact([[mean] * 3]), exact([[deviation] * 3]))])
     assert player.selected.tolist() == [[label, -1, -1]]  # never what was observed
     soft = {1: 1.0, 0: 0.0, -1: 0.5}[label]
     assert player.soft_labels().tolist() == [[soft, 1.0, 0.0]]
@@ -80,16 +85,16 @@ def test_other_thresholds_are_used():
         negative_mean=0.4,
         negative_deviation=0.1,
     )
-    player.begin_round(exact([[0.6, 0.59, 0.4, 0.41]]), exact([[0.15, 0.15, 0.09, 0.09]]))
+    player.begin_round([(exact([[0.6, 0.59, 0.4, 0.41]]), exact([[0.15, 0.15, 0.09, 0.09]]))])
     assert player.selected.tolist() == [[1, -1, 0, -1]]
 
 
 def test_each_selection_is_made_anew():
     player = player_of()
     still = torch.zeros(3, 4)
-    player.begin_round(torch.full((3, 4), 0.9), still)
+    player.begin_round([(torch.full((3, 4), 0.9), still)])
     assert int((player.selected == 1).sum()) == 9
-    player.begin_round(torch.full((3, 4), 0.5), still)
+    player.begin_round([(torch.full((3, 4), 0.5), still)])
     assert (player.selected == -1).all()
 
 
@@ -111,7 +116,7 @@ def test_the_cost_before_and_after_a_selection_by_hand():
     assert cost_of(ignoring) == pytest.approx(observed / 12, rel=1e-5)
     assert cost_of(assuming) == pytest.approx((observed + assumed) / 12, rel=1e-5)
     for player in (ignoring, assuming):
-        player.begin_round(MEAN, torch.zeros(3, 4))
+        player.begin_round([(MEAN, torch.zeros(3, 4))])
     # selected: + where f is 0.1 (row 0) and 0.5 (row 2), − where it is 0.6 (row 1) and 0.75 (row 2)
     selected = minus_log(0.1) + minus_log(0.5) + minus_log(0.4) + minus_log(0.25)
     assert cost_of(ignoring) == pytest.approx((observed + selected) / 12, rel=1e-5)
@@ -122,7 +127,7 @@ def test_the_cost_before_and_after_a_selection_by_hand():
 
 def test_the_selection_follows_the_rows_of_a_batch_and_a_resume():
     player = player_of(unobserved="ignore")
-    player.begin_round(MEAN, torch.zeros(3, 4))
+    player.begin_round([(MEAN, torch.zeros(3, 4))])
     again = player_of(unobserved="ignore")
     again.load_state({key: value.clone() for key, value in player.state().items()})
     rows = torch.tensor([2, 0])
@@ -257,7 +262,7 @@ def test_several_predictions_move_nothing_and_see_each_image_once():
     assert mean.isnan().any(dim=1).nonzero().flatten().tolist() == [5]
     observed = torch.full((70, 4), -1, dtype=torch.int8)
     player = player_of(observed, positive_mean=0.51, negative_mean=0.49, negative_deviation=1)
-    player.begin_round(mean, deviation)
+    player.begin_round([(mean, deviation)])
     assert (player.selected[5] == -1).all()
     assert (player.selected != -1).any()
     network.eval()  # dropout is on, and the backbone uses its statistics: as without training

@@ -86,8 +86,8 @@ def _tidy(folder: Path, newest: Path) -> None:
 
     A later one than the newest can only be one that was damaged, so that we went on without it.
     """
-    saved = _saved(folder)
-    kept = saved[saved.index(newest) :][:KEPT]
+    there = saved(folder)
+    kept = there[there.index(newest) :][:KEPT]
     for path in newest.parent.iterdir():
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
@@ -109,7 +109,7 @@ def load_checkpoint(
     `accept` may refuse one with a ValueError, such as for a file beside it that is damaged.
     """
     problems = []
-    for path in _saved(folder):
+    for path in saved(folder):
         try:
             snapshot, phase = _load(path)
             accept(snapshot)
@@ -204,8 +204,8 @@ def save_state(path: Path, state: State) -> None:
         file.write(bytes_from_tensors({key: _plain(value) for key, value in state.items()}))
 
 
-def _saved(folder: Path) -> list[Path]:
-    """Complete checkpoints, the newest first."""
+def saved(folder: Path) -> list[Path]:
+    """The complete checkpoints of a run folder, the newest first."""
     shelf = folder / "checkpoints"
     if not shelf.is_dir():
         return []

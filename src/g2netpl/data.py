@@ -18,14 +18,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from g2netpl.decoding import Decoded, ImageDataset, end_with_process, ignore_interrupts, stack
-from g2netpl.errors import UserError
+from g2netpl.decoding import Decoded, ImageDataset, stack
 from g2netpl.image_cache import ImageCache
 from g2netpl.images import check_bad
 from g2netpl.jpeg import Decoder
 from g2netpl.observed import ObservedLabels
 from g2netpl.teams import ALONE, Team
 from g2netpl.views import ViewName
+from g2netpl.workers import end_with_process, ignore_interrupts, lost_worker, started
 
 Rows = npt.NDArray[np.int64]
 Device = torch.device | str
@@ -43,12 +43,6 @@ class Batch:
 
     def __len__(self) -> int:
         return len(self.rows)
-
-
-class WorkerLost(UserError):
-    """A loader process died."""
-
-    exit_code = 6
 
 
 class Source(Protocol):
@@ -279,18 +273,9 @@ class ImageSource:
         """What the workers send: bytes, which travel four times as fast as floats."""
         self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
         try:
-            yield from self._loader
-        except RuntimeError as problem:
+            yield from started(self._loader)
+        except (RuntimeError, OSError, EOFError) as problem:
             raise lost_worker(problem) or problem from None
-
-
-def lost_worker(problem: RuntimeError) -> WorkerLost | None:
-    """What an error means where a loader process died; it may come anywhere, as a signal does."""
-    text = str(problem).partition("\n")[0]
-    if "DataLoader worker" not in text:
-        return None
-    advice = "go on with --resume, with fewer --workers if memory was short"
-    return WorkerLost(f"an image loader process ended ({text}); {advice}")
 
 
 class _Keys:

@@ -1,11 +1,7 @@
 """Image files to bytes, as loader workers do it; what cannot be read is black, with the reason."""
 
-import atexit
-import signal
-import sys
-import weakref
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -69,26 +65,3 @@ class ImageDataset(Dataset[tuple[Tensor, str | None]]):
 def _tensor(pixels: Pixels) -> Tensor:
     """(H, W, 3) → (3, H, W)."""
     return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))
-
-
-def ignore_interrupts(worker: int) -> None:
-    """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
-    sys.excepthook = lambda *_: None  # a connection that the main process has closed
-
-
-_loaders: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def end_with_process(loader: Any) -> None:
-    """Let the workers of a loader end when the process ends, wherever it is then."""
-    _loaders.add(loader)
-
-
-@atexit.register
-def _end_workers() -> None:
-    """A process asks its children to end by a signal that they ignore, and would wait for ever."""
-    for loader in list(_loaders):
-        if loader._iterator is not None:
-            loader._iterator._shutdown_workers()

@@ -33,6 +33,7 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
                 if table is not None
             },
             "image_files": _fingerprint(material),
+            "backbone_weights": None if config.weights is None else _digest(config.weights),
             "images": len(material.table),
             "training_images": len(material.training),
             "observed_fraction": material.visible.observed_fraction,
@@ -40,6 +41,15 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
         },
         "classes": list(material.table.classes),
     }
+
+
+def _digest(path: str) -> str | None:
+    """SHA-256 of a file; None where there is none, which is told later."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def _fingerprint(material: Material) -> str:

@@ -14,6 +14,7 @@ from g2netpl.errors import InputError, Refused, UserError
 
 LOCK = ".lock"  # in a run folder, while a process trains there
 FULL = (errno.ENOSPC, errno.EDQUOT)
+_CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
 
 
 class DiskTrouble(UserError):
@@ -93,6 +94,17 @@ def _open_new(path: Path) -> Iterator[BinaryIO]:
         if problem.filename is None:
             problem.filename = str(path)
         raise
+
+
+def reserve(descriptor: int, size: int) -> None:
+    """Give a file its size and all its space, so that a full disk is an error and not a crash."""
+    os.truncate(descriptor, size)
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as problem:
+            if problem.errno not in _CANNOT_RESERVE:
+                raise
 
 
 def rename_durably(old: Path, new: Path) -> None:

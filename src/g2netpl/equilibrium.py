@@ -9,30 +9,31 @@
     gradient_norm of the network's cost at frozen û
 
 Regret, predictions and gradient are taken on a fixed probe of training images (about 5 %, at
-most 1,024), the rest over all of them, or where that is more than 67 million entries over as many
-images, drawn at random, as make so many. Players without soft labels have the last two alone.
+most 1,024), the rest over all of them. Players without soft labels have the last two alone.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from g2netpl.arrays import row_blocks
 from g2netpl.data import Source, readable_batch
 from g2netpl.game import LabelPlayer, batch_cost
 from g2netpl.labels import NEGATIVE, POSITIVE
 from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
+from g2netpl.store import OfRows
 
 Reading = dict[str, Any]  # numbers, or None where there are none
 _OF_LABELS = ("movement", "flips", "undecided", "soft_positives", "soft_histogram")
 _BINS = 20
-_MOST_ENTRIES = 1 << 26
 
 
 class Equilibrium:
-    """Takes one reading per epoch; remembers the soft labels of the epoch before."""
+    """Takes one reading per epoch; remembers how to read the soft labels of the epoch before."""
 
     def __init__(
         self, source: Source, observed: ObservedLabels | Tensor, expected: float, seed: int
@@ -44,55 +45,63 @@ class Equilibrium:
         self.source = source
         self.observed = ObservedLabels.of(observed)
         self.expected = expected
-        most = _MOST_ENTRIES // max(1, self.observed.shape[1])
-        self.watched: Tensor | None = None  # all
-        if count > most:
-            self.watched = torch.from_numpy(np.sort(order[: max(1, most)])).to(self.observed.device)
         self._known: tuple[int, int, int] | None = None
-        self._soft: Tensor | None = None
+        self._before: OfRows | None = None
 
     def remember(self, player: LabelPlayer) -> None:
         """Take the player's labels as those of the epoch before."""
-        self._soft = player.soft_labels(self.watched)
+        self._before = player.labels_now()
 
     def read(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """The state of the game after an epoch."""
         return {**self._labels(player), **self._probe(network, player, progress)}
 
     def _labels(self, player: LabelPlayer) -> Reading:
-        soft, before = player.soft_labels(self.watched), self._soft
-        self._soft = soft
-        if soft is None:
+        now, before = player.labels_now(), self._before
+        self._before = now
+        if now is None:
             return dict.fromkeys(_OF_LABELS)
-        entries, negatives, positives = self._counted()
+        entries, known_negatives, known_positives = self._counted()
         if entries == 0:
             return dict.fromkeys(_OF_LABELS)
-        # observed entries are 0 or 1 and do not move: they are taken out of the outer bins alone
-        histogram = _histogram(soft)
-        histogram[0] -= negatives
-        histogram[-1] -= positives
-        reading: Reading = {
-            "undecided": float((soft - 0.5).abs_().lt_(0.25).sum()) / entries,
-            "soft_positives": float(soft.sum()) / max(len(soft), 1),
-            "soft_histogram": histogram,
-            "movement": None,
-            "flips": None,
+        # observed entries are 0 or 1 and do not move: they count in the outer bins alone
+        undecided, positives, movement, flips = 0, 0.0, 0.0, 0
+        histogram = np.zeros(_BINS, dtype=np.int64)
+        for rows in self._blocks():
+            soft = now(rows)
+            undecided += int(((soft - 0.5).abs_() < 0.25).count_nonzero())
+            positives += float(soft.sum())
+            histogram += _histogram(soft)
+            if before is not None:
+                earlier = before(rows)
+                flips += int(((soft > 0.5) != (earlier > 0.5)).count_nonzero())
+                movement += float((soft - earlier).abs_().sum())
+        histogram[0] -= known_negatives
+        histogram[-1] -= known_positives
+        return {
+            "undecided": undecided / entries,
+            "soft_positives": positives / len(self.observed),
+            "soft_histogram": histogram.tolist(),
+            "movement": None if before is None else movement / entries,
+            "flips": None if before is None else flips / entries,
         }
-        if before is not None:
-            reading["movement"] = float((soft - before).abs_().sum()) / entries
-            reading["flips"] = int((soft > 0.5).ne_(before > 0.5).count_nonzero()) / entries
-        return reading
 
     def _counted(self) -> tuple[int, int, int]:
-        """How many of the watched entries are unobserved, negative and positive."""
+        """How many entries are unobserved, observed negative and observed positive."""
         if self._known is None:
-            rows = self.watched
-            labels = self.observed.whole() if rows is None else self.observed.rows(rows)
-            negatives, positives = (
-                int((labels == sign).count_nonzero()) for sign in (NEGATIVE, POSITIVE)
-            )
-            self._known = (labels.numel() - negatives - positives, negatives, positives)
+            signs = np.zeros(2, dtype=np.int64)
+            for rows in self._blocks():
+                labels = self.observed.rows(rows)
+                signs += [int((labels == sign).count_nonzero()) for sign in (NEGATIVE, POSITIVE)]
+            negatives, positives = signs.tolist()
+            count, classes = self.observed.shape
+            self._known = (count * classes - negatives - positives, negatives, positives)
         return self._known
+
+    def _blocks(self) -> Iterator[Tensor]:
+        """All rows, not many at a time."""
+        for block in row_blocks(*self.observed.shape):
+            yield torch.from_numpy(block).to(self.observed.device)
 
     def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """One forward and backward over the probe, in eval mode, moving nothing."""

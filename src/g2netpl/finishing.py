@@ -1,12 +1,14 @@
 """What a training leaves behind: the chosen network, the completed labels, the metrics."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
-from torch import Tensor, nn
+import torch
+from torch import nn
 
+from g2netpl.arrays import WHOLE, Blocks, room, row_blocks, write_npy, write_npz
 from g2netpl.checkpoints import save_state
 from g2netpl.config import RunConfig
 from g2netpl.data import Source
@@ -19,6 +21,7 @@ from g2netpl.material import Material
 from g2netpl.network import Network
 from g2netpl.predicting import predict_all
 from g2netpl.score_file import Judged, write_scores
+from g2netpl.settings import IndexArray
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
 from g2netpl.teams import ALONE, Team
@@ -46,24 +49,24 @@ def finish(
     last = _scores(judged, judged_on, team)
     load_network(judged, snapshot.best_network)
     best = _scores(judged, judged_on, team)
-    predicted = predict_all(judged, sources.all(linear), team=team)
-    soft = player.soft_labels()
+    predicted = predict_all(judged, sources.all(linear), team=team, make=partial(room, folder))
     if not team.leads:
         return {"test_map": None}
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
+    device = next(network.parameters()).device
+    soft = _soft_labels(player, folder, material.visible.held.shape, device)
     _write_labels(folder, material, predicted, soft)
     write_scores(folder, predicted, _judged(material, best))
     judgement = judged_on.get("validation")
     validation = None if judgement is None else (best["validation"], judgement[1])
-    decisions = choose(config.thresholds, validation, predicted[material.training], k)
+    decisions = choose(config.thresholds, validation, predicted[_enough(material)], k)
     write_json(folder / "decisions.json", decisions.to_json())
     metrics = {
         part: _metrics(decisions, best[part], truth) for part, (_, truth) in judged_on.items()
     }
     write_json(folder / "evaluation.json", {"classes": list(material.table.classes), **metrics})
     test = None if material.test is None else material.test.table.values
-    truth = material.table.take(material.training).values
     return {
         "method": config.method,
         "setting": config.setting,
@@ -77,7 +80,7 @@ def finish(
         "last_test_map": None if test is None else ranked_map(last["test"], test),
         "pseudo_label_map": None
         if soft is None or not material.hides_truth
-        else ranked_map(soft.cpu().numpy(), truth),
+        else ranked_map(soft, material.table.dense(material.training)),
         "undecided": snapshot.history[-1]["undecided"],
     }
 
@@ -124,25 +127,56 @@ def _scores(
     return {name: predict_all(network, source, team=team) for name, (source, _) in parts.items()}
 
 
-def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Tensor | None) -> None:
+def _soft_labels(
+    player: LabelPlayer, folder: Path, shape: tuple[int, int], device: torch.device
+) -> Scores | None:
+    """The soft labels of all training images, if there are any."""
+    labels = player.labels_now()
+    if labels is None:
+        return None
+    soft = room(folder, shape)
+    for rows in row_blocks(*shape):
+        soft[rows] = labels(torch.from_numpy(rows).to(device)).float().cpu().numpy()
+    return soft
+
+
+def _enough(material: Material) -> IndexArray:
+    """Training images by whose scores k can be met: all, or some of very many."""
+    rows, classes = material.training, len(material.table.classes)
+    if len(rows) * classes <= WHOLE:
+        return rows
+    return rows[:: -(-len(rows) * classes // (WHOLE // 2))]
+
+
+def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Scores | None) -> None:
     """Every label of the file: observed as observed, soft labels where there are, else ŷ."""
-    completed = predicted.astype(np.float32)
-    if soft is not None:
-        readable = ~np.isnan(predicted[material.training]).any(axis=1)
-        completed[material.training[readable]] = soft.float().cpu().numpy()[readable]
-    known = material.table.values.copy()
-    known[material.training] = material.visible.values
-    completed = np.where(known == UNOBSERVED, completed, known).astype(np.float32)
-    for name, values in (
-        ("soft_labels.npy", completed),
-        ("predictions.npy", predicted.astype(np.float16)),
+    trained = np.full(len(material.table), -1)  # which of the training images it is
+    trained[material.training] = np.arange(len(material.training))
+    shape = material.table.held.shape
+
+    def known(rows: IndexArray) -> LabelMatrix:
+        labels, here = material.table.dense(rows), trained[rows] >= 0
+        labels[here] = material.visible.dense(trained[rows[here]])
+        return labels
+
+    def completed(rows: IndexArray) -> Scores:
+        labels = predicted[rows].astype(np.float32)
+        if soft is not None:
+            here = (trained[rows] >= 0) & ~np.isnan(labels).any(axis=1)
+            labels[here] = soft[trained[rows[here]]]
+        observed = known(rows)
+        return np.where(observed == UNOBSERVED, labels, observed).astype(np.float32)
+
+    for name, table in (
+        ("soft_labels.npy", Blocks(shape, np.float32, completed)),
+        ("predictions.npy", Blocks(shape, np.float16, lambda rows: predicted[rows])),
     ):
         with written_whole(folder / name) as file:
-            # numpy alone knows how to say nothing about a full disk
-            np.save(SimpleNamespace(write=file.write), values)
-    has_soft = np.zeros(len(known), dtype=bool)
-    has_soft[material.training] = soft is not None
+            write_npy(file, table)
     with written_whole(folder / "labels.npz") as file:
-        np.savez_compressed(
-            file, images=np.array(material.table.images), observed=known, soft=has_soft
+        write_npz(
+            file,
+            images=np.array(material.table.images),
+            observed=Blocks(shape, np.int8, known),
+            soft=(trained >= 0) & (soft is not None),
         )

@@ -15,7 +15,7 @@ from g2netpl.equilibrium import Equilibrium
 from g2netpl.evaluation import Truth, can_rank, mean_average_precision
 from g2netpl.game import LabelPlayer, play_epoch
 from g2netpl.observed import ObservedLabels
-from g2netpl.predicting import predict_all, predict_often
+from g2netpl.predicting import opinions, predict_all
 from g2netpl.snapshots import Record, Snapshot, copy_state, load_network
 from g2netpl.steps import Loop, Steps
 from g2netpl.teams import Team
@@ -160,8 +160,9 @@ class _Rounds:
             return False
         with torch.random.fork_rng(devices=_cuda_devices()):
             torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
-            opinions = predict_often(self.network, self.source, self.player.passes, self.team)
-        self.player.begin_round(*opinions)
+            self.player.begin_round(
+                opinions(self.network, self.source, self.player.passes, self.team)
+            )
         state, moments = self._first
         load_network(self.network, state)
         self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own

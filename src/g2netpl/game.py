@@ -17,7 +17,7 @@ from g2netpl.data import Batch
 from g2netpl.network import batch_statistics, share_dropout
 from g2netpl.observed import ObservedLabels
 from g2netpl.snapshots import bare
-from g2netpl.store import IN_MEMORY, Shelf
+from g2netpl.store import IN_MEMORY, OfRows, Shelf
 from g2netpl.teams import ALONE, Team
 
 Predict = Callable[[Tensor], Tensor]
@@ -82,8 +82,8 @@ class LabelPlayer:
     passes = 0
     """With several rounds: predictions of each image with dropout, before the next round."""
 
-    def begin_round(self, mean: Tensor, deviation: Tensor) -> None:
-        """Before every round but the first: mean and deviation (N, L) of those predictions."""
+    def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Before every round but the first: their mean and deviation, in blocks."""
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Before the first epoch: the labels of an earlier game, asked for by rows."""
@@ -110,6 +110,10 @@ class LabelPlayer:
 
         With `rows`, those of some images alone.
         """
+        return None
+
+    def labels_now(self) -> OfRows | None:
+        """Soft labels as a function of rows, which stays with this moment while epochs follow."""
         return None
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:

@@ -224,24 +224,33 @@ _FREE_TO_CHANGE = {
 }
 
 
-def check_unchanged(folder: Path, description: dict[str, Any]) -> None:
-    """Refuse to go on with another configuration or other data than the run began with."""
+def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
+    """Refuse to go on with another configuration or other data than the run began with.
+
+    Gives what else is different, in words; nothing where nothing is.
+    """
     before = read_training(folder)
     now = json.loads(json.dumps(description))  # tuples become lists, as in the file
     compared = sorted(set(now["config"]) - _FREE_TO_CHANGE)
     changed = [key for key in compared if before["config"].get(key) != now["config"][key]]
-    prints = before["data"]["fingerprints"]
+    data, prints = before["data"], before["data"]["fingerprints"]
     for part, fingerprint in now["data"]["fingerprints"].items():
         if prints.get(part) != fingerprint:
             changed.append(f"the {part} labels")
     if before.get("classes") != now["classes"]:
         changed.append("the classes")
-    if before["data"].get("image_files") != now["data"]["image_files"]:
-        changed.append("the image files")
+    for part in ("image_files", "backbone_weights"):
+        if data.get(part, now["data"][part]) != now["data"][part]:
+            changed.append(f"the {part.replace('_', ' ')}")
     if changed:
         raise Refused(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
         )
+    versions = before.get("versions", {})
+    other = [
+        f"{n} {versions.get(n)} → {v}" for n, v in now["versions"].items() if versions.get(n) != v
+    ]
+    return ", ".join(other)
 
 
 def load_run(folder: str | Path) -> Run:

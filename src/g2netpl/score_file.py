@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.arrays import Blocks, write_npz
+from g2netpl.disk import written_whole
 from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
 from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable
@@ -50,12 +52,15 @@ class KeptScores:
 
 def write_scores(folder: Path, predicted: Scores, judged: Mapping[str, Judged]) -> None:
     """Write the scores of a finished training."""
-    arrays: dict[str, Any] = {"predicted": _logits(predicted)}
+    arrays: dict[str, Any] = {
+        "predicted": Blocks(predicted.shape, np.float16, lambda rows: _logits(predicted[rows]))
+    }
     for part, each in judged.items():
         arrays[f"{part}_images"] = np.array(each.table.images)
         arrays[f"{part}_logits"] = _logits(each.scores)
         arrays[f"{part}_truth"] = each.table.values
-    np.savez_compressed(folder / SCORES, **arrays)
+    with written_whole(folder / SCORES) as file:
+        write_npz(file, **arrays)
 
 
 def read_scores(folder: Path, classes: tuple[str, ...]) -> KeptScores | None:

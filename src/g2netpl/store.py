@@ -8,10 +8,8 @@ Small stores are tensors, which a checkpoint copies. Large ones are files in the
 per generation, mapped into memory; a checkpoint names the generation and a sum of what is in it.
 """
 
-import errno
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +19,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from g2netpl.disk import sync, sync_folder
+from g2netpl.disk import reserve, sync, sync_folder
 from g2netpl.teams import ALONE, Team
 
 State = dict[str, Tensor]
+OfRows = Callable[[Tensor], Tensor]
 
 WIDE = 2 * 1024**3  # bytes of a store in files up to which a number has four of them
 GENERATION = "generation"
 _CHUNK = 4096  # rows at a time where all are gone through
-_CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -48,7 +46,12 @@ class LabelStore:
 
     def read(self, rows: Tensor) -> Tensor:
         """The rows as the last finished epoch left them."""
-        return self._previous.index_select(0, rows)
+        return self.reader()(rows)
+
+    def reader(self) -> OfRows:
+        """The same as a function, which stays with that epoch while others follow."""
+        previous = self._previous
+        return lambda rows: previous.index_select(0, rows)
 
     def write(self, rows: Tensor, latents: Tensor) -> None:
         """Put rows into the epoch in progress."""
@@ -93,7 +96,7 @@ class MappedStore(LabelStore):
         folder: Path,
         name: str,
         shape: tuple[int, int],
-        start: Tensor | float,
+        start: OfRows | float,
         team: Team = ALONE,
     ) -> None:
         self.folder, self.name, self.shape, self.start, self.team = folder, name, shape, start, team
@@ -110,10 +113,11 @@ class MappedStore(LabelStore):
         self._begin()
         return self._previous.float()
 
-    def read(self, rows: Tensor) -> Tensor:
-        """The rows as the last finished epoch left them."""
+    def reader(self) -> OfRows:
+        """The rows as the last finished epoch left them, also while others follow."""
         self._begin()
-        return self._previous.index_select(0, rows.cpu()).to(rows.device, torch.float32)
+        previous = self._previous
+        return lambda rows: previous.index_select(0, rows.cpu()).to(rows.device, torch.float32)
 
     def write(self, rows: Tensor, latents: Tensor) -> None:
         """Put rows into the epoch in progress; no later step of it may write them again."""
@@ -175,8 +179,8 @@ class MappedStore(LabelStore):
             self._reserve(0)
             first = self._open(0)
             for rows in self._chunks():
-                start = self.start
-                first[rows] = start[rows].to(first.dtype) if isinstance(start, Tensor) else start
+                index = torch.arange(rows.start, rows.stop)
+                first[rows] = self.start(index) if callable(self.start) else self.start
             sync(self._path(0))
             total = self._sum_of(first, None)
         self.team.wait()
@@ -203,13 +207,10 @@ class MappedStore(LabelStore):
         path = self._path(generation)
         with open(path, "ab") as file:
             try:
-                os.truncate(file.fileno(), self._size)
-                if hasattr(os, "posix_fallocate") and self._size:
-                    os.posix_fallocate(file.fileno(), 0, self._size)
+                reserve(file.fileno(), self._size)
             except OSError as problem:
-                if problem.errno not in _CANNOT_RESERVE:
-                    problem.filename = str(path)
-                    raise
+                problem.filename = str(path)
+                raise
         sync_folder(self.folder)
 
     def _open(self, generation: int) -> Tensor:
@@ -286,14 +287,14 @@ class Shelf:
     team: Team = ALONE
 
     def store(
-        self, name: str, shape: tuple[int, int], start: Tensor | float, device: torch.device
+        self, name: str, shape: tuple[int, int], start: OfRows | float, device: torch.device
     ) -> LabelStore:
-        """A store that starts with one value, or with one per entry."""
+        """A store that starts with one value, or with those of the rows, asked for in order."""
         if self.folder is not None and 4 * math.prod(shape) > self.limit:
             return MappedStore(self.folder, name, shape, start, self.team)
-        if not isinstance(start, Tensor):
-            start = torch.full(shape, start, device=device)
-        return LabelStore(start.to(device))
+        if callable(start):
+            return LabelStore(start(torch.arange(shape[0])).to(device))
+        return LabelStore(torch.full(shape, start, device=device))
 
 
 IN_MEMORY = Shelf()

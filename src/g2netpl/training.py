@@ -25,10 +25,9 @@ from g2netpl.after_review import (
     with_decisions,
     write_decided,
 )
-from g2netpl.checkpoints import KEPT, remove_checkpoint
+from g2netpl.checkpoints import KEPT, remove_checkpoint, saved
 from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
-from g2netpl.data import lost_worker
 from g2netpl.description import announce, describe
 from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
 from g2netpl.entries import per_class, per_image, take
@@ -74,10 +73,7 @@ def train(
         if console is None or not team.leads:
             console = Console(quiet=True)
         with team.together(), told_plainly(Path(config.output)):
-            try:
-                return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
-            except RuntimeError as problem:
-                raise lost_worker(problem) or problem from None
+            return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
 
 
 def _train(
@@ -105,13 +101,17 @@ def _train(
     material = with_decisions(read_material(config), decisions)
     description = describe(config, material)
     if resume:
-        check_unchanged(folder, description)
+        other = check_unchanged(folder, description)
+        if other:
+            console.print(f"note: begun with other versions ({other}): results may differ a little")
         interrupts.advice = _how_to_go_on(folder)
         if team.same((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")
             if team.leads:
                 remove_checkpoint(folder)
             return load_run(folder)
+        if not saved(folder):
+            console.print("nothing was saved yet: beginning with the first epoch")
     backbone = build_backbone(
         config.backbone,
         pretrained=config.pretrained,

@@ -39,15 +39,16 @@ def struck(lab, kind, moment, action, changes):
     while True:
         training = lab.new(kind, **changes)
         outcome = training.run({"action": action, **moment})
-        if outcome.code != 0 or moment["at"] != "*":
+        number = moment.get("number", 1)
+        if outcome.code != 0 or number == 1:
             return training, outcome
-        moment = {**moment, "number": int(0.95 * moment["number"])}
+        moment = {**moment, "number": int(0.95 * number)}
 
 
-def kills(lab, kind, tries=20):
-    """`kill -9` at named and at random moments, every third time twice, then resumed."""
+def kills(lab, kind, tries=20, named=10):
+    """`kill -9` at random moments, and at named ones, every third time twice, then resumed."""
     chance = random.Random(kind)
-    moments = [*anywhere(lab, kind, tries // 2, chance), *chance.sample(NAMED, tries - tries // 2)]
+    moments = [*anywhere(lab, kind, tries, chance), *chance.sample(NAMED, named)]
     for number, moment in enumerate(moments):
         training, first = struck(lab, kind, moment, "kill", MAPPED if number % 2 else {})
         if first.code != -9:
@@ -188,11 +189,15 @@ WORKERS = (
 )
 
 
-def dead_workers(lab, kind="g2netpl", moments=WORKERS):
+def dead_workers(lab, kind="g2netpl", moments=None):
     """A loader process dies: exit 6 in one line, and resumed, with another number of them."""
+    moments = moments or [*WORKERS, *({"at": "*", "number": n} for n in range(1600, 4000, 200))]
     for moment in moments:
         training = lab.new(kind, workers=2)
         outcome = training.run({**moment, "action": "worker"})
+        if outcome.code == 0:  # everything was loaded by then
+            yield moment, training.unlike()
+            continue
         if outcome.code != 6 or not outcome.is_one_line:
             yield moment, f"{outcome.code}: {outcome.said[-900:]}"
             continue

@@ -1,6 +1,7 @@
 """What must not be done is refused at once, and nothing is touched."""
 
 import csv
+import os
 import shutil
 import signal
 import subprocess
@@ -64,6 +65,31 @@ def early_signals(lab, kind="g2netpl", delays=(0.3, 1.0, 2.0, 4.0, 8.0)):
         ]  # before Python is up
         problem = "" if outcome.code in (*signalled, 0) else f"{outcome.code}: {outcome.said}"
         yield {"at": f"{name} after {delay} s"}, problem or training.finished()
+
+
+def at_the_terminal(lab, kind="g2netpl", delays=(0.0, 0.3, 1.0)):
+    """Ctrl-C in a terminal reaches the loader processes too: still one line, and saved."""
+    for delay in delays:
+        training = lab.new(kind, workers=2)
+        words = [sys.executable, "-m", "g2netpl", *training.arguments(epochs=400, patience=0)]
+        with subprocess.Popen(
+            words,
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            while not training.checkpoints() and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(delay)
+            began = time.monotonic()
+            os.killpg(process.pid, signal.SIGINT)
+            said = process.communicate()[1]
+        seconds = time.monotonic() - began
+        good = process.returncode == 75 and len(said.splitlines()) == 1 and seconds < 20
+        problem = "" if good else f"{process.returncode} in {seconds:.0f} s: {said[-900:]}"
+        yield {"at": f"{delay} s"}, problem
 
 
 def changes(lab, kind="g2netpl"):

@@ -28,6 +28,8 @@ KINDS = {
     "role linear": {"method": "role", "mode": "linear"},
     "g2netpl linear-init": {"method": "g2netpl", "mode": "linear-init", "epochs": 2},
     "g2netpl k": {"method": "g2netpl", "mode": "linear", "expected_positives": "estimate"},
+    "g2netpl bf16": {"method": "g2netpl", "precision": "bf16"},
+    "fixmatch": {"method": "fixmatch"},
     "em-apl linear": {"method": "em-apl", "mode": "linear"},
     "ups linear": {"method": "ups", "mode": "linear", "epochs": 2},
 }

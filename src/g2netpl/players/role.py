@@ -16,7 +16,7 @@ from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.options import Options
-from g2netpl.store import LabelStore, join_states, load_states
+from g2netpl.store import LabelStore, OfRows, join_states, load_states
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 
@@ -84,9 +84,14 @@ class RolePlayer(LabelPlayer):
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """The estimates; observed entries are given back as observed."""
-        logits = self.logits.previous if rows is None else self.logits.read(rows)
-        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
-        return torch.where(observed == UNOBSERVED, logits.sigmoid(), observed)
+        if rows is None:
+            return _shown(self.logits.previous, self.observed.whole())
+        return _shown(self.logits.read(rows), self.observed.rows(rows))
+
+    def labels_now(self) -> OfRows | None:
+        """The same as a function of rows."""
+        read = self.logits.reader()
+        return lambda rows: _shown(read(rows), self.observed.rows(rows))
 
     def state(self) -> dict[str, Tensor]:
         """The estimates and their Adam moments."""
@@ -105,12 +110,20 @@ class RolePlayer(LabelPlayer):
         }
 
 
-def _start_logits(setup: Setup) -> Tensor:
+def _shown(logits: Tensor, observed: Tensor) -> Tensor:
+    return torch.where(observed == UNOBSERVED, logits.sigmoid(), observed)
+
+
+def _start_logits(setup: Setup) -> OfRows:
     """Unobserved uniform in ±logit(0.6), observed + logit(0.995), observed − logit(0.005)."""
     generator = torch.Generator().manual_seed(setup.seed)
-    observed = setup.observed.whole()
-    uniform = torch.rand(observed.shape, generator=generator).to(observed.device) * 2.0 - 1.0
-    logits = uniform * math.log(0.6 / 0.4)
     sure = math.log(0.995 / 0.005)
-    logits = logits.masked_fill(observed == POSITIVE, sure)
-    return logits.masked_fill(observed == NEGATIVE, -sure)
+
+    def of_rows(rows: Tensor) -> Tensor:
+        observed = setup.observed.rows(rows.to(setup.observed.device))
+        uniform = torch.rand(observed.shape, generator=generator).to(observed.device) * 2.0 - 1.0
+        logits = uniform * math.log(0.6 / 0.4)
+        logits = logits.masked_fill(observed == POSITIVE, sure)
+        return logits.masked_fill(observed == NEGATIVE, -sure)
+
+    return of_rows

@@ -28,7 +28,7 @@ from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, UNOBSERVED
 from g2netpl.options import Options, none_from_text
-from g2netpl.store import LabelStore, join_states, load_states
+from g2netpl.store import LabelStore, OfRows, join_states, load_states
 
 
 class SoftOptions(Options):
@@ -243,8 +243,18 @@ class SoftPlayer(LabelPlayer):
         """û for every training image, or for some, observed entries at their value."""
         if self.options.memory == "stateless":
             return None
-        latent = self.store.previous if rows is None else self.store.read(rows)
-        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
+        if rows is None:
+            return self._shown(self.store.previous, self.observed.whole())
+        return self._shown(self.store.read(rows), self.observed.rows(rows))
+
+    def labels_now(self) -> OfRows | None:
+        """The same as a function of rows."""
+        if self.options.memory == "stateless":
+            return None
+        read = self.store.reader()
+        return lambda rows: self._shown(read(rows), self.observed.rows(rows))
+
+    def _shown(self, latent: Tensor, observed: Tensor) -> Tensor:
         soft = self.map.soft(latent) if self.holds_latents else latent
         return self._with_observed(soft, observed, observed != UNOBSERVED)
 

@@ -8,6 +8,7 @@ Unobserved labels of labelled images count as negative until they are selected a
 (`unobserved=negative`, AN), or not before they are selected (`ignore`, IU).
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 import torch
@@ -18,6 +19,7 @@ from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.options import Options
+from g2netpl.store import OfRows
 
 
 class UpsOptions(Options):
@@ -46,15 +48,20 @@ class UpsPlayer(LabelPlayer):
             setup.observed.shape, UNOBSERVED, dtype=torch.int8, device=setup.observed.device
         )
 
-    def begin_round(self, mean: Tensor, deviation: Tensor) -> None:
+    def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Select pseudo labels anew."""
         options = self.options
-        unknown = self.observed.whole() == UNOBSERVED
-        positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
-        negative = (mean <= options.negative_mean) & (deviation < options.negative_deviation)
         selected = torch.full_like(self.selected, UNOBSERVED)  # a checkpoint may hold the old one
-        selected[unknown & positive] = POSITIVE
-        selected[unknown & negative] = NEGATIVE
+        start = 0
+        for mean, deviation in opinions:
+            rows = torch.arange(start, start + len(mean), device=selected.device)
+            unknown = self.observed.rows(rows) == UNOBSERVED
+            positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
+            negative = (mean <= options.negative_mean) & (deviation < options.negative_deviation)
+            chosen = selected[start : start + len(mean)]
+            chosen[unknown & positive] = POSITIVE
+            chosen[unknown & negative] = NEGATIVE
+            start += len(mean)
         self.selected = selected
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
@@ -68,10 +75,14 @@ class UpsPlayer(LabelPlayer):
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """1 and 0 where observed or selected, 0.5 elsewhere."""
-        observed = self.observed.whole() if rows is None else self.observed.rows(rows)
-        selected = self.selected if rows is None else self.selected.index_select(0, rows)
-        labels = torch.where(observed != UNOBSERVED, observed, selected).float()
-        return labels.masked_fill(labels == UNOBSERVED, 0.5)
+        if rows is None:
+            return _shown(self.selected, self.observed.whole())
+        return self.labels_now()(rows)
+
+    def labels_now(self) -> OfRows:
+        """The same as a function of rows."""
+        selected = self.selected  # which is never changed, but replaced
+        return lambda rows: _shown(selected.index_select(0, rows), self.observed.rows(rows))
 
     def state(self) -> dict[str, Tensor]:
         """The selection of this round."""
@@ -80,3 +91,8 @@ class UpsPlayer(LabelPlayer):
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
         self.selected = state["selected"].to(self.selected, copy=True)
+
+
+def _shown(selected: Tensor, observed: Tensor) -> Tensor:
+    labels = torch.where(observed != UNOBSERVED, observed, selected).float()
+    return labels.masked_fill(labels == UNOBSERVED, 0.5)

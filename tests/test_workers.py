@@ -1,0 +1,73 @@
+"""What the end of a loader process is called, and what it is not."""
+
+import signal
+
+import pytest
+
+from g2netpl.data import ImageSource
+from g2netpl.workers import WorkerLost, ignore_interrupts, lost_worker, started
+
+KILLED = "DataLoader worker (pid 7) is killed by signal: Killed. "
+CAUGHT = "Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback:\n  File x\n"
+FULL = "RuntimeError: unable to write to file </torch_1_2_3>: No space left on device (28)"
+
+
+@pytest.mark.parametrize(
+    ("problem", "why"),
+    [
+        (RuntimeError(KILLED), "killed by signal"),
+        (RuntimeError("DataLoader worker (pid(s) 7, 8) exited unexpectedly"), "exited"),
+        (RuntimeError(CAUGHT + FULL), "No space left on device"),
+        (ConnectionResetError(104, "Connection reset by peer"), "reset by peer"),
+        (EOFError(), "EOFError"),
+        (FileNotFoundError(2, "No such file or directory"), "No such file"),
+    ],
+)
+def test_a_lost_process_is_one_line(problem, why):
+    found = lost_worker(problem)
+    assert isinstance(found, WorkerLost)
+    assert found.exit_code == 6
+    assert why in str(found)
+    assert "\n" not in str(found)
+
+
+@pytest.mark.parametrize(
+    "problem", [RuntimeError(CAUGHT + "RuntimeError: shapes differ"), OSError(28, "full")]
+)
+def test_a_mistake_of_ours_is_not_called_a_lost_process(problem):
+    assert lost_worker(problem) is None
+
+
+def test_what_breaks_the_connection_comes_out_of_a_source_as_one_line(monkeypatch):
+    source = ImageSource(["a.png"], 8, (0, 0, 0), (1, 1, 1))
+
+    class Broken:
+        def __iter__(self):
+            raise ConnectionResetError(104, "Connection reset by peer")
+
+    monkeypatch.setattr(source, "_loader", Broken())
+    with pytest.raises(WorkerLost, match="reset by peer"):
+        list(source.load([[0]], None))
+
+
+def test_the_end_of_a_loader_process_does_not_come_as_a_signal():
+    before = signal.getsignal(signal.SIGCHLD)
+
+    class Loader:
+        def __iter__(self):
+            signal.signal(signal.SIGCHLD, lambda *_: pytest.fail("anywhere"))
+            return iter([1, 2])
+
+    assert list(started(Loader())) == [1, 2]
+    assert signal.getsignal(signal.SIGCHLD) == before
+
+
+def test_loader_processes_leave_signals_to_the_one_that_trains(monkeypatch):
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr("sys.excepthook", None)
+    try:
+        ignore_interrupts(0)
+        assert all(signal.getsignal(number) == signal.SIG_IGN for number in before)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
