@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measure import Figure, observed_positives, one_thread, show
+from measure import Figure, observed_positives, show
 
 from g2netpl.checkpoints import Writer
 from g2netpl.game import Setup
@@ -34,7 +34,7 @@ def checkpointing(folder: str | None = None, rounds: int = 3) -> list[Figure]:
     before = Snapshot(finished=1, best_network=copy_state(network))
     steps = Steps(network, player, optimizer, 1, 0, before, Loop(), 0)
     blocked, whole = [], []
-    with tempfile.TemporaryDirectory(dir=folder) as made, one_thread():
+    with tempfile.TemporaryDirectory(dir=folder) as made:
         writer = Writer(Path(made))
         for number in range(rounds):
             steps.done = number
