@@ -334,25 +334,35 @@ def test_momentum_moves_the_latents_as_sgd_would():
         method_options("g2netpl", {"momentum": 0.5, "response": "best_response"})
 
 
-def test_many_classes_pull_less_at_a_backbone_that_learns():
-    def weights(player, classes):
-        observed = torch.full((4, classes), -1, dtype=torch.int8)
-        batch = Batch(torch.arange(4), torch.zeros(4, 1), observed)
-        return player.propose(batch, 0.0, lambda inputs: inputs).weights
-
-    def player_for(classes, deep, **options):
-        observed = torch.full((4, classes), -1, dtype=torch.int8)
-        return make_player("g2netpl", options, Setup(observed, 1.0, 1e-3, deep=deep))
-
+def test_many_classes_pull_less_at_a_backbone_that_learns_unless_every_image_is_labelled():
+    """40 classes, one label on half of the images: w = 0.1 · 4^(½ − 1), R = 10/40^1.5 · 4^½."""
     sure = 0.8 * 0.7 / 1.3  # ξ(½, 0)
-    for classes, deep, weight in ((40, False, 0.1), (40, True, 0.05), (5, True, 0.1)):
-        player = player_for(classes, deep)
-        assert torch.allclose(weights(player, classes), torch.tensor(weight * sure))
-    player = player_for(40, True)
+
+    def parts(classes, labelled, deep=True, **options):
+        observed = torch.full((4, classes), -1, dtype=torch.int8)
+        observed[:labelled, 0] = 1
+        player = make_player("g2netpl", options, Setup(observed, 1.0, 1e-3, deep=deep))
+        batch = Batch(torch.arange(4), torch.zeros(4, 1), observed)
+        proposal = player.propose(batch, 0.0, lambda inputs: inputs)
+        return proposal.weights[0, 1].item() / sure, proposal.regulariser
+
+    plain = 10 / 40**1.5
+    assert parts(40, 2, deep=False) == pytest.approx((0.1, plain))
+    assert parts(40, 2) == pytest.approx((0.05, 2 * plain))
+    assert parts(40, 4) == pytest.approx((0.1, 4 * plain))
+    assert parts(40, 0) == pytest.approx((0.025, plain))
+    assert parts(5, 2) == pytest.approx((0.1, 10 / 5**1.5))
+    assert parts(40, 2, unobserved_weight=0.3, regulariser=2) == pytest.approx((0.3, 2.0))
+
+
+def test_a_phase_of_the_classifier_alone_has_its_own_weights():
+    observed = torch.full((4, 40), -1, dtype=torch.int8)
+    player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-3, deep=False))
+    before = player.unobserved_weight
+    player.begin_phase(1e-3, True)
+    assert player.unobserved_weight < before
     player.begin_phase(1e-3, False)
-    assert torch.allclose(weights(player, 40), torch.tensor(0.1 * sure))
-    given = player_for(40, True, unobserved_weight=0.3)
-    assert torch.allclose(weights(given, 40), torch.tensor(0.3 * sure))
+    assert player.unobserved_weight == before
 
 
 def test_an_observed_negative_counts_little_more_than_an_unobserved_label():

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.entries import NEGATIVE, UNOBSERVED, Entries, LabelMatrix
+from g2netpl.entries import NEGATIVE, POSITIVE, UNOBSERVED, Entries, LabelMatrix
 
 LARGEST_MATRIX = 512 << 20  # bytes
 _PER_ENTRY = 5  # bytes
@@ -76,6 +76,11 @@ class ObservedLabels:
         """Share of the entries that somebody observed; 0 where there are no entries."""
         known = int((self._some != UNOBSERVED).count_nonzero())  # a sum would widen it
         return known / max(self.shape[0] * self.shape[1], 1)
+
+    @cached_property
+    def positives_per_image(self) -> float:
+        """Mean number of labels known to be there."""
+        return int((self._some == POSITIVE).count_nonzero()) / max(self.shape[0], 1)
 
     def to(self, device: torch.device | str) -> "ObservedLabels":
         """The same on another device."""

@@ -72,8 +72,8 @@ class SoftOptions(Options):
     unobserved_weight: float | None = Field(
         default=None,
         ge=0,
-        description="weight of L_unobs; none: 0.1, and where the backbone learns 0.1 · √(10 / L) "
-        "for more than 10 classes",
+        description="weight of L_unobs; none: 0.1, and where the backbone learns "
+        "0.1 · (L / 10)^(m − 1) for L > 10 classes, m ≤ 1 observed positives per image",
     )
     negative_weight: float | None = Field(
         default=None,
@@ -82,7 +82,10 @@ class SoftOptions(Options):
         "unobserved label, w, and the more the more was observed: w + (1 − w)·f",
     )
     regulariser: float | None = Field(
-        default=None, ge=0, description="weight of R; none: 10 / L^1.5, L the number of classes"
+        default=None,
+        ge=0,
+        description="weight of R; none: 10 / L^1.5, L the number of classes, and where the "
+        "backbone learns × (L / 10)^m for L > 10",
     )
     order: Literal["pseudo_target", "literal"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
@@ -130,7 +133,6 @@ class SoftPlayer(LabelPlayer):
         # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
         # so that the parts keep their weights in a batch that has nothing observed
         self.scale = known if options.averaging == "own" else 1.0
-        self.regulariser = self._regulariser(setup.observed.shape[1]) * self.scale
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
@@ -157,22 +159,22 @@ class SoftPlayer(LabelPlayer):
         self.store.end_epoch()
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
-        """A backbone that learns is pulled less, the more classes pull at it."""
-        weight = self.options.unobserved_weight
+        """The weights of the parts, which depend on what learns: see docs/decisions.md."""
+        weight, regulariser = self.options.unobserved_weight, self.options.regulariser
+        classes = max(1, self.observed.shape[1])
+        many = max(1.0, classes / 10.0)
+        labelled = min(1.0, self.observed.positives_per_image)
         if weight is None:
-            classes = max(10, self.observed.shape[1])
-            weight = 0.1 * (10.0 / classes) ** 0.5 if deep else 0.1
+            weight = 0.1 * many ** (labelled - 1.0) if deep else 0.1
+        if regulariser is None:
+            regulariser = 10.0 / classes**1.5 * (many**labelled if deep else 1.0)
         self.unobserved_weight = weight * self.scale
+        self.regulariser = regulariser * self.scale
         # most unobserved labels are negative: to observe one of them says little more
         given, least = self.options.negative_weight, min(weight, 1.0)
         known = self.observed.known_fraction
         self.negative_weight = least + (1.0 - least) * known if given is None else given
         self.deep = deep
-
-    def _regulariser(self, classes: int) -> float:
-        """The given weight of R, or the rule that carried over from 10 to 80 classes."""
-        given = self.options.regulariser
-        return 10.0 / max(1, classes) ** 1.5 if given is None else given
 
     def _penalty_per_class(self, setup: Setup) -> float | Tensor:
         penalty = self.options.penalty
