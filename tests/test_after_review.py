@@ -20,6 +20,7 @@ from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review import Review
 from g2netpl.run_files import read_saved_labels, read_training
 from g2netpl.teams import Team
+from g2netpl.training import train
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 
@@ -88,6 +89,19 @@ def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
     rows = trained_on(reviewed)
     free = after.observed[rows] == UNOBSERVED
     assert np.abs(before.completed[rows][free] - 0.5).max() > 0.01  # they had moved
+    np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
+
+
+@pytest.mark.parametrize("memory", [512, 0])
+def test_so_do_the_estimates_of_role(first, tmp_path, memory):
+    run, still = tmp_path / "first", ["--learning-rate", "1e-12", "--epochs", "1"]
+    config = {**read_training(first)["config"], "output": str(run), "method": "role"}
+    train(RunConfig(**config))
+    answer(run, trained_on(run)[:2], ("yes", "no"))
+    assert go_on(run, tmp_path / "second", *still, "--label-memory", str(memory)) == 0
+    before, after = read_saved_labels(run), read_saved_labels(tmp_path / "second")
+    rows = trained_on(run)
+    free = after.observed[rows] == UNOBSERVED
     np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
 
 
