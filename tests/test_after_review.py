@@ -6,17 +6,21 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from scipy import stats
 
+from g2netpl.after_review import decisions_for
 from g2netpl.cli import main
+from g2netpl.config import RunConfig
 from g2netpl.entries import Entries, with_labels
 from g2netpl.equations import GaussianMap, SigmoidMap
-from g2netpl.formats import read_labels
+from g2netpl.formats import read_labels, write_labels
 from g2netpl.keeping import Keeper
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review import Review
 from g2netpl.run_files import read_saved_labels, read_training
+from g2netpl.teams import Team
+from g2netpl.training import train
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 
@@ -88,6 +92,19 @@ def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
     np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
 
 
+@pytest.mark.parametrize("memory", [512, 0])
+def test_so_do_the_estimates_of_role(first, tmp_path, memory):
+    run, still = tmp_path / "first", ["--learning-rate", "1e-12", "--epochs", "1"]
+    config = {**read_training(first)["config"], "output": str(run), "method": "role"}
+    train(RunConfig(**config))
+    answer(run, trained_on(run)[:2], ("yes", "no"))
+    assert go_on(run, tmp_path / "second", *still, "--label-memory", str(memory)) == 0
+    before, after = read_saved_labels(run), read_saved_labels(tmp_path / "second")
+    rows = trained_on(run)
+    free = after.observed[rows] == UNOBSERVED
+    np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
+
+
 def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
     assert go_on(reviewed, tmp_path / "second", *STILL) == 0
     rows = trained_on(reviewed)
@@ -100,7 +117,8 @@ def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
         assert (observed[row, 3], observed[row, 5]) == (NEGATIVE, POSITIVE)
 
 
-def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeypatch):
+@pytest.mark.parametrize("memory", [512, 0])  # soft labels in tensors, and in files
+def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeypatch, memory):
     save = Keeper.epoch
 
     def stop(keeper, now):
@@ -108,9 +126,10 @@ def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeyp
         keeper.writer.settle()
         raise KeyboardInterrupt
 
-    assert go_on(reviewed, tmp_path / "whole") == 0
+    flags = ["--label-memory", str(memory)]
+    assert go_on(reviewed, tmp_path / "whole", *flags) == 0
     monkeypatch.setattr(Keeper, "epoch", stop)
-    assert go_on(reviewed, tmp_path / "second") == 130
+    assert go_on(reviewed, tmp_path / "second", *flags) == 130
     monkeypatch.setattr(Keeper, "epoch", save)
     answer(reviewed, trained_on(reviewed)[6:8], ("yes", "yes"))
     assert main(["train", "--resume", "--output", str(tmp_path / "second")]) == 0
@@ -140,8 +159,113 @@ def test_what_cannot_be_gone_on_with(first, reviewed, tmp_path, capsys):
     (reviewed / "review.jsonl").write_text("\n".join([json.dumps(foreign), *lines[1:]]) + "\n")
     assert go_on(reviewed, output) == 2
     assert "decides about image 'elsewhere.png'" in capsys.readouterr().err
-    assert go_on(reviewed, reviewed) == 3  # not into its own folder
     assert not output.exists()
+
+
+def test_the_run_that_was_reviewed_stays(reviewed, capsys):
+    files = {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
+    for flags in ([], ["--overwrite"]):
+        assert go_on(reviewed, reviewed, *flags) == 3
+        assert "choose another --output" in capsys.readouterr().err
+    assert files == {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
+
+
+def test_a_damaged_network_is_named(reviewed, tmp_path, capsys):
+    (reviewed / "model.safetensors").write_bytes(b"no tensors in here at all")
+    assert go_on(reviewed, tmp_path / "second") == 2
+    assert "model.safetensors: cannot be read" in capsys.readouterr().err
+
+
+def test_classes_in_another_order_are_refused_before_anything_is_written(
+    reviewed, photos, tmp_path, capsys
+):
+    table = read_labels(photos / "train.csv")
+    others = LabelTable(table.images, table.classes[::-1], table.values[:, ::-1])
+    write_labels(others, tmp_path / "others.csv")
+    assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 3
+    assert "or in another order; train anew" in capsys.readouterr().err
+    assert not (tmp_path / "second").exists()
+
+
+def test_images_held_out_anew_are_named(reviewed, tmp_path, capsys):
+    assert go_on(reviewed, tmp_path / "second", "--seed", "5", *STILL) == 0
+    before, after = read_saved_labels(reviewed), read_saved_labels(tmp_path / "second")
+    seen = int((before.has_soft & ~after.has_soft).sum())
+    assert seen > 0
+    assert f"{seen} held-out images trained on before the review" in capsys.readouterr().out
+
+
+def test_an_image_that_could_not_be_read_begins_in_doubt(first, photos, tmp_path):
+    """It is half there in the first run, and whole in the second."""
+    images, run = tmp_path / "images", tmp_path / "run"
+    shutil.copytree(photos, images)
+    row = trained_on(first)[0]
+    broken = images / read_saved_labels(first).images[row]
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[: len(whole) // 2])
+    config = read_training(first)["config"]
+    keys = ("image_size", "backbone", "setting", "workers", "learning_rate", "device")
+    flags = [f"--{key.replace('_', '-')}={config[key]}" for key in keys]
+    flags += [f"--labels={images / 'train.csv'}", f"--images={images}", "--only-listed"]
+    assert main(["train", *flags, "--epochs=1", "--max-bad=1", f"--output={run}"]) == 0
+    saved = read_saved_labels(run)
+    assert saved.has_soft[row]
+    assert np.isnan(saved.completed[row]).any()
+    answer(run, trained_on(run)[1:2], ("yes", "no"))
+    broken.write_bytes(whole)
+    assert go_on(run, tmp_path / "second", *STILL) == 0
+    after = read_saved_labels(tmp_path / "second")
+    free = after.observed[row] == UNOBSERVED
+    np.testing.assert_allclose(after.completed[row][free], 0.5, atol=1e-6)
+    history = (tmp_path / "second" / "history.jsonl").read_text()
+    assert "NaN" not in history
+
+
+def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_path):
+    description = read_training(reviewed)
+    description["config"]["options"] = {"beta": 0.3, "step_size": 0.2}
+    (reviewed / "run.json").write_text(json.dumps(description))
+    assert go_on(reviewed, tmp_path / "second", *STILL) == 0
+    options = read_training(tmp_path / "second")["config"]["options"]
+    assert options == {"beta": 0.3, "step_size": 0}
+    assert go_on(reviewed, tmp_path / "third", "--method", "role", "--epochs", "1") == 0
+    assert read_training(tmp_path / "third")["config"]["options"] == {}
+
+
+def test_a_resume_notices_another_run_in_the_place_of_the_reviewed_one(
+    reviewed, tmp_path, monkeypatch, capsys
+):
+    def stop(keeper, now):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "epoch", stop)
+        assert go_on(reviewed, tmp_path / "second") == 130
+    weights = load_file(reviewed / "model.safetensors")
+    save_file({name: 2 * value for name, value in weights.items()}, reviewed / "model.safetensors")
+    assert main(["train", "--resume", "--output", str(tmp_path / "second")]) == 3
+    assert "changed since the run began: the earlier network" in capsys.readouterr().err
+
+
+def test_all_ranks_go_on_with_the_answers_that_the_first_one_read(reviewed, tmp_path):
+    """Somebody answers while the processes start."""
+    config = RunConfig(labels="x", output=str(tmp_path / "o"), resume_labels=str(reviewed))
+    first = Heard(0)
+    found = decisions_for(config, False, first)
+    answer(reviewed, trained_on(reviewed)[6:8], ("yes", "yes"))
+    assert decisions_for(config, False, Heard(1, first.said)) == found
+    assert len(found) == 8
+
+
+class Heard(Team):
+    """A rank that hears what the first one said."""
+
+    def __init__(self, rank, said=None):
+        self.rank, self.said = rank, said
+
+    def tell(self, text):
+        self.said = self.said if self.rank else text
+        return [self.said]
 
 
 def test_the_way_back_from_a_soft_label_to_its_latent():

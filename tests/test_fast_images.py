@@ -170,6 +170,9 @@ def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
     (tmp_path / "memory.current").write_text("1000000\n")
     monkeypatch.setattr(memory, "_GROUPS", tmp_path)
     assert memory.available_memory() == 2_000_000
+    # copies of files that were read do not count: they make room
+    (tmp_path / "memory.stat").write_text("anon 300000\ninactive_file 600000\nactive_file 100000\n")
+    assert memory.available_memory() == 2_600_000
     (tmp_path / "memory.max").write_text("max\n")
     assert memory.available_memory() > 2_000_000
 

@@ -172,6 +172,17 @@ def test_only_what_both_players_are_sure_of_is_sure():
     assert alone.tolist() == [[1, 1, 0, 1], [0, -1, 1, 1]]
 
 
+def test_a_held_out_image_is_as_sure_as_its_prediction():
+    """Predictions are kept in half precision as well; only soft labels are held against those."""
+    observed = LabelTable(("a",), ("w", "x"), [[-1, -1]])
+    raw = np.array([[0.9001, 0.05]], dtype=np.float32)
+    kept = raw.astype(np.float16).astype(np.float32)
+    assert kept[0, 0] < 0.9 < raw[0, 0]
+    plain = Decisions(1.0, 0.0, (0.5,) * 2, "f1", "nothing")
+    sure = fill_in(observed, np.array([False]), raw, plain, 1.0, 0.9, kept).values
+    assert sure.tolist() == [[1, 0]]
+
+
 def test_complete_writes_proposals_for_label_studio(folder, trained):
     out = folder / "tasks.json"
     assert main(["complete", str(trained), "--table", str(out), "--to", "label-studio"]) == 0

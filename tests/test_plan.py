@@ -234,3 +234,10 @@ def test_mistakes_are_told(folder, capsys, flags, problem):
     assert main([*arguments, *flags]) == 2
     assert problem in capsys.readouterr().err
     assert not (folder / "plan").exists()
+
+
+@pytest.mark.parametrize("flag", ["--resume-labels", "--image-cache"])
+def test_flags_that_mean_nothing_to_a_plan_are_not_taken(flag, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["plan", "--labels", "l.csv", "--output", str(tmp_path / "p"), flag, "x"])
+    assert f"unrecognized arguments: {flag}" in capsys.readouterr().err

@@ -26,6 +26,7 @@ from g2netpl.network import Network
 from g2netpl.review_log import FILE, Decision, apply_decisions, latest, read_decisions
 from g2netpl.run_files import read_saved_labels, read_training
 from g2netpl.snapshots import load_network
+from g2netpl.teams import ALONE, Team
 
 DECIDED = "decided.jsonl"
 
@@ -37,17 +38,27 @@ def config_after_review(folder: str | Path, changes: Mapping[str, Any]) -> dict[
     return {**before, **changes, "resume_labels": str(folder)}
 
 
-def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
+def decisions_for(config: RunConfig, resume: bool, team: Team = ALONE) -> list[Decision]:
     """What people decided before this run began, in the order of time; none without a review."""
     if config.resume_labels is None:
         return []
     if resume:
         return read_decisions(config.output, DECIDED)
-    folder = config.resume_labels
+    folder = Path(config.resume_labels)
+    if folder.resolve() == Path(config.output).resolve():
+        raise Refused(
+            f"{folder}: the run that was reviewed must stay as it is; choose another --output"
+        )
+    # the first rank for all of them: somebody may be answering meanwhile
+    lines = _lines(_decisions_about(folder)) if team.leads else b""
+    return [Decision.from_line(line) for line in team.tell(lines.decode())[0].encode().splitlines()]
+
+
+def _decisions_about(folder: Path) -> list[Decision]:
     found = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
     if not found:
         raise InputError(
-            f"resume_labels: {Path(folder) / FILE} holds no answers; review the run first with "
+            f"resume_labels: {folder / FILE} holds no answers; review the run first with "
             f"g2netpl review {folder}"
         )
     return found
@@ -55,7 +66,30 @@ def decisions_for(config: RunConfig, resume: bool) -> list[Decision]:
 
 def write_decided(folder: Path, decisions: list[Decision]) -> None:
     """Keep the decisions with the run that was trained on them."""
-    write_durably(folder / DECIDED, b"".join(each.to_line() for each in decisions))
+    write_durably(folder / DECIDED, _lines(decisions))
+
+
+def _lines(decisions: list[Decision]) -> bytes:
+    return b"".join(each.to_line() for each in decisions)
+
+
+def compared_with(folder: str | Path, material: Material) -> Material:
+    """Refuse labels that an earlier run cannot go on with; note what it had seen of the others."""
+    saved = read_saved_labels(folder)
+    if saved.classes != material.table.classes:
+        raise Refused(
+            f"resume_labels: {folder} knows other classes than the label file, or in another "
+            f"order; train anew on the file of g2netpl review {folder} --export labels.csv"
+        )
+    trained = {name for name, soft in zip(saved.images, saved.has_soft, strict=True) if soft}
+    seen = sum(material.table.images[row] in trained for row in material.held_out)
+    if not seen:
+        return material
+    note = (
+        f"{counted(seen, 'held-out image')} trained on before the review, since the labels or the "
+        "seed are others: mAP on them is too good"
+    )
+    return replace(material, notes=(*material.notes, note))
 
 
 def with_decisions(material: Material, decisions: list[Decision]) -> Material:
@@ -81,12 +115,13 @@ def with_decisions(material: Material, decisions: list[Decision]) -> Material:
 
 def take_over_network(folder: str | Path, network: Network) -> None:
     """Begin with the network of an earlier run."""
+    from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     path = Path(folder) / "model.safetensors"
     try:
         load_network(network, load_file(path, device=str(next(network.parameters()).device)))
-    except OSError as problem:
+    except (OSError, SafetensorError) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     except RuntimeError:
         raise Refused(
@@ -99,15 +134,13 @@ def take_over_network(folder: str | Path, network: Network) -> None:
 def take_over_labels(folder: str | Path, material: Material, player: LabelPlayer) -> None:
     """Begin with the soft labels of an earlier run, and ½ for images that it had none of."""
     saved = read_saved_labels(folder)
-    if saved.classes != material.table.classes:
-        raise Refused(f"resume_labels: {folder} knows other classes than the label file")
     places = {name: row for row, name in enumerate(saved.images) if saved.has_soft[row]}
     rows = np.array([places.get(name, -1) for name in material.visible.images], dtype=np.int64)
 
     def soft(asked: Tensor) -> Tensor:
         there = rows[asked.cpu().numpy()]
         found = np.array(saved.completed[np.maximum(there, 0)], dtype=np.float32)
-        found[there < 0] = 0.5
+        found[(there < 0)[:, None] | np.isnan(found)] = 0.5  # NaN: could not be read
         return torch.from_numpy(found).to(asked.device)
 
     player.begin_with(soft)

@@ -34,6 +34,9 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
             },
             "image_files": _fingerprint(material),
             "backbone_weights": None if config.weights is None else _digest(config.weights),
+            "earlier_network": None
+            if config.resume_labels is None
+            else _digest(f"{config.resume_labels}/model.safetensors"),
             "images": len(material.table),
             "training_images": len(material.training),
             "observed_fraction": material.visible.observed_fraction,

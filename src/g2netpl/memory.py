@@ -8,6 +8,7 @@ _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
 _LARGE = 1 << 30
 _UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000}
 _GROUPS = Path("/sys/fs/cgroup")
+_FIRST_VERSION = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def parse_size(text: str) -> int:
@@ -28,16 +29,25 @@ def available_memory() -> int:
     import psutil
 
     free = int(psutil.virtual_memory().available)
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    for folder, limit, used, files in (
+        (_GROUPS, "memory.max", "memory.current", "inactive_file"),
+        (_GROUPS / "memory", *_FIRST_VERSION),
     ):
         try:
-            most, now = (int((_GROUPS / name).read_text("ascii")) for name in (limit, used))
+            most, now = (int((folder / name).read_text("ascii")) for name in (limit, used))
         except (OSError, ValueError):  # another system, or no limit ("max")
             continue
-        free = min(free, max(0, most - now))
+        free = min(free, max(0, most - now + _copies_of_files(folder / "memory.stat", files)))
     return free
+
+
+def _copies_of_files(path: Path, key: str) -> int:
+    """What a container uses for files that it read, and gives back where memory is wanted."""
+    try:
+        found = re.search(rf"^{key} (\d+)$", path.read_text("ascii"), re.MULTILINE)
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0
 
 
 def keep_freed_memory() -> bool:

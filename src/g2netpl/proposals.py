@@ -94,7 +94,9 @@ def fill_in(
     scores = np.where(known, observed.values, scores).astype(np.float32)
     values = decided.astype(np.int8)
     if sure is not None:
-        other = scores if predicted is None else decisions.calibrate(predicted)
+        other = scores.copy()
+        if predicted is not None and soft.any():
+            other[soft] = decisions.calibrate(predicted[soft])
         least, most = np.minimum(scores, other), np.maximum(scores, other)
         values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
         values[most <= 1 - sure] = NEGATIVE

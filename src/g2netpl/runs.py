@@ -239,7 +239,7 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
             changed.append(f"the {part} labels")
     if before.get("classes") != now["classes"]:
         changed.append("the classes")
-    for part in ("image_files", "backbone_weights"):
+    for part in ("image_files", "backbone_weights", "earlier_network"):
         if data.get(part, now["data"][part]) != now["data"][part]:
             changed.append(f"the {part.replace('_', ' ')}")
     if changed:

@@ -19,6 +19,7 @@ from torch import nn
 
 from g2netpl import expected
 from g2netpl.after_review import (
+    compared_with,
     decisions_for,
     take_over_labels,
     take_over_network,
@@ -97,8 +98,12 @@ def _train(
     if team.leads:
         lock.enter_context(locked(folder))
     accelerator = _accelerator(config)
-    decisions = decisions_for(config, resume)
-    material = with_decisions(read_material(config), decisions)
+    earlier = config.resume_labels
+    decisions = decisions_for(config, resume, team)
+    material = read_material(config)
+    if earlier is not None and not resume:
+        material = compared_with(earlier, material)
+    material = with_decisions(material, decisions)
     description = describe(config, material)
     if resume:
         other = check_unchanged(folder, description)
@@ -127,7 +132,6 @@ def _train(
         k, how = _expected_positives(config, material, sources)
     k = team.same(k)
     contest = Players.prepare(config, material, sources, accelerator, team, k)
-    earlier = config.resume_labels
     if earlier is not None:
         take_over_network(earlier, contest.network)
     sources.prepare()

@@ -15,7 +15,8 @@ import argparse
 
 _NOT_HERE = (
     *("mode", "head", "linear_epochs", "view", "precision", "thresholds", "track"),
-    *("test_labels", "test_images", "validation_labels", "setting"),
+    *("test_labels", "test_images", "validation_labels", "setting", "resume_labels"),
+    *("compile", "image_cache"),
 )
 
 

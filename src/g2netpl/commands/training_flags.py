@@ -58,7 +58,11 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     if changes:
         given["options"] = {key: value for _, key, value in changes}
     if flags.config is None:
-        given = {**_keys_before(given, resume), **given}
+        before = _keys_before(given, resume)
+        if "method" in given and given["method"] != before.get("method"):
+            before.pop("options", None)  # those of another method
+        options = {**before.get("options", {}), **given.get("options", {})}
+        given = {**before, **given, "options": options}
     config = read_config(flags.config, given)
     for method, key, _ in changes:
         if method is not None and method != config.method:

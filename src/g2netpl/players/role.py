@@ -46,6 +46,15 @@ class RolePlayer(LabelPlayer):
         self.second = shelf.store("second_moment", shape, 0.0, device)
         self.moves = shelf.store("moves", (shape[0], 1), 0.0, device)
 
+    def begin_with(self, soft: OfRows) -> None:
+        """Take up earlier estimates; observed entries begin as ever."""
+        every = torch.arange(len(self.observed), device=self.observed.device)
+        for rows in every.split(4096):  # type: ignore[no-untyped-call]
+            unknown = self.observed.rows(rows) == UNOBSERVED
+            earlier = soft(rows).logit(1e-6)
+            self.logits.write(rows, torch.where(unknown, earlier, self.logits.read(rows)))
+        self.logits.end_epoch()
+
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The estimates keep their ratio to the network's learning rate."""
         self.learning_rate = self.rate_factor * learning_rate
