@@ -91,6 +91,8 @@ def _tidy(folder: Path, newest: Path) -> None:
     for path in newest.parent.iterdir():
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
+    if not (folder / "labels").is_dir():  # they are in the checkpoints
+        return
     generations = []
     for path in kept:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
