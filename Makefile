@@ -31,7 +31,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-	.venv/bin/python -m pip install --quiet --editable '.[train,fast,export,parquet,pretrained,study,dev]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,pretrained,study,tensorboard,dev]'
 	touch $(READY)
 
 clean:
