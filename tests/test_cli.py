@@ -247,7 +247,7 @@ def test_compare_without_negatives_chooses_nothing(features, tmp_path):
 
 def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, scenes):
     for module in ("g2netpl.scenes", "g2netpl.report"):
-        monkeypatch.setattr(f"{module}.make_scenes", lambda: scenes)
+        monkeypatch.setattr(f"{module}.make_scenes", lambda *_: scenes)
     arguments = ["demo", "--output", str(tmp_path / "demo"), "--epochs", "2", "--jobs", "1"]
     assert main(arguments) == 0
     assert main(arguments) == 3

@@ -106,9 +106,9 @@ def test_game_by_hand():
     # CE(ŷ, ½) = ln 2 whatever ŷ is
     literal = (POSITIVE + NEGATIVE + weight * 9 * math.log(2)) / 12 + 5 * 0.25 * R
     assert cost_of("g2netpl", order="literal", **options) == pytest.approx(literal, abs=1e-6)
-    # the defaults: 0.1·ξ over B·L, and R with 10 / 4^1.5 = 1.25
+    # the defaults: 0.1·ξ over B·L, a negative 0.1 + 0.9·f, and R with 10 / 4^1.5 = 1.25
     weight = 0.1 * 0.8 * 0.7 / 1.3
-    cost = (POSITIVE + NEGATIVE + weight * entropy) / 12 + 1.25 * R
+    cost = (POSITIVE + 0.325 * NEGATIVE + weight * entropy) / 12 + 1.25 * R
     assert cost_of("g2netpl") == pytest.approx(cost, abs=1e-6)
     # our reading of the paper: all over B·L, weights 1, γ = 1 mutes û = ½ while φ = 0
     assert cost_of("g2netpl-paper") == pytest.approx((POSITIVE + NEGATIVE) / 12 + R, abs=1e-6)
