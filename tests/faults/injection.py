@@ -69,7 +69,9 @@ def _act(action):
     if action in ("kill", "term", "int"):
         os.kill(os.getpid(), getattr(signal, f"SIG{action.upper()}"))
     elif action == "worker":
-        os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+        loader = multiprocessing.parent_process() is not None  # the moment came in one of them
+        victim = os.getpid() if loader else multiprocessing.active_children()[0].pid
+        os.kill(victim, signal.SIGKILL)
     elif action == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     elif action == "narrow":
