@@ -92,7 +92,7 @@ def draw(path: Path, soft: np.ndarray, truth: np.ndarray, unknown: np.ndarray) -
         panel.plot(lines.mean(axis=1), color="black", label="mean")
         panel.set_title(f"unknown labels that are in truth {'positive' if sign else 'negative'}")
         panel.set_xlabel("epoch")
-        panel.legend(loc="center left")
+        panel.legend(loc="lower left")
     panels[0].set_ylabel("soft label")
     figure.savefig(path, dpi=120)
 
