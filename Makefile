@@ -23,7 +23,7 @@ lint: $(READY)
 faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
 
-# A table of ratios and their bars, a quarter of an hour on an idle machine.
+# A table of ratios and their bars, 8 minutes on two idle cores.
 bench: $(READY)
 	.venv/bin/python benchmarks/run_all.py
 

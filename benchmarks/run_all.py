@@ -1,6 +1,6 @@
 """One table of all figures that have a bar, each measured side by side in this run.
 
-    python benchmarks/run_all.py                 everything: a quarter of an hour on an idle machine
+    python benchmarks/run_all.py                 everything: 8 minutes on two idle cores
     python benchmarks/run_all.py ranking linear  some of it
 
 Every part has a process of its own, also by itself: `python benchmarks/ranking.py`. Exit code 1 if
