@@ -11,7 +11,7 @@ is drawn anew after each, so it may be stopped at any time. Up to 10⁹ it takes
 of memory; what would need more than half of the memory that is free is left out.
 
     python benchmarks/scaling.py                        writes docs/figures/scaling.{csv,png}
-    python benchmarks/scaling.py --most 1e7 --output /tmp/scaling
+    python benchmarks/scaling.py --most 1e7 --output runs/scaling
 """
 
 import argparse

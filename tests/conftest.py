@@ -33,6 +33,31 @@ def photos(tmp_path_factory, scenes):
     return folder
 
 
+@pytest.fixture
+def small_training(photos, tmp_path):
+    """The keys of a short training on those photos, by its name; any of them may be changed."""
+
+    def keys(name="run", **changes):
+        return {
+            "labels": str(photos / "train.csv"),
+            "images": str(photos),
+            "only_listed": True,
+            "output": str(tmp_path / name),
+            "test_labels": str(photos / "test.csv"),
+            "setting": "fspl",
+            "backbone": "tiny",
+            "image_size": 32,
+            "epochs": 2,
+            "workers": 0,
+            "device": "cpu",
+            "cache": str(tmp_path / "cache"),
+            "expected_positives": 2.3,
+            **changes,
+        }
+
+    return keys
+
+
 @pytest.fixture(scope="session")
 def small_run(photos, tmp_path_factory):
     """A CNN with a hidden layer, trained end to end on scenes; half of the labels are known."""

@@ -70,27 +70,10 @@ def test_a_large_table_lies_in_a_file_that_leaves_nothing_behind(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["g2netpl", "role", "ups", "an"])
-def test_a_training_in_blocks_leaves_the_same_behind(photos, tmp_path, monkeypatch, method):
+def test_a_training_in_blocks_leaves_the_same_behind(small_training, tmp_path, monkeypatch, method):
     def run(name):
-        values = {
-            "labels": str(photos / "train.csv"),
-            "images": str(photos),
-            "only_listed": True,
-            "output": str(tmp_path / name),
-            "test_labels": str(photos / "test.csv"),
-            "setting": "fspl",
-            "method": method,
-            "mode": "linear",
-            "backbone": "tiny",
-            "image_size": 32,
-            "epochs": 2,
-            "batch_size": 7,
-            "workers": 0,
-            "device": "cpu",
-            "cache": str(tmp_path / "cache"),
-            "expected_positives": 2.3,
-            "thresholds": "expected",
-        }
+        more = {"mode": "linear", "batch_size": 7, "thresholds": "expected"}
+        values = small_training(name, method=method, **more)
         train(RunConfig.read(values, "test"))
         return load_run(tmp_path / name)
 

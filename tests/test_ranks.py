@@ -49,27 +49,12 @@ def the_team():
 
 
 @pytest.fixture
-def values(photos, tmp_path):
+def values(small_training):
     """A training of 48 images in 7 batches, as flags would give it."""
 
     def make(output, **changes):
-        return {
-            "labels": str(photos / "train.csv"),
-            "images": str(photos),
-            "only_listed": True,
-            "output": str(tmp_path / output),
-            "test_labels": str(photos / "test.csv"),
-            "setting": "fspl",
-            "backbone": "plain",
-            "image_size": 32,
-            "epochs": 3,
-            "batch_size": 7,
-            "workers": 0,
-            "device": "cpu",
-            "cache": str(tmp_path / "cache"),
-            "expected_positives": 2.3,
-            **changes,
-        }
+        usual = {"backbone": "plain", "epochs": 3, "batch_size": 7}
+        return small_training(output, **{**usual, **changes})
 
     return make
 

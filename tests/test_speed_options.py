@@ -18,24 +18,9 @@ from g2netpl.network import build_network
 
 
 @pytest.fixture
-def config(photos, tmp_path):
+def config(small_training):
     def make(name="run", **changes):
-        values = {
-            "labels": str(photos / "train.csv"),
-            "images": str(photos),
-            "only_listed": True,
-            "output": str(tmp_path / name),
-            "test_labels": str(photos / "test.csv"),
-            "setting": "known:0.5",
-            "backbone": "tiny",
-            "image_size": 32,
-            "epochs": 2,
-            "workers": 0,
-            "device": "cpu",
-            "cache": str(tmp_path / "cache"),
-            "expected_positives": 2.3,
-        }
-        return RunConfig.read({**values, **changes}, "test")
+        return RunConfig.read(small_training(name, **{"setting": "known:0.5", **changes}), "test")
 
     return make
 

@@ -21,24 +21,11 @@ def needs(package):
 
 
 @pytest.fixture
-def config(photos, tmp_path):
+def config(small_training):
+    usual = {"epochs": 3, "options": {"penalty": 0.4}, "patience": 0, "test_labels": None}
+
     def make(**changes):
-        values = {
-            "labels": str(photos / "train.csv"),
-            "images": str(photos),
-            "only_listed": True,
-            "output": str(tmp_path / "first"),
-            "backbone": "tiny",
-            "image_size": 32,
-            "epochs": 3,
-            "workers": 0,
-            "device": "cpu",
-            "expected_positives": 2.3,
-            "setting": "fspl",
-            "options": {"penalty": 0.4},
-            "patience": 0,
-        }
-        return RunConfig.read({**values, **changes}, "test")
+        return RunConfig.read(small_training("first", **{**usual, **changes}), "test")
 
     return make
 

@@ -16,25 +16,9 @@ from g2netpl.settings import Setting
 
 
 @pytest.fixture
-def config(photos, tmp_path):
+def config(small_training):
     def make(**changes):
-        values = {
-            "labels": str(photos / "train.csv"),
-            "images": str(photos),
-            "only_listed": True,
-            "output": str(tmp_path / "run"),
-            "test_labels": str(photos / "test.csv"),
-            "setting": "fspl",
-            "backbone": "tiny",
-            "image_size": 32,
-            "epochs": 2,
-            "batch_size": 16,
-            "workers": 0,
-            "device": "cpu",
-            "cache": str(tmp_path / "cache"),
-            "expected_positives": 2.3,
-        }
-        return RunConfig.read({**values, **changes}, "test")
+        return RunConfig.read(small_training(**{"batch_size": 16, **changes}), "test")
 
     return make
 

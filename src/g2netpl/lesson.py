@@ -24,13 +24,13 @@ from g2netpl.game import Setup
 from g2netpl.labels import POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.material import Material
 from g2netpl.methods import dropout_of, find_method, make_player
-from g2netpl.network import Backbone, Network, build_backbone, build_network
+from g2netpl.network import Backbone, Network, build_network
 from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
 from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray, Setting, observe, split_indices
 from g2netpl.snapshots import Snapshot, load_network
-from g2netpl.sources import Sources
+from g2netpl.sources import Sources, backbone_of
 from g2netpl.steps import Loop
 from g2netpl.tracking import epoch_bar
 
@@ -78,13 +78,7 @@ def on_images(config: RunConfig, paths: list[str], table: LabelTable, console: C
     """A lesson on image files; with mode linear on what the frozen backbone makes of them."""
     _check_method(config, table, images=True)
     training, visible, held_out = _parts(config, table)
-    backbone = build_backbone(
-        config.backbone,
-        pretrained=config.pretrained,
-        weights=config.weights,
-        image_size=config.image_size,
-        seed=config.seed,
-    )
+    backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     validation = table.take(held_out) if len(held_out) else None
     material = Material(table, paths, training, visible, held_out, validation, None, None, "")

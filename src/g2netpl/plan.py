@@ -31,10 +31,9 @@ from g2netpl.labels import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
 from g2netpl.lesson import device_of, on_features, teach
 from g2netpl.material import read_material
-from g2netpl.network import build_backbone
 from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray
-from g2netpl.sources import Sources
+from g2netpl.sources import Sources, backbone_of
 
 NEXT = 100  # labelled images
 FEWEST = 100
@@ -183,13 +182,7 @@ def read_pool(
     check_plan(material.table, config.labels)
     for note in material.notes:
         console.print(f"note: {note}", highlight=False)
-    backbone = build_backbone(
-        config.backbone,
-        pretrained=config.pretrained,
-        weights=config.weights,
-        image_size=config.image_size,
-        seed=config.seed,
-    )
+    backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     sources = Sources(config, material, backbone, console)
     sources.prepare()

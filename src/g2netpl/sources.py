@@ -17,11 +17,22 @@ from g2netpl.image_cache import CacheBudget, ImageCache
 from g2netpl.images import check_bad, header_problem
 from g2netpl.material import Material
 from g2netpl.methods import find_method
-from g2netpl.network import Backbone
+from g2netpl.network import Backbone, build_backbone
 from g2netpl.settings import IndexArray
 from g2netpl.teams import ALONE, Team
 from g2netpl.tracking import epoch_bar
 from g2netpl.views import PAIR
+
+
+def backbone_of(config: RunConfig) -> Backbone:
+    """The backbone that a run asks for."""
+    return build_backbone(
+        config.backbone,
+        pretrained=config.pretrained,
+        weights=config.weights,
+        image_size=config.image_size,
+        seed=config.seed,
+    )
 
 
 class Sources:

@@ -39,7 +39,6 @@ from g2netpl.jpeg import check_decoder
 from g2netpl.labels import POSITIVE
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, method_options
-from g2netpl.network import build_backbone
 from g2netpl.optimizers import make_optimizer
 from g2netpl.playing import Players, Watch, play
 from g2netpl.run_files import read_training
@@ -52,7 +51,7 @@ from g2netpl.runs import (
     load_run,
 )
 from g2netpl.snapshots import Record, Snapshot
-from g2netpl.sources import Sources
+from g2netpl.sources import Sources, backbone_of
 from g2netpl.teams import Team, connect
 from g2netpl.trackers import check_trackers, open_trackers
 
@@ -117,13 +116,7 @@ def _train(
             return load_run(folder)
         if not saved(folder):
             console.print("nothing was saved yet: beginning with the first epoch")
-    backbone = build_backbone(
-        config.backbone,
-        pretrained=config.pretrained,
-        weights=config.weights,
-        image_size=config.image_size,
-        seed=config.seed,
-    )
+    backbone = backbone_of(config)
     backbone.module.to(accelerator.device)
     sources = Sources(config, material, backbone, console, team)
     if resume:
