@@ -56,6 +56,8 @@ ORDER = [
     "game",
     "equations",
     "players",
+    "players.soft_options",
+    "players.part_weights",
     "players.*",
     "methods",
     "catalogue",

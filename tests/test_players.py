@@ -218,11 +218,11 @@ def test_own_averages_scale_with_the_observed_fraction():
     own = make_player(
         "g2netpl", {"unobserved_weight": 6.0, "averaging": "own"}, Setup(observed, 1.0, 1e-3)
     )
-    assert own.unobserved_weight == pytest.approx(6.0 / 8)
+    assert own.weights.unobserved == pytest.approx(6.0 / 8)
     entries = make_player(
         "g2netpl", {"unobserved_weight": 6.0, "averaging": "entries"}, Setup(observed, 1.0, 1e-3)
     )
-    assert entries.unobserved_weight == 6.0
+    assert entries.weights.unobserved == 6.0
 
 
 @pytest.mark.parametrize(
@@ -358,11 +358,11 @@ def test_many_classes_pull_less_at_a_backbone_that_learns_unless_every_image_is_
 def test_a_phase_of_the_classifier_alone_has_its_own_weights():
     observed = torch.full((4, 40), -1, dtype=torch.int8)
     player = make_player("g2netpl", {}, Setup(observed, 1.0, 1e-3, deep=False))
-    before = player.unobserved_weight
+    before = player.weights.unobserved
     player.begin_phase(1e-3, True)
-    assert player.unobserved_weight < before
+    assert player.weights.unobserved < before
     player.begin_phase(1e-3, False)
-    assert player.unobserved_weight == before
+    assert player.weights.unobserved == before
 
 
 def test_an_observed_negative_counts_little_more_than_an_unobserved_label():

@@ -59,6 +59,22 @@ def test_a_resume_may_change_the_cache_but_not_the_decoder(config):
         assert torch.equal(values, weights_of(resumed)[name])
 
 
+def test_a_run_of_a_version_with_fewer_keys_goes_on(config):
+    whole = train(config("whole"))
+    with pytest.raises(Stopped):
+        train(config(), on_epoch=stop)
+    path = Path(config().output) / "run.json"
+    content = json.loads(path.read_text())
+    for key in ("decoder", "compile", "image_cache", "resume_labels"):
+        del content["config"][key]
+    path.write_text(json.dumps(content))
+    with pytest.raises(Refused, match="changed since the run began: compile; start a new run"):
+        train(config(compile=True), resume=True)
+    resumed = train(config(), resume=True)
+    for name, values in weights_of(whole).items():
+        assert torch.equal(values, weights_of(resumed)[name])
+
+
 def test_a_training_with_the_faster_decoder_says_so(config, monkeypatch):
     pytest.importorskip("simplejpeg")
     run = train(config(decoder="simplejpeg"))

@@ -14,7 +14,8 @@ from g2netpl.players.generalized import GeneralizedOptions, GeneralizedPlayer
 from g2netpl.players.large_loss import LargeLossOptions, LargeLossPlayer
 from g2netpl.players.robust import AsymmetricOptions, HillOptions, RobustPlayer, SplcOptions
 from g2netpl.players.role import RoleOptions, RolePlayer
-from g2netpl.players.soft import SoftOptions, SoftPlayer
+from g2netpl.players.soft import SoftPlayer
+from g2netpl.players.soft_options import SoftOptions
 from g2netpl.players.ups import UpsOptions, UpsPlayer
 
 

@@ -16,7 +16,7 @@ from g2netpl import figures, page
 from g2netpl.comparison import Row
 from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
-from g2netpl.players.soft import SoftOptions
+from g2netpl.players.soft_options import SoftOptions
 from g2netpl.reproduction import Plan
 
 TABLE = (

@@ -224,6 +224,11 @@ _FREE_TO_CHANGE = {
 }
 
 
+def _defaults() -> dict[str, Any]:
+    fields = RunConfig.model_fields.items()
+    return {key: field.get_default(call_default_factory=True) for key, field in fields}
+
+
 def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
     """Refuse to go on with another configuration or other data than the run began with.
 
@@ -232,7 +237,8 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
     before = read_training(folder)
     now = json.loads(json.dumps(description))  # tuples become lists, as in the file
     compared = sorted(set(now["config"]) - _FREE_TO_CHANGE)
-    changed = [key for key in compared if before["config"].get(key) != now["config"][key]]
+    began = {**_defaults(), **before["config"]}  # an older version wrote fewer keys
+    changed = [key for key in compared if began.get(key) != now["config"][key]]
     data, prints = before["data"], before["data"]["fingerprints"]
     for part, fingerprint in now["data"]["fingerprints"].items():
         if prints.get(part) != fingerprint:

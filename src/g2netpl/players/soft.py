@@ -6,16 +6,13 @@ the choice is an option; `docs/decisions.md` says why the defaults are what they
 """
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from g2netpl.data import Batch
 from g2netpl.equations import (
     GaussianMap,
-    LabelCost,
     LabelMap,
     SigmoidMap,
     best_response,
@@ -27,98 +24,9 @@ from g2netpl.equations import (
 from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, UNOBSERVED
-from g2netpl.options import Options, none_from_text
+from g2netpl.players.part_weights import PartWeights
+from g2netpl.players.soft_options import SoftOptions
 from g2netpl.store import LabelStore, OfRows, join_states, load_states
-
-
-class SoftOptions(Options):
-    """The choices of the game."""
-
-    response: Literal["gradient", "best_response", "frozen"] = Field(
-        default="gradient",
-        description="how labels answer: steps on the latent, the exact argmin, or (control) not",
-    )
-    steps: int = Field(default=1, ge=1, description="gradient steps per visit of an image")
-    step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
-    step_growth: float = Field(
-        default=2.0, ge=0, description="the step is η·φ^growth; 0 keeps it constant"
-    )
-    momentum: float = Field(
-        default=0.0, ge=0, lt=1, description="of the latent's steps, kept for every label"
-    )
-    map: Literal["sigmoid", "cdf", "step"] = Field(
-        default="cdf", description="F: sigmoid, Gaussian CDF, or step (hard labels, best_response)"
-    )
-    sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
-    cost: LabelCost = Field(default="additive", description="the labels' cost, Eq. 2 or Eq. 5")
-    penalty: float | tuple[float, ...] = Field(
-        default=1.0, description="λ, one number or one per class: the pull to 0 or 1"
-    )
-    penalty_shape: Literal["constant", "gaussian"] = Field(
-        default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
-    )
-    penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
-    beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
-    gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: how little doubt counts")
-    doubt_teaches: Literal["classifier", "network"] = Field(
-        default="classifier",
-        description="who learns from soft labels in doubt; with classifier, the backbone does only "
-        "as far as they are sure, |2û − 1|",
-    )
-    averaging: Literal["entries", "own"] = Field(
-        default="entries",
-        description="entries: all parts over B·L; own: L_unobs and R × the observed fraction",
-    )
-    unobserved_weight: float | None = Field(
-        default=None,
-        ge=0,
-        description="weight of L_unobs; none: 0.1, and where the backbone learns "
-        "0.1 · (L / 10)^(m − 1) for L > 10 classes, m ≤ 1 observed positives per image",
-    )
-    negative_weight: float | None = Field(
-        default=None,
-        ge=0,
-        description="weight of an observed negative, a positive being 1; none: that of an "
-        "unobserved label, w, and the more the more was observed: w + (1 − w)·f",
-    )
-    regulariser: float | None = Field(
-        default=None,
-        ge=0,
-        description="weight of R; none: 10 / L^1.5, L the number of classes, and where the "
-        "backbone learns × (L / 10)^m for L > 10",
-    )
-    order: Literal["pseudo_target", "literal"] = Field(
-        default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
-    )
-    prediction: Literal["reuse", "fresh"] = Field(
-        default="reuse", description="answer the forward of the step, or a new one after it"
-    )
-    memory: Literal["stored", "stateless"] = Field(
-        default="stored",
-        description="keep û over epochs, or answer each batch's own prediction (best_response)",
-    )
-
-    _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
-        none_from_text
-    )
-
-    @field_validator("penalty", mode="before")
-    @classmethod
-    def _list_from_text(cls, value: object) -> object:
-        return value.strip("[]").split(",") if isinstance(value, str) and "," in value else value
-
-    @model_validator(mode="after")
-    def _choices_fit(self) -> "SoftOptions":
-        if self.map == "step" and self.response == "gradient":
-            raise ValueError("map=step has no gradient; use response=best_response with it")
-        if self.memory == "stateless" and self.response != "best_response":
-            raise ValueError("memory=stateless needs response=best_response")
-        if self.momentum > 0 and self.response != "gradient":
-            raise ValueError("momentum needs response=gradient")
-        penalties = self.penalty if isinstance(self.penalty, tuple) else (self.penalty,)
-        if not penalties or min(penalties) < 0:
-            raise ValueError(f"penalty: must be 0 or more, got {self.penalty}")
-        return self
 
 
 class SoftPlayer(LabelPlayer):
@@ -129,10 +37,6 @@ class SoftPlayer(LabelPlayer):
         self.observed = setup.observed
         self.only_positives = not setup.observed.has_negatives
         self.fresh = options.prediction == "fresh"
-        known = setup.observed.known_fraction if len(setup.observed) else 1.0
-        # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
-        # so that the parts keep their weights in a batch that has nothing observed
-        self.scale = known if options.averaging == "own" else 1.0
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
@@ -159,21 +63,8 @@ class SoftPlayer(LabelPlayer):
         self.store.end_epoch()
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
-        """The weights of the parts, which depend on what learns: see docs/decisions.md."""
-        weight, regulariser = self.options.unobserved_weight, self.options.regulariser
-        classes = max(1, self.observed.shape[1])
-        many = max(1.0, classes / 10.0)
-        labelled = min(1.0, self.observed.positives_per_image)
-        if weight is None:
-            weight = 0.1 * many ** (labelled - 1.0) if deep else 0.1
-        if regulariser is None:
-            regulariser = 10.0 / classes**1.5 * (many**labelled if deep else 1.0)
-        self.unobserved_weight = weight * self.scale
-        self.regulariser = regulariser * self.scale
-        # most unobserved labels are negative: to observe one of them says little more
-        given, least = self.options.negative_weight, min(weight, 1.0)
-        known = self.observed.known_fraction
-        self.negative_weight = least + (1.0 - least) * known if given is None else given
+        """The weights of the parts depend on what learns."""
+        self.weights = PartWeights.of(self.options, self.observed, deep=deep)
         self.deep = deep
 
     def _penalty_per_class(self, setup: Setup) -> float | Tensor:
@@ -199,7 +90,7 @@ class SoftPlayer(LabelPlayer):
         known = batch.observed != UNOBSERVED
         targets = self._with_observed(soft, batch.observed, known)
         beta, gamma = self.options.beta, self.options.gamma
-        weights = confidence_weight(soft, progress, beta, gamma, self.unobserved_weight)
+        weights = confidence_weight(soft, progress, beta, gamma, self.weights.unobserved)
         depth = None
         if self.deep and self.options.doubt_teaches == "classifier":
             depth = (2.0 * targets).sub_(1.0).abs_()  # 1 where observed
@@ -208,9 +99,11 @@ class SoftPlayer(LabelPlayer):
             weights = self._with_weights_of_observed(
                 torch.zeros_like(weights), batch.observed, known
             )
-            return Proposal(targets, weights, self.regulariser, reversed_weights, depth=depth)
+            return Proposal(
+                targets, weights, self.weights.regulariser, reversed_weights, depth=depth
+            )
         weights = self._with_weights_of_observed(weights, batch.observed, known)
-        return Proposal(targets, weights, self.regulariser, depth=depth)
+        return Proposal(targets, weights, self.weights.regulariser, depth=depth)
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""
@@ -295,7 +188,7 @@ class SoftPlayer(LabelPlayer):
         weights = weights.masked_fill_(known, 1.0)
         if self.only_positives:
             return weights
-        return weights.masked_fill_(observed == NEGATIVE, self.negative_weight)
+        return weights.masked_fill_(observed == NEGATIVE, self.weights.negative)
 
     def _soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
         return self.map.soft_and_slope(latent) if self.holds_latents else (latent, 1.0)
