@@ -37,7 +37,7 @@ from g2netpl.game import Setup
 from g2netpl.memory import available_memory
 from g2netpl.methods import make_player
 from g2netpl.observed import ObservedLabels
-from g2netpl.store import Shelf
+from g2netpl.shelf import Shelf
 
 IMAGES = (1_000, 10_000, 100_000, 1_000_000)
 CLASSES = (20, 100, 1_000, 10_000)

@@ -53,6 +53,8 @@ ORDER = [
     "costs",
     "snapshots",
     "store",
+    "mapped_store",
+    "shelf",
     "game",
     "equations",
     "players",

@@ -9,17 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from g2netpl import store as stores
-from g2netpl.store import (
-    Checksum,
-    LabelStore,
-    MappedStore,
-    Shelf,
-    drop_generations,
-    generation_of,
-    join_states,
-    load_states,
-)
+from g2netpl import mapped_store
+from g2netpl.mapped_store import Checksum, MappedStore, drop_generations, generation_of
+from g2netpl.shelf import Shelf
+from g2netpl.store import LabelStore, join_states, load_states
 from g2netpl.teams import Team
 
 
@@ -27,7 +20,7 @@ from g2netpl.teams import Team
 def make(request, tmp_path, monkeypatch):
     """A store that starts with these rows; in files, one more of the same files."""
     if request.param == "small numbers":
-        monkeypatch.setattr(stores, "WIDE", 0)
+        monkeypatch.setattr(mapped_store, "WIDE", 0)
 
     def make(start):
         if request.param == "memory":
@@ -135,7 +128,7 @@ def test_any_writes_interruptions_and_resumes_are_as_good_as_none(
         store.write(rows, store.read(rows) * 0.7 + 0.01 * position + rows[:, None] / 3)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stores, "WIDE", 2**40 if wide else 0)
+        patch.setattr(mapped_store, "WIDE", 2**40 if wide else 0)
         whole = make("whole")
         for position in range(len(steps)):
             play(whole, position)
@@ -187,7 +180,7 @@ def fresh(folder, rows=50, width=4):
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_every_flipped_bit_of_a_file_is_noticed(tmp_path, monkeypatch, wide):
-    monkeypatch.setattr(stores, "WIDE", 2**40 if wide else 0)
+    monkeypatch.setattr(mapped_store, "WIDE", 2**40 if wide else 0)
     state = filled(tmp_path).state()
     random = np.random.default_rng(0)
     for generation, rows in ((2, range(50)), (3, range(0, 50, 3))):
@@ -282,7 +275,7 @@ def test_generations_are_removed_when_nobody_needs_them(tmp_path):
 
 def test_small_numbers_are_near(tmp_path, monkeypatch):
     exact = filled(tmp_path / "wide")
-    monkeypatch.setattr(stores, "WIDE", 0)
+    monkeypatch.setattr(mapped_store, "WIDE", 0)
     small = filled(tmp_path / "small")
     assert small.dtype == np.float16
     assert (tmp_path / "small" / "latents.2").stat().st_size == 50 * 4 * 2

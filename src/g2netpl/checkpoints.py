@@ -21,8 +21,8 @@ from torch import Tensor
 
 from g2netpl.disk import rename_durably, sync_folder, told_plainly, write_durably, written_whole
 from g2netpl.errors import UserError
+from g2netpl.mapped_store import drop_generations, generation_of
 from g2netpl.snapshots import Snapshot, State, is_finite
-from g2netpl.store import drop_generations, generation_of
 
 KEPT = 3
 _PARTS = ("network", "best_network", "optimizer", "player")

@@ -16,8 +16,9 @@ from g2netpl.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.data import Batch
 from g2netpl.network import batch_statistics, share_dropout
 from g2netpl.observed import ObservedLabels
+from g2netpl.shelf import IN_MEMORY, Shelf
 from g2netpl.snapshots import bare
-from g2netpl.store import IN_MEMORY, OfRows, Shelf
+from g2netpl.store import OfRows
 from g2netpl.teams import ALONE, Team
 
 Predict = Callable[[Tensor], Tensor]

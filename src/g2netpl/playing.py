@@ -21,10 +21,11 @@ from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import Network, build_network
 from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
+from g2netpl.shelf import Shelf
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
 from g2netpl.steps import Loop
-from g2netpl.store import LabelStore, Shelf
+from g2netpl.store import LabelStore
 from g2netpl.teams import Team
 from g2netpl.tracking import epoch_bar, write_history
 
