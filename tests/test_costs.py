@@ -96,6 +96,30 @@ def test_role_estimates_move_as_torch_adam_moves_them():
     torch.testing.assert_close(player.logits.previous, table.detach(), rtol=1e-4, atol=1e-5)
 
 
+def test_role_estimates_move_on_between_visits_as_in_dense_adam():
+    observed = torch.full((24, 3), -1, dtype=torch.int8)
+    observed[::5, 1] = 1
+    player = make_player("role", {}, Setup(observed, 1.0, 0.01, seed=5))
+    table = player.logits.previous.clone().requires_grad_()
+    adam = torch.optim.Adam([table], lr=0.1)
+    random = torch.Generator().manual_seed(1)
+    predictions = 0.1 + 0.8 * torch.rand(24, 3, generator=random)
+    for _ in range(30):
+        for rows in torch.randperm(24, generator=random).split(2):
+            adam.zero_grad()
+            predicted, g = predictions[rows], table[rows].sigmoid()
+            costs = -predicted * g.log() - (1 - predicted) * (1 - g).log()
+            costs = costs + torch.where(observed[rows] == 1, -g.log(), torch.zeros(()))
+            regulariser = ((g.sum(1).mean() - 1.0) / 3) ** 2
+            (0.5 * costs.sum() / 6 + 0.5 * regulariser).backward()
+            adam.step()
+            player.respond(Batch(rows, predicted, observed[rows]), predicted, 0.0)
+        player.end_epoch()
+    soft = torch.where(observed == -1, table.detach().sigmoid(), observed.float())
+    torch.testing.assert_close(player.soft_labels(), soft, rtol=1e-4, atol=1e-5)
+    assert torch.equal(player.soft_labels(torch.tensor([3, 7])), player.soft_labels()[[3, 7]])
+
+
 def test_game_by_hand():
     # at the start û = ½: weight of an unobserved entry 5·f·ξ, f = 3/12, ξ = 0.8·0.7/1.3
     weight = 5 * 0.25 * 0.8 * 0.7 / 1.3

@@ -89,12 +89,22 @@ def test_hill_by_hand():
 
 
 def test_splc_by_hand():
+    # positives: focal margin with m 1, γ 2; the rest f²·−log(1 − f)
     seen = sum(map(focal_margin, SEEN))
-    negatives = sum(minus_log(1 - f) for f in (ABSENT, *UNKNOWN))
+    negatives = sum(f**2 * minus_log(1 - f) for f in (ABSENT, *UNKNOWN))
     assert cost_of("splc", 0.0) == pytest.approx((seen + negatives) / 12, rel=1e-5)
-    # later, 0.75 is above 0.6 and becomes a positive without a margin; 0.6 itself is not above
-    corrected = seen + negatives - minus_log(1 - 0.75) + focal_margin(0.75, 0.0)
+    # later, 0.75 is above 0.61 and becomes a positive without a margin; 0.6 is not above
+    corrected = seen + negatives - 0.75**2 * minus_log(1 - 0.75) + focal_margin(0.75, 0.0)
     assert cost_of("splc", 0.5, threshold=0.61) == pytest.approx(corrected / 12, rel=1e-5)
+
+
+def test_splc_believes_an_observed_negative():
+    logits = torch.tensor([[3.0, 3.0]], requires_grad=True)
+    observed = torch.tensor([[0, -1]], dtype=torch.int8)
+    player = make_player("splc", {}, Setup(observed, K, 1e-3))
+    proposal = player.propose(Batch(torch.tensor([0]), logits, observed), 0.5, torch.sigmoid)
+    network_cost(logits, proposal, K).backward()
+    assert logits.grad[0, 0] > 0 > logits.grad[0, 1]  # down, and corrected: up
 
 
 def test_large_losses_by_hand():
@@ -102,7 +112,7 @@ def test_large_losses_by_hand():
     unknown = sum(minus_log(1 - f) for f in UNKNOWN)
     for method in ("ll-r", "ll-ct"):  # in the first epoch it is AN
         assert cost_of(method, 0.0) == pytest.approx((observed + unknown) / 12, rel=1e-5)
-    # rate 0.4 at φ = 0.5: round(0.2 · 9) = 2 entries, those with f = 0.75 and 0.6
+    # rate 0.4 at φ = 0.5: 0.2 · 9, rounded up to 2 entries, those with f = 0.75 and 0.6
     rest = unknown - minus_log(1 - 0.75) - minus_log(1 - 0.6)
     assert cost_of("ll-r", 0.5, rate=0.4) == pytest.approx((observed + rest) / 12, rel=1e-5)
     turned = rest + minus_log(0.75) + minus_log(0.6)
@@ -113,7 +123,7 @@ def test_a_permanent_correction_stays_from_the_next_epoch_on():
     player = player_of("ll-cp", rate=0.2)
     batch = Batch(torch.arange(3), LOGITS, OBSERVED)
     player.propose(batch, 0.5, lambda inputs: inputs)
-    player.respond(batch, F, 0.5)  # round(0.1 · 9) = 1 entry: f = 0.75
+    player.respond(batch, F, 0.5)  # 0.2 / 10 of 9, rounded up to 1 entry: f = 0.75
     assert float(player.propose(batch, 0.5, lambda inputs: inputs).targets.sum()) == 2
     player.end_epoch()
     targets = player.propose(batch, 0.6, lambda inputs: inputs).targets
@@ -127,8 +137,40 @@ def test_a_permanent_correction_stays_from_the_next_epoch_on():
 def test_the_largest_are_chosen_among_those_asked():
     scores = torch.tensor([[0.9, 0.1], [0.5, 0.7]])
     among = torch.tensor([[False, True], [True, True]])
-    assert largest(scores, among, 0.67).tolist() == [[False, False], [True, True]]
-    assert not largest(scores, among, 0.1).any()
+    assert largest(scores, among, 2 / 3).tolist() == [[False, False], [True, True]]
+    assert largest(scores, among, 0.1).tolist() == [[False, False], [False, True]]  # one at least
+    assert not largest(scores, among, 0.0).any()
+    assert not largest(scores, torch.zeros(2, 2, dtype=torch.bool), 0.5).any()
+
+
+def test_permanent_corrections_grow_by_the_same_share_every_epoch_but_the_first():
+    observed = torch.full((40, 50), -1, dtype=torch.int8)
+    player = make_player("ll-cp", {}, Setup(observed, K, 1e-3, epochs=5))
+    random = torch.Generator().manual_seed(0)
+    logits = torch.randn(40, 50, generator=random)
+    batch = Batch(torch.arange(40), logits, observed)
+    counts = []
+    for epoch in range(5):
+        proposal = player.propose(batch, epoch / 5, torch.sigmoid)
+        learnt = proposal.targets.clone()
+        cost = network_cost(logits.requires_grad_(), proposal, K)
+        (gradient,) = torch.autograd.grad(cost, logits)
+        counts.append(int((gradient < 0).sum()))  # taken as positive in this very step
+        player.respond(batch, logits.detach().sigmoid(), epoch / 5)
+        player.end_epoch()
+        assert int(learnt.sum()) == (counts[-2] if epoch else 0)
+    # 0.02 / 5 of the 2,000, 1,992, … entries still open, rounded up
+    assert counts == [0, 8, 16, 24, 32]
+
+
+@pytest.mark.parametrize(("images", "classes"), [(8, 20), (32, 10)])
+def test_the_default_corrects_something_in_a_small_batch(images, classes):
+    observed = torch.full((images, classes), -1, dtype=torch.int8)
+    player = make_player("ll-cp", {}, Setup(observed, K, 1e-3))
+    batch = Batch(torch.arange(images), torch.zeros(images, classes), observed)
+    player.respond(batch, torch.rand(images, classes), 0.1)
+    player.end_epoch()
+    assert int(player.propose(batch, 0.2, torch.sigmoid).targets.sum()) == 1
 
 
 def test_em_by_hand():
@@ -146,18 +188,32 @@ def test_apl_takes_the_lowest_predictions_of_each_class_as_soft_negatives():
     observed = torch.full((10, 2), -1, dtype=torch.int8)
     observed[0, 0] = 1
     predicted = torch.linspace(0.05, 0.95, 10)[:, None].repeat(1, 2)
-    player = make_player("em-apl", {"start": 0.5}, Setup(observed, K, 1e-3))
+    player = make_player("em-apl", {"start": 0.5}, Setup(observed, K, 1e-3, epochs=8))
     batch = Batch(torch.arange(10), predicted, observed)
     player.propose(batch, 0.5, lambda inputs: inputs)
     player.respond(batch, predicted, 0.5)
     player.end_epoch()
-    # φ = 0.75: 0.9 · 0.5 of 9 and 10 unknown entries = 4 of each class, the lowest
-    proposal = player.propose(batch, 0.75, lambda inputs: inputs)
+    # φ = 0.625, the second of four epochs: 0.9 · ½ of 9 and 10 unknown entries, the lowest
+    proposal = player.propose(batch, 0.625, lambda inputs: inputs)
     chosen = proposal.weights == 0.9
     assert chosen.sum(dim=0).tolist() == [4, 4]
     assert chosen[:, 0].nonzero().flatten().tolist() == [1, 2, 3, 4]
     assert torch.equal(proposal.targets[chosen], predicted[chosen])
     assert (proposal.weights[0] == torch.tensor([1.0, 0.9])).all()
+
+
+def test_apl_reaches_its_share_of_negatives_in_the_last_epoch():
+    observed = torch.full((1000, 1), -1, dtype=torch.int8)
+    player = make_player("em-apl", {}, Setup(observed, K, 1e-3, epochs=10))
+    predicted = torch.linspace(0, 1, 1000)[:, None]
+    batch = Batch(torch.arange(1000), predicted, observed)
+    counts = []
+    for epoch in range(10):
+        proposal = player.propose(batch, epoch / 10, lambda inputs: inputs)
+        counts.append(int((proposal.weights == 0.9).sum()))
+        player.respond(batch, predicted, epoch / 10)
+        player.end_epoch()
+    assert counts == [0, 0, 0, 0, 0, 180, 360, 540, 720, 900]
 
 
 def test_gr_by_hand():

@@ -118,7 +118,9 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         width=contest.train_inputs.shape[1],
         seed=cell.seed,
     )
-    setup = Setup(observed, k, cell.learning_rate, cell.seed, deep=network.is_deep)
+    setup = Setup(
+        observed, k, cell.learning_rate, cell.seed, comparison.epochs, deep=network.is_deep
+    )
     player = make_player(name, changes, setup)
     inputs = ArraySource(contest.train_inputs[torch.from_numpy(training)])
     movement: list[Row] = []

@@ -36,6 +36,7 @@ class Setup:
     expected_positives: float  # k, per image
     learning_rate: float  # of the network
     seed: int = 0
+    epochs: int = 10  # of the whole training
     deep: bool = False  # whether the backbone learns too, or the classifier alone
     shelf: Shelf = IN_MEMORY  # where labels are kept
 

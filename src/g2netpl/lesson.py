@@ -105,7 +105,7 @@ def teach(lesson: Lesson, console: Console) -> Taught:
     rate, device = config.rate(config.mode), device_of(config.device)
     lesson.network.to(device)
     observed = ObservedLabels.of(np.array(visible), torch.device(device))
-    setup = Setup(observed, k, rate, config.seed, deep=learner.is_deep)
+    setup = Setup(observed, k, rate, config.seed, config.epochs, deep=learner.is_deep)
     player = make_player(config.method, config.options, setup)
     with epoch_bar(console, config.epochs * player.rounds, len(source)) as bar:
         snapshot = fit(

@@ -211,8 +211,8 @@ METHODS: dict[str, Method] = {
         LargeLossOptions,
         "assume negative; the largest losses become positive for good",
         _LARGE,
-        {"action": "permanent", "rate": 0.001},
-        grid=("rate", (0.0003, 0.001, 0.003)),
+        {"action": "permanent"},
+        grid=("rate", (0.005, 0.02, 0.05)),
     ),
     "em": Method(
         EntropyPlayer,

@@ -66,12 +66,14 @@ class Players:
         if config.head == "boostlu":
             network = boosted(network, config.backbone, config.image_size)
         network.to(accelerator.device)
-        first = phases_of(config)[0].mode
+        phases = phases_of(config)
+        first = phases[0].mode
         setup = Setup(
             observed,
             k,
             config.rate(first),
             config.seed,
+            sum(phase.epochs for phase in phases),
             deep=first != "linear",
             shelf=Shelf(Path(config.output) / "labels", config.label_memory * 1024**2, team),
         )

@@ -2,8 +2,9 @@
 
 EM maximises the entropy of the prediction wherever nothing was observed: −α·H(p). APL adds, from
 the middle of the training on, negative pseudo labels: per class the unobserved entries with the
-lowest predictions of the epoch before, a share that grows to θ, each with that prediction as a soft
-target. (The authors pick entries once and keep them; here they are picked anew every epoch.)
+lowest predictions of the epoch before, a share that grows to θ in the last epoch, each with that
+prediction as a soft target. (The authors pick entries once and keep them; here they are picked anew
+every epoch.)
 """
 
 import torch
@@ -26,7 +27,7 @@ class EntropyOptions(Options):
         default=0.0,
         ge=0,
         lt=1,
-        description="θ: share of pseudo negatives at the end; 0: none",
+        description="θ: share of pseudo negatives in the last epoch; 0: none",
     )
     negatives_weight: float = Field(default=0.9, ge=0, description="β: weight of a pseudo negative")
     start: float = Field(default=0.5, ge=0, lt=1, description="share of the epochs before them")
@@ -44,6 +45,7 @@ class EntropyPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: EntropyOptions) -> None:
         self.options = options
         self.observed = setup.observed
+        self.epoch = 1.0 / max(1, setup.epochs)  # as a share of the training
         self.store: LabelStore | None = None
         if options.negatives > 0:
             shape = (len(setup.observed), setup.observed.shape[1])
@@ -55,7 +57,7 @@ class EntropyPlayer(LabelPlayer):
         targets = (batch.observed == POSITIVE).float()
         unknown = batch.observed == UNOBSERVED
         weights = torch.where(unknown, self.options.entropy_weight, 1.0)
-        if self.store is not None and progress > self.options.start:
+        if self.store is not None and progress >= self.options.start:
             before = self.store.read(batch.rows)
             chosen = unknown & (before <= self._thresholds(progress))
             targets = torch.where(chosen, before, targets)
@@ -92,10 +94,11 @@ class EntropyPlayer(LabelPlayer):
         """Per class the prediction below which the share of the unobserved lies, (L,)."""
         assert self.store is not None
         if self._limits is None or self._limits[0] != progress:
-            grown = (progress - self.options.start) / (1.0 - self.options.start)
+            grown = (progress + self.epoch - self.options.start) / (1.0 - self.options.start)
             unknown = self.observed.whole() == UNOBSERVED
             ranked = self.store.previous.masked_fill(~unknown, torch.inf).sort(dim=0).values
-            count = (self.options.negatives * grown * unknown.sum(dim=0)).long()
+            share = self.options.negatives * min(1.0, grown)
+            count = (share * unknown.sum(dim=0)).round().long()
             last = ranked.gather(0, (count - 1).clamp(min=0)[None])[0]
             self._limits = (progress, torch.where(count > 0, last, -torch.inf))
         return self._limits[1]

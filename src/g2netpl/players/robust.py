@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.labels import POSITIVE
+from g2netpl.labels import POSITIVE, UNOBSERVED
 from g2netpl.options import Options
 
 
@@ -39,7 +39,7 @@ class SplcOptions(Options):
     threshold: float = Field(default=0.6, gt=0, lt=1, description="p above which it is corrected")
     start: float = Field(default=0.1, ge=0, lt=1, description="share of the epochs before that")
     margin: float = Field(default=1.0, ge=0, description="m, taken from the logit of a positive")
-    focus: float = Field(default=2.0, ge=0, description="γ of the positives")
+    focus: float = Field(default=2.0, ge=0, description="γ: what is easy counts less, both signs")
 
 
 def asymmetric(logits: Tensor, positive: Tensor, options: AsymmetricOptions) -> Tensor:
@@ -68,13 +68,15 @@ def hill(logits: Tensor, positive: Tensor, options: HillOptions) -> Tensor:
     )
 
 
-def splc(logits: Tensor, positive: Tensor, correct: bool, options: SplcOptions) -> Tensor:
-    """Focal margin for positives, −log(1 − p) for the rest; corrected ones count as positive."""
-    margin = torch.where(positive, options.margin, 0.0)
-    moved = logits - margin
-    if correct:
-        positive = positive | (moved.detach().sigmoid() > options.threshold)
-    return torch.where(positive, focal_margin(moved, 0.0, options.focus), -logsigmoid(-logits))
+def splc(logits: Tensor, positive: Tensor, doubtful: Tensor, options: SplcOptions) -> Tensor:
+    """Focal margin for positives, p^γ · −log(1 − p) for the rest; (B, L).
+
+    Those `doubtful` that the network finds positive count as positive, without a margin.
+    """
+    moved = logits - torch.where(positive, options.margin, 0.0)
+    positive = positive | (doubtful & (logits.detach().sigmoid() > options.threshold))
+    focus = options.focus
+    return torch.where(positive, focal_margin(moved, 0.0, focus), focal_margin(-logits, 0.0, focus))
 
 
 def focal_margin(logits: Tensor, margin: float, focus: float) -> Tensor:
@@ -95,14 +97,17 @@ class RobustPlayer(LabelPlayer):
         return Proposal(
             positive.float(),
             torch.ones_like(positive, dtype=torch.float32),
-            entry_cost=self._cost(positive, progress),
+            entry_cost=self._cost(positive, batch.observed == UNOBSERVED, progress),
         )
 
-    def _cost(self, positive: Tensor, progress: float) -> Callable[[Tensor], Tensor]:
+    def _cost(
+        self, positive: Tensor, unobserved: Tensor, progress: float
+    ) -> Callable[[Tensor], Tensor]:
         options = self.options
         if isinstance(options, AsymmetricOptions):
             return lambda logits: asymmetric(logits, positive, options)
         if isinstance(options, HillOptions):
             return lambda logits: hill(logits, positive, options)
         assert isinstance(options, SplcOptions)
-        return lambda logits: splc(logits, positive, progress >= options.start, options)
+        doubtful = unobserved if progress >= options.start else torch.zeros_like(unobserved)
+        return lambda logits: splc(logits, positive, doubtful, options)

@@ -1,8 +1,9 @@
 """ROLE: a second table of label estimates that is trained together with the network.
 
 Every label, observed or not, has an estimate g = sigmoid(logit). Both sides learn from the observed
-positives and from each other. The estimates of a batch move by Adam, with moments of their own per
-entry; rows outside the batch rest, where the benchmark's dense Adam lets their momentum run on.
+positives and from each other. The estimates move by Adam. As in the benchmark, the momentum of a
+row runs on in steps whose batch it is not in, which is most of its way; since nobody looks at it
+meanwhile, that is summed up when the row is read again.
 """
 
 import math
@@ -19,6 +20,7 @@ from g2netpl.options import Options
 from g2netpl.store import LabelStore, OfRows, join_states, load_states
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
+_FORGOTTEN = 200  # steps after which no momentum is left: 0.9²⁰⁰ < 1e-9
 
 
 class RoleOptions(Options):
@@ -44,7 +46,8 @@ class RolePlayer(LabelPlayer):
         self.logits = shelf.store("logits", shape, _start_logits(setup), device)
         self.first = shelf.store("first_moment", shape, 0.0, device)
         self.second = shelf.store("second_moment", shape, 0.0, device)
-        self.moves = shelf.store("moves", (shape[0], 1), 0.0, device)
+        self.visits = shelf.store("visits", (shape[0], 1), 0.0, device)  # the last step of a row
+        self.steps = 0
 
     def begin_with(self, soft: OfRows) -> None:
         """Take up earlier estimates; observed entries begin as ever."""
@@ -61,7 +64,7 @@ class RolePlayer(LabelPlayer):
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """½CE(g, f) on every entry, and ½·(−log f) more on observed positives, as one target."""
-        estimate = self.logits.read(batch.rows).sigmoid()
+        estimate = self._reader()(batch.rows).sigmoid()
         positive = batch.observed == POSITIVE
         targets = torch.where(positive, 0.5 * (1.0 + estimate), estimate)
         weights = torch.where(positive, 1.0, 0.5)
@@ -69,7 +72,7 @@ class RolePlayer(LabelPlayer):
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """One Adam step of the estimates on ½[pos(g) + CE(f, g)]/(B·L) + ½R(g)."""
-        logits = self.logits.read(batch.rows).requires_grad_()
+        logits = self._reader()(batch.rows).requires_grad_()
         positive = batch.observed == POSITIVE
         targets = torch.where(positive, 0.5 * (1.0 + predicted), predicted)
         weights = torch.where(positive, 1.0, 0.5)
@@ -77,14 +80,30 @@ class RolePlayer(LabelPlayer):
         cost = cost + 0.5 * self.regulariser * expected_positives(logits, self.expected)
         (gradient,) = torch.autograd.grad(cost, logits)
 
-        moves = self.moves.read(batch.rows) + 1.0
-        first = self.first.read(batch.rows).lerp(gradient, 1.0 - _BETAS[0])
-        second = self.second.read(batch.rows).lerp(gradient * gradient, 1.0 - _BETAS[1])
-        unbiased = first / (1.0 - _BETAS[0] ** moves)
-        size = (second / (1.0 - _BETAS[1] ** moves)).sqrt() + _EPSILON
+        rested = self.steps - self.visits.read(batch.rows)
+        self.steps += 1
+        kept = [(beta**rested) for beta in _BETAS]
+        first = (kept[0] * self.first.read(batch.rows)).lerp(gradient, 1.0 - _BETAS[0])
+        second = (kept[1] * self.second.read(batch.rows)).lerp(gradient.square(), 1.0 - _BETAS[1])
+        unbiased = first / (1.0 - _BETAS[0] ** self.steps)
+        size = (second / (1.0 - _BETAS[1] ** self.steps)).sqrt() + _EPSILON
         self.logits.write(batch.rows, logits.detach() - self.learning_rate * unbiased / size)
-        for store, value in ((self.first, first), (self.second, second), (self.moves, moves)):
-            store.write(batch.rows, value)
+        self.first.write(batch.rows, first)
+        self.second.write(batch.rows, second)
+        self.visits.write(batch.rows, torch.full_like(rested, self.steps))
+
+    def _reader(self) -> OfRows:
+        """The estimates as they are after the last step, as a function of rows."""
+        stores = (self.logits, self.first, self.second, self.visits)
+        readers = [store.reader() for store in stores]
+        steps, rate = self.steps, self.learning_rate
+
+        def read(rows: Tensor) -> Tensor:
+            logits, first, second, visits = (reader(rows) for reader in readers)
+            size = second.sqrt() + _EPSILON * _unbias(visits, _BETAS[1]).sqrt()
+            return logits - rate * run_on(visits, steps) * first / size.clamp(min=1e-30)
+
+        return read
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
@@ -93,30 +112,50 @@ class RolePlayer(LabelPlayer):
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """The estimates; observed entries are given back as observed."""
-        if rows is None:
-            return _shown(self.logits.previous, self.observed.whole())
-        return _shown(self.logits.read(rows), self.observed.rows(rows))
+        read = self.labels_now()
+        if rows is not None:
+            return read(rows)
+        every = torch.arange(len(self.observed), device=self.observed.device)
+        return torch.cat([read(some) for some in every.split(4096)])  # type: ignore[no-untyped-call]
 
-    def labels_now(self) -> OfRows | None:
+    def labels_now(self) -> OfRows:
         """The same as a function of rows."""
-        read = self.logits.reader()
+        read = self._reader()
         return lambda rows: _shown(read(rows), self.observed.rows(rows))
 
     def state(self) -> dict[str, Tensor]:
         """The estimates and their Adam moments."""
-        return join_states(self._stores())
+        return join_states(self._stores()) | {"steps": torch.tensor(self.steps)}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
         load_states(self._stores(), state)
+        self.steps = int(state["steps"])
 
     def _stores(self) -> dict[str, LabelStore]:
         return {
             "logits": self.logits,
             "first_moment": self.first,
             "second_moment": self.second,
-            "moves": self.moves,
+            "visits": self.visits,
         }
+
+
+def _unbias(steps: Tensor, beta: float) -> Tensor:
+    """1 − β^t."""
+    return -(steps * math.log(beta)).expm1()
+
+
+def run_on(visits: Tensor, steps: int) -> Tensor:
+    """How far Adam goes on after a row's last visit, in units of m/√v at that visit; (B, 1).
+
+    Σ over the steps u after the visit s of (β₁/√β₂)^(u − s) · √(1 − β₂^u) / (1 − β₁^u).
+    """
+    after = torch.arange(1, _FORGOTTEN + 1, device=visits.device, dtype=torch.float64)
+    step = visits.double() + after
+    each: Tensor = (_BETAS[0] / math.sqrt(_BETAS[1])) ** after
+    each = each * _unbias(step, _BETAS[1]).sqrt() / _unbias(step, _BETAS[0])
+    return each.masked_fill(step > steps, 0.0).sum(dim=1, keepdim=True).float()
 
 
 def _shown(logits: Tensor, observed: Tensor) -> Tensor:
