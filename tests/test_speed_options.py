@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from g2netpl import RunConfig, compiling, jpeg, read_labels, train
+from g2netpl import RunConfig, compiling, decoding, jpeg, read_labels, train
 from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import evaluate
 from g2netpl.network import build_network
@@ -45,6 +45,22 @@ def test_a_cache_and_workers_change_nothing(config):
     for name, values in weights_of(plain).items():
         assert torch.equal(values, weights_of(kept)[name])
         assert torch.equal(values, weights_of(some)[name])
+
+
+def test_trainings_that_share_their_images_decode_them_once(config, monkeypatch):
+    alone, images = train(config("alone")), {}
+    train(config("first"), kept=images)
+    (cache,) = images.values()
+    assert cache.filled() == cache.count == 60
+    asked = []
+    squashed = decoding.squashed
+    monkeypatch.setattr(
+        decoding, "squashed", lambda path, *rest: asked.append(path) or squashed(path, *rest)
+    )
+    second = train(config("second"), kept=images)
+    assert {Path(path).name[:4] for path in asked} == {"test"}  # which is looked at once
+    for name, values in weights_of(alone).items():
+        assert torch.equal(values, weights_of(second)[name])
 
 
 def test_a_resume_may_change_the_cache_but_not_the_decoder(config):

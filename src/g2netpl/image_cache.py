@@ -1,8 +1,8 @@
 """Squashed images kept in main memory over the epochs, where the loader workers see them too.
 
 Every view begins with the squashed image, so batches are the same bit for bit with a cache and
-without. Each process of a training has a cache of its own, which its loader workers share. What is
-kept is gone with the process.
+without. Each process of a training has a cache of its own, which its loader workers share, and the
+trainings of a search one after the other. What is kept is gone with the process.
 """
 
 import os
@@ -70,6 +70,10 @@ class CacheBudget:
         self.left -= kept * each
         part = images if kept == count else f"{kept:,} of {images}"
         return cache, f"image cache: {part}, {show_size(kept * each)} of memory{share}"
+
+
+KeptImages = dict[tuple[tuple[str, ...], int, str], "ImageCache"]
+"""Caches that several trainings share, by the paths, the size and the decoder of their images."""
 
 
 class _Arrays(NamedTuple):

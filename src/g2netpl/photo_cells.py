@@ -17,6 +17,7 @@ from g2netpl.config import RunConfig
 from g2netpl.contest import Cell, Comparison
 from g2netpl.data import Part
 from g2netpl.game import LabelPlayer
+from g2netpl.image_cache import KeptImages
 from g2netpl.label_quality import watch_labels
 from g2netpl.predicting import predict_all
 from g2netpl.snapshots import Snapshot
@@ -30,9 +31,12 @@ _WATCHED = 2000
 def on_photos(base: dict[str, Any], folder: Path) -> Runner:
     """Train cells with the keys of `base` (see RunConfig) below `folder`."""
 
+    images: KeptImages = {}
+
     def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
         for cell in cells:
-            yield _train(config_of(base, comparison, cell, folder), cell, comparison.keep_labels)
+            config = config_of(base, comparison, cell, folder)
+            yield _train(config, cell, comparison.keep_labels, images)
 
     return run
 
@@ -62,7 +66,7 @@ def _name(cell: Cell) -> str:
     return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}".replace(":", "_")
 
 
-def _train(config: RunConfig, cell: Cell, watched: bool) -> Row:
+def _train(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:
     folder = Path(config.output)
     track = folder / "labels.jsonl"
 
@@ -87,7 +91,8 @@ def _train(config: RunConfig, cell: Cell, watched: bool) -> Row:
         temporary.write_text("".join(lines), encoding="utf-8")
         temporary.replace(track)
 
-    run = train(config, resume=(folder / "run.json").is_file(), on_epoch=watch if watched else None)
+    again = (folder / "run.json").is_file()
+    run = train(config, resume=again, on_epoch=watch if watched else None, kept=images)
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     seen = _records(track) if watched else {}
     movement = [seen.get(record["epoch"]) for record in history] if seen else []

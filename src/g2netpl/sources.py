@@ -13,7 +13,7 @@ from g2netpl.config import RunConfig
 from g2netpl.data import ArraySource, ImageSource, Part, Source
 from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation
-from g2netpl.image_cache import CacheBudget, ImageCache
+from g2netpl.image_cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images import check_bad, header_problem
 from g2netpl.material import Material
 from g2netpl.methods import find_method
@@ -45,6 +45,7 @@ class Sources:
         backbone: Backbone,
         console: Console,
         team: Team = ALONE,
+        kept: KeptImages | None = None,
     ) -> None:
         self.config, self.material, self.backbone = config, material, backbone
         self.console, self.team = console, team
@@ -54,6 +55,7 @@ class Sources:
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
         self._bad: dict[str, str] = {}
+        self._kept: KeptImages = {} if kept is None else kept
         self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
 
     def prepare(self) -> None:
@@ -138,10 +140,15 @@ class Sources:
         """For images that every epoch looks at."""
         if name == "test":
             return None
-        cache, line = self._budget.make(len(paths), self.config.image_size)
-        if line:
-            self.console.print(line, highlight=False, soft_wrap=True)
-        return cache
+        key = (tuple(paths), self.config.image_size, self.config.decoder)
+        if key not in self._kept:
+            cache, line = self._budget.make(len(paths), self.config.image_size)
+            if line:
+                self.console.print(line, highlight=False, soft_wrap=True)
+            if cache is None:
+                return None
+            self._kept[key] = cache
+        return self._kept[key]
 
     def _source(self, name: str, paths: list[str], linear: bool) -> Source:
         if not linear:

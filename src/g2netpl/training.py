@@ -34,6 +34,7 @@ from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
 from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
+from g2netpl.image_cache import KeptImages
 from g2netpl.interrupts import Interrupts
 from g2netpl.jpeg import check_decoder
 from g2netpl.labels import POSITIVE
@@ -63,17 +64,21 @@ def train(
     overwrite: bool = False,
     console: Console | None = None,
     on_epoch: Watch | None = None,
+    kept: KeptImages | None = None,
 ) -> Run:
     """Train as the configuration says, write the run folder and give the run back.
 
-    `on_epoch` is called after every epoch with all there is: for experiments.
+    `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
+    given the same `kept`, an empty dictionary at first, decode their images once.
     """
     with Interrupts() as interrupts, ExitStack() as lock:
         team = connect(config.device == "cpu", interrupts)
         if console is None or not team.leads:
             console = Console(quiet=True)
         with team.together(), told_plainly(Path(config.output)):
-            return _train(config, resume, overwrite, console, on_epoch, interrupts, team, lock)
+            return _train(
+                config, resume, overwrite, console, on_epoch, kept, interrupts, team, lock
+            )
 
 
 def _train(
@@ -82,6 +87,7 @@ def _train(
     overwrite: bool,
     console: Console,
     on_epoch: Watch | None,
+    kept: KeptImages | None,
     interrupts: Interrupts,
     team: Team,
     lock: ExitStack,
@@ -118,7 +124,7 @@ def _train(
             console.print("nothing was saved yet: beginning with the first epoch")
     backbone = backbone_of(config)
     backbone.module.to(accelerator.device)
-    sources = Sources(config, material, backbone, console, team)
+    sources = Sources(config, material, backbone, console, team, kept)
     if resume:
         k, how = read_training(folder)["expected_positives"], "as before"
     else:
