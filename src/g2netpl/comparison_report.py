@@ -83,13 +83,17 @@ def _best(rows: Sequence[Row], setting: str) -> str | None:
 
 def _facts(about: Row, chosen: Sequence[Row]) -> list[tuple[str, str]]:
     """What was compared on what."""
-    features = about.get("features")
+    features, labels = about.get("features"), about.get("labels")
     k = sorted(
         {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
     )
+    data = f"features, {Path(features).name}" if features else "the built-in scenes"
+    if labels:
+        data = f"images, {Path(labels).name}, {about.get('mode') or 'end-to-end'}"
+        data += f", {about.get('backbone') or 'lite0'} at {about.get('image_size') or 224} px"
     searched = "three values of each method's main weight" if about.get("search_weights") else ""
     facts = [
-        ("Data", f"features, {Path(features).name}" if features else "the built-in scenes"),
+        ("Data", data),
         ("Seeds", ", ".join(str(seed) for seed in sorted({row["seed"] for row in chosen}))),
         ("Epochs", str(about.get("epochs", ""))),
         ("Learning rates", str(about.get("learning_rates", ""))),

@@ -126,20 +126,24 @@ class Comparison:
         """The plain name of a cell's method, and the options changed for it."""
         return self.options_of(f"{cell.method}:{cell.weight}" if cell.weight else cell.method)
 
-    def check(self, contest: Contest) -> None:
-        """Find what does not fit the data, before anything is trained or written."""
-        if self.expected_positives == "truth" and not contest.train.is_complete:
+    def check(self, train: LabelTable, *, views: bool = False) -> None:
+        """Find what does not fit the data, before anything is trained or written.
+
+        `views` tells whether there are several of each image.
+        """
+        if self.expected_positives == "truth" and not train.is_complete:
             raise InputError(
                 "expected positives: 'truth' needs full labels, some are unknown here; "
                 "use estimate or a number"
             )
         for setting in self.settings:
-            _, _, visible = split_and_observe(contest.train, Setting.parse(setting), self.seeds[0])
+            _, _, visible = split_and_observe(train, Setting.parse(setting), self.seeds[0])
             for method in self.methods:
                 name, changes = self.options_of(method)
-                if find_method(name).two_views:
+                if find_method(name).two_views and not views:
                     raise InputError(
-                        f"method {name}: compares views of images; train it with g2netpl train"
+                        f"method {name}: compares views of images; use it with --labels and "
+                        "--mode end-to-end"
                     )
                 make_player(name, changes, Setup(ObservedLabels.of(visible[:1]), 1.0, 1.0))
 

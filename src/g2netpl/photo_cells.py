@@ -6,6 +6,7 @@ that is done on at most 2,000 training images.
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,41 @@ from g2netpl.data import Part
 from g2netpl.game import LabelPlayer
 from g2netpl.image_cache import KeptImages
 from g2netpl.label_quality import watch_labels
+from g2netpl.labels import LabelTable
+from g2netpl.material import read_material
 from g2netpl.predicting import predict_all
 from g2netpl.snapshots import Snapshot
 from g2netpl.sources import Sources
+from g2netpl.subjects import Subject, with_test_part
 from g2netpl.sweep import Runner
 from g2netpl.training import train
 
 _WATCHED = 2000
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Image files to compare methods on, and the keys that all trainings have (see RunConfig)."""
+
+    subject: Subject
+    keys: dict[str, Any]
+
+    @property
+    def base(self) -> dict[str, Any]:
+        """The keys of a training that do not depend on the cell."""
+        subject = self.subject
+        files = {"labels": subject.labels, "test_labels": subject.test_labels}
+        return {**self.keys, **files, "images": subject.images, "only_listed": True}
+
+    @property
+    def table(self) -> LabelTable:
+        """The labels to hide and to train on; mistakes in all the files show here."""
+        return read_material(RunConfig.read({**self.base, "output": "unused"}, "images")).table
+
+    def runner(self, folder: Path) -> Runner:
+        """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
+        subject = with_test_part(self.subject, folder / "labels")
+        return on_photos(replace(self, subject=subject).base, folder / "runs")
 
 
 def on_photos(base: dict[str, Any], folder: Path) -> Runner:
@@ -57,7 +86,7 @@ def config_of(base: dict[str, Any], comparison: Comparison, cell: Cell, folder: 
         "expected_positives": comparison.expected_positives,
         "output": str(folder / _name(cell)),
     }
-    return RunConfig.read(values, "reproduce")
+    return RunConfig.read(values, "a cell")
 
 
 def _name(cell: Cell) -> str:

@@ -1,4 +1,4 @@
-"""Compare methods on frozen features or on the built-in scenes, over settings and seeds.
+"""Compare methods on frozen features, on images or on built-in scenes, over settings and seeds.
 
 examples:
   g2netpl compare --features coco_features --methods an,wan,epr,role,g2netpl \\
@@ -10,10 +10,14 @@ examples:
       --set g2netpl.penalty=1 --output runs/strong
   g2netpl compare --features F --methods an,epr,em,g2netpl --settings fspl,sspl:0.2 \\
       --search-weights --choose-once --output runs/fair
+  g2netpl compare --labels full.csv --images photos --methods an,epr,fixmatch,g2netpl \\
+      --settings fspl,sspl:0.2 --image-size 128 --seeds 0,1 --output runs/end-to-end
   g2netpl compare --methods an,g2netpl --settings sspl:0.2 --seeds 0,1 --epochs 12 \\
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
-Without --features the data are the built-in scenes, and the network a small CNN.
+With --labels networks are trained on image files as g2netpl train does, each in a folder of its own
+below OUT/runs; without test labels a fifth of the images is the test. Without --features and
+--labels the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. results.json has the
 chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
@@ -22,12 +26,25 @@ report.html is a page of all of it. What was broken off goes on with --resume.
 
 import argparse
 import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from g2netpl.photo_cells import Photos
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     add = parser.add_argument
-    add("--features", metavar="DIR", help="folder with train, test and meta.npz; without: scenes")
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
+    data.add_argument("--labels", metavar="FILE", help="images: file or data set with full labels")
+    add("--test-labels", metavar="FILE", help="images: label file of the test images")
+    add("--images", metavar="DIR", help="images: their folder, if the format does not say")
+    add("--mode", help="images: end-to-end, linear or linear-init (end-to-end)")
+    add("--backbone", help="images: lite0, tiny or any timm name (lite0)")
+    add("--image-size", type=int, help="images: squashed to this square (224)")
+    add("--head", help="images: linear or boostlu (linear)")
+    add("--workers", type=int, help="images: loader processes (2)")
     add(
         "--methods",
         required=True,
@@ -41,8 +58,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
     add("--output", required=True, metavar="OUT", help="folder for results.json and cells.jsonl")
     add("--epochs", type=int, default=10, help="epochs per training (10)")
-    add("--learning-rates", default="1e-3,3e-4", help="Adam's, chosen on validation (1e-3,3e-4)")
-    add("--batch-sizes", default="64", help="chosen on validation too (64)")
+    add("--learning-rates", help="Adam's, chosen on validation (1e-3,3e-4; images 3e-4,1e-4)")
+    add("--batch-sizes", help="chosen on validation too (64; images 16)")
     add("--hidden", type=int, default=0, help="width of a hidden layer; 0: linear (0)")
     add("--set", action="append", default=[], metavar="METHOD.KEY=VALUE", help="change an option")
     add(
@@ -74,7 +91,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.comparison_report import write_comparison_report
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
-    from g2netpl.errors import InputError
+    from g2netpl.errors import InputError, Refused
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
     from g2netpl.tables import results_markdown, results_table
@@ -86,6 +103,9 @@ def run(flags: argparse.Namespace) -> None:
             raise InputError(
                 f"--set {method}.{key}: expected one of the compared methods, then .key"
             )
+    deep = flags.labels is not None and flags.mode != "linear"
+    flags.learning_rates = flags.learning_rates or ("3e-4,1e-4" if deep else "1e-3,3e-4")
+    flags.batch_sizes = flags.batch_sizes or ("16" if deep else "64")
     comparison = Comparison(
         features=flags.features,
         methods=methods,
@@ -100,12 +120,21 @@ def run(flags: argparse.Namespace) -> None:
         search_weights=flags.search_weights,
         choose_once=flags.choose_once,
     )
-    comparison.check(load_contest(flags.features))  # mistakes show before anything is written
-    folder = Path(flags.output)
+    folder = Path(flags.output)  # mistakes show before anything is written there
+    photos = _photos(flags)
+    if photos is None:
+        comparison.check(load_contest(flags.features).train)
+    else:
+        comparison.check(photos.table, views=photos.base["mode"] == "end-to-end")
+    if flags.overwrite and (folder / "runs").is_dir():
+        raise Refused(
+            f"{folder}: holds trained runs, which --overwrite does not touch; remove them"
+        )
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
-    cells = sweep(comparison, folder, in_memory(flags.jobs), console)
+    runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)
+    cells = sweep(comparison, folder, runner, console)
     results = choose(cells)
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
@@ -113,4 +142,23 @@ def run(flags: argparse.Namespace) -> None:
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
 
 
-_NOT_KEPT = {"execute", "output", "jobs", "resume", "overwrite"}
+_NOT_KEPT = {"execute", "output", "jobs", "workers", "resume", "overwrite"}
+_OF_IMAGES = ("test_labels", "images", "mode", "backbone", "image_size", "head", "workers")
+
+
+def _photos(flags: argparse.Namespace) -> "Photos | None":
+    """What is trained on image files; None on features or scenes."""
+    from g2netpl.errors import InputError
+    from g2netpl.photo_cells import Photos
+    from g2netpl.subjects import find_subject
+
+    given = {name: getattr(flags, name) for name in _OF_IMAGES if getattr(flags, name) is not None}
+    if flags.labels is None:
+        for name in given:
+            raise InputError(f"--{name.replace('_', '-')}: for images, with --labels")
+        return None
+    subject = find_subject(flags.labels, flags.test_labels, flags.images)
+    if subject.kind != "images":
+        raise InputError(f"{flags.labels}: a features folder; give it as --features")
+    more = {name: value for name, value in given.items() if name not in ("test_labels", "images")}
+    return Photos(subject, {"mode": "end-to-end", **more})

@@ -1,0 +1,84 @@
+"""`g2netpl compare` on image files: every cell is a run as `g2netpl train` makes it."""
+
+import json
+
+import pytest
+
+from g2netpl import RunConfig, load_run, train
+from g2netpl.cli import main
+
+FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
+FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Features of frozen backbones stay within the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(scope="module")
+def compared(photos, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("compared") / "out"
+    data = ["--labels", str(photos / "train.csv"), "--test-labels", str(photos / "test.csv")]
+    data += ["--images", str(photos)]
+    methods = ["--methods", "an,fixmatch,g2netpl:response=frozen", "--output", str(folder)]
+    arguments = ["compare", *data, *methods, *FLAGS]
+    assert main(arguments) == 0
+    return folder, arguments
+
+
+def test_a_row_is_a_training_of_its_own(compared, photos, tmp_path):
+    folder, _ = compared
+    rows = {row["method"]: row for row in json.loads((folder / "results.json").read_text())}
+    assert set(rows) == {"an", "fixmatch", "g2netpl:response=frozen"}
+    keys = {"labels": str(photos / "train.csv"), "test_labels": str(photos / "test.csv")}
+    keys |= {"images": str(photos), "only_listed": True, "output": str(tmp_path / "alone")}
+    keys |= {"image_size": 32, "backbone": "tiny", "workers": 0, "epochs": 2, "setting": "fspl"}
+    keys |= {"learning_rate": 1e-3, "batch_size": 16, "expected_positives": "truth"}
+    keys |= {"method": "g2netpl", "options": {"response": "frozen"}}
+    alone = train(RunConfig.read(keys, "test"))
+    for key in ("test_map", "last_test_map", "validation_map", "best_epoch"):
+        assert rows["g2netpl:response=frozen"][key] == alone.result[key]
+    runs = [load_run(path.parent) for path in (folder / "runs").glob("*/result.json")]
+    assert sorted(run.config.method for run in runs) == ["an", "fixmatch", "g2netpl"]
+    page = (folder / "report.html").read_text()
+    assert "images, train.csv, end-to-end, tiny at 32 px" in page
+
+
+def test_it_goes_on_with_what_is_missing(compared, capsys):
+    folder, arguments = compared
+    lines = (folder / "cells.jsonl").read_text().splitlines(keepends=True)
+    (folder / "cells.jsonl").write_text("".join(lines[:2]))
+    trained = {path: path.stat().st_mtime_ns for path in (folder / "runs").glob("*/model.*")}
+    assert main([*arguments, "--resume"]) == 0
+    again = (folder / "cells.jsonl").read_text().splitlines()
+    assert json.loads(again[2])["test_map"] == json.loads(lines[2])["test_map"]
+    assert {path: path.stat().st_mtime_ns for path in trained} == trained  # none trained again
+    assert main([*arguments, "--overwrite"]) == 3
+    assert "holds trained runs, which --overwrite does not touch" in capsys.readouterr().err
+
+
+def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):
+    arguments = ["compare", "--labels", str(photos / "train.csv"), "--images", str(photos)]
+    arguments += ["--methods", "an", "--mode", "linear", "--output", str(tmp_path / "out"), *FLAGS]
+    assert main([*arguments, "--head", "linear"]) == 0
+    test = (tmp_path / "out" / "labels" / "test.csv").read_text().splitlines()
+    assert len(test) - 1 == 12
+    (row,) = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert row["test_map"] is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--methods", "an", "--image-size", "32"], "--image-size: for images, with --labels"),
+        (["--methods", "fixmatch"], "use it with --labels and --mode end-to-end"),
+        (["--methods", "an", "--labels", "nowhere.csv"], "nowhere.csv: no such file or folder"),
+    ],
+)
+def test_what_does_not_fit_is_told_before_anything_is_written(tmp_path, capsys, more, message):
+    out = tmp_path / "out"
+    assert main(["compare", "--settings", "fspl", "--output", str(out), *more]) == 2
+    assert message in capsys.readouterr().err
+    assert not out.exists()
