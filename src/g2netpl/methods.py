@@ -158,7 +158,7 @@ METHODS: dict[str, Method] = {
     "plmcl": Method(
         SoftPlayer,
         SoftOptions,
-        "soft pseudo labels with momentum, û = sigmoid(y) (our reading)",
+        "the game with momentum and û = sigmoid(y), after that paper's abstract",
         "Abdelfattah et al., arXiv 2208.09999",
         {
             "map": "sigmoid",
