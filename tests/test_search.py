@@ -66,6 +66,12 @@ def test_nothing_is_chosen_on_test(arguments, photos, tmp_path, capsys):
     assert main(changed) == 2
     assert "nothing is chosen on test" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+    # nor where the test file is given as the validation file
+    assert main([*arguments, "--validation-labels", str(photos / "test.csv")]) == 2
+    shown = capsys.readouterr().err
+    assert "nothing is chosen on test" in shown
+    assert len(shown.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_foreign_folder_and_a_bad_grid_are_refused(arguments, tmp_path):
