@@ -6,6 +6,7 @@ examples:
   g2netpl compare --features F --methods bce --settings full --seeds 0 --output runs/ceiling
   g2netpl compare --features F --methods epr,epr:regulariser=0.1,g2netpl:response=frozen \\
       --settings fspl --seeds 0 --output runs/controls
+  g2netpl compare --features F --methods 'gr,gr:slope=(0,4)' --settings fspl --output runs/slopes
   g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
       --set g2netpl.penalty=1 --output runs/strong
   g2netpl compare --features F --methods an,epr,em,g2netpl --settings fspl,sspl:0.2 \\
@@ -31,7 +32,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--methods",
         required=True,
-        help="names, each with changes if need be: an,epr:regulariser=0.1",
+        help="names, each with changes if need be: an,epr:regulariser=0.1,gr:slope=(0,2); a value "
+        "with commas goes in brackets",
     )
     add(
         "--settings",
