@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from g2netpl.comparison import Row
+from g2netpl.comparison import Row, diverged_row
 from g2netpl.config import RunConfig
 from g2netpl.contest import Cell, Comparison
 from g2netpl.data import Part
+from g2netpl.divergence import attempt
 from g2netpl.game import LabelPlayer
 from g2netpl.label_quality import watch_labels
 from g2netpl.predicting import predict_all
@@ -32,7 +33,7 @@ def on_photos(base: dict[str, Any], folder: Path) -> Runner:
 
     def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
         for cell in cells:
-            yield _train(config_of(base, comparison, cell, folder), cell, comparison.keep_labels)
+            yield _attempt(config_of(base, comparison, cell, folder), cell, comparison.keep_labels)
 
     return run
 
@@ -60,6 +61,13 @@ def _name(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
     return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}".replace(":", "_")
+
+
+def _attempt(config: RunConfig, cell: Cell, watched: bool) -> Row:
+    def failed(reason: str) -> Row:
+        return {**diverged_row(cell, reason), "history": [], "movement": []}
+
+    return attempt(lambda: _train(config, cell, watched), failed, Path(config.output))
 
 
 def _train(config: RunConfig, cell: Cell, watched: bool) -> Row:

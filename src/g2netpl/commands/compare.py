@@ -18,7 +18,8 @@ Without --features the data are the built-in scenes, and the network a small CNN
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. results.json has the
 chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
-report.html is a page of all of it. What was broken off goes on with --resume.
+report.html is a page of all of it. What was broken off goes on with --resume. A training whose cost
+is no longer a number is noted as diverged, and never chosen.
 """
 
 import argparse
@@ -76,6 +77,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.comparison_report import write_comparison_report
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
+    from g2netpl.divergence import check_some_trained
     from g2netpl.errors import InputError
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
@@ -108,6 +110,7 @@ def run(flags: argparse.Namespace) -> None:
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
     cells = sweep(comparison, folder, in_memory(flags.jobs), console)
+    check_some_trained(row.get("diverged") for row in cells)
     results = choose(cells)
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
