@@ -1,19 +1,19 @@
 """Reading lists and key=value pairs from flags."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from g2netpl.errors import InputError
 
 Item = TypeVar("Item")
-_COMMA = re.compile(r",(?![^([]*[)\]])")  # none within brackets
 
 
 def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[Item, ...]:
     """Read `a,b,c`, where brackets protect a comma; a part that cannot be read is named."""
+    import re
+
     items = []
-    for part in _COMMA.split(text):
+    for part in re.split(r",(?![^([]*[)\]])", text):
         try:
             items.append(convert(part.strip()))
         except ValueError:
