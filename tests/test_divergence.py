@@ -10,9 +10,10 @@ from test_reproduce import write_folder
 
 from g2netpl import comparison, durations, photo_cells, runs, training
 from g2netpl.cli import main
-from g2netpl.report import summarise
+from g2netpl.paper import RECIPES
+from g2netpl.reproduction_page import steps
 from g2netpl.steps import NumericalStop
-from g2netpl.tables import results_markdown
+from g2netpl.tables import results_markdown, summarise
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
 REASON = "use a smaller learning rate"
@@ -236,6 +237,17 @@ def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeyp
     assert "role at fspl" not in page  # there is nothing to hold the game against
     monkeypatch.setattr(comparison, "train_cell", never)
     assert reproduce(features, tmp_path / "out", "all") == 0
+
+
+def test_a_step_is_told_of_the_seeds_that_both_rows_have():
+    recipe = RECIPES["ablation"]
+    first, second, third, _ = recipe.blocks[0].methods
+    scores = {(first, 0): 0.5, (first, 1): 0.6, (second, 1): 0.64, (third, 0): 0.7}
+    rows = [
+        {"method": method, "setting": "fspl", "seed": seed, "test_map": score}
+        for (method, seed), score in scores.items()
+    ]
+    assert steps(recipe, rows, {}) == [f"fspl: {recipe.name_of(second)}: +4.00"]
 
 
 def test_a_reproduction_of_which_all_diverged_is_one_line(features, tmp_path, capsys, monkeypatch):

@@ -211,9 +211,9 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], floa
     notes = []
     for setting in block.settings:
         for before, after in zip(block.methods, block.methods[1:], strict=False):
-            pairs = [(scores.get((m, setting, s)) for m in (before, after)) for s in seeds]
-            gains = [100 * (b - a) for a, b in pairs if a is not None and b is not None]
-            if not gains:
+            pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
+            gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
+            if not gains:  # one of the two diverged
                 continue
             spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
             text = f"{setting}: {recipe.name_of(after)}: {np.mean(gains):+.2f}{spread}"
