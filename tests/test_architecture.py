@@ -81,6 +81,7 @@ ORDER = [
     "config",
     "tracking",
     "run_files",
+    "divergence",
     "review_log",
     "runs",
     "material",

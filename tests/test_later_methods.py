@@ -17,9 +17,11 @@ from test_costs import (
     R,
 )
 
+from g2netpl.commands.parsing import split_list
 from g2netpl.data import Batch
+from g2netpl.errors import InputError
 from g2netpl.game import Setup, network_cost
-from g2netpl.methods import make_player
+from g2netpl.methods import make_player, method_options
 from g2netpl.players.entropy import entropy
 from g2netpl.players.large_loss import largest
 
@@ -283,3 +285,49 @@ def test_no_prediction_is_too_sure_for_a_gradient(method):
     proposal = player_of(method).propose(batch, 0.9, lambda inputs: inputs)
     network_cost(logits, proposal, K).backward()
     assert np.isfinite(logits.grad.numpy()).all()
+
+
+# --- options of several numbers as text -----------------------------------------------------------
+
+WRITTEN = ("1,4", "[1,4]", "(1,4)", " ( 1, 4 ) ", (1, 4), [1, 4])
+
+
+@pytest.mark.parametrize("name", ["slope", "offset", "centre", "width"])
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_pair_may_be_written_as_text(name, text):
+    assert getattr(method_options("gr", {name: text}), name) == (1.0, 4.0)
+
+
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_penalty_for_each_class_is_written_the_same_way(text):
+    assert method_options("g2netpl", {"penalty": text}).penalty == (1.0, 4.0)
+
+
+def test_a_single_number_stays_one():
+    assert method_options("g2netpl", {"penalty": "0.7"}).penalty == 0.7
+    assert method_options("g2netpl", {"penalty": "[0.7]"}).penalty == (0.7,)
+
+
+@pytest.mark.parametrize("text", ["1", "(1)", "1,2,3", "(1,x)", "(1,2", "", "()"])
+def test_what_is_no_pair_is_one_line(text):
+    with pytest.raises(InputError, match=r"^method gr: slope: ") as caught:
+        method_options("gr", {"slope": text})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_width_is_greater_than_0():
+    with pytest.raises(InputError, match="width: input should be greater than 0"):
+        method_options("gr", {"width": "1,0"})
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("gr:slope=(0,2),an", ("gr:slope=(0,2)", "an")),
+        ("an,gr:slope=[0,2]:offset=(-2,-1),epr", ("an", "gr:slope=[0,2]:offset=(-2,-1)", "epr")),
+        ("an, wan", ("an", "wan")),
+        ("gr:slope=(0,an", ("gr:slope=(0", "an")),
+    ],
+)
+def test_brackets_protect_a_comma_of_a_list(text, parts):
+    assert split_list("--methods", text, str) == parts

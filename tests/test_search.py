@@ -1,10 +1,12 @@
 import json
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from g2netpl import read_labels
+from g2netpl import RunConfig, read_labels, runs
+from g2netpl import search as searching
 from g2netpl.cli import main
 from g2netpl.formats import table as csv_table
 from g2netpl.labels import LabelTable
@@ -58,6 +60,38 @@ def test_a_search_that_was_broken_off_goes_on(arguments, tmp_path):
     assert main([*arguments, "--method", "epr"]) == 3
 
 
+PAPER = {(rate, batch) for rate in (1e-2, 1e-3, 1e-4, 1e-5) for batch in (8, 16)}
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The (rate, batch) of every training that is asked for; nothing is trained."""
+    pairs = []
+
+    def train(config, **rest):
+        pairs.append((config.learning_rate, config.batch_size))
+        result = {"validation_map": 0.5, "best_epoch": 1, "test_map": None}
+        return SimpleNamespace(folder=config.output, result=result)
+
+    monkeypatch.setattr(searching, "train", train)
+    monkeypatch.setattr(runs, "load_run", lambda folder: SimpleNamespace(result={"test_map": None}))
+    return pairs
+
+
+def test_the_default_grid_is_the_papers(small_training, tmp_path, asked):
+    keys = small_training("out", method="an")
+    given = {key.replace("_", "-"): value for key, value in keys.items() if key != "only_listed"}
+    flags = [f"--{key}={value}" for key, value in given.items()]
+    (tmp_path / "out").mkdir()
+    assert main(["search", "--only-listed", *flags]) == 0
+    assert len(asked) == 8
+    assert set(asked) == PAPER
+    asked.clear()
+    again = RunConfig.read({**keys, "output": str(tmp_path / "again")}, "test")
+    assert len(list(searching.search(again))) == 8
+    assert set(asked) == PAPER
+
+
 def test_nothing_is_chosen_on_test(arguments, photos, tmp_path, capsys):
     full = read_labels(photos / "train.csv")
     tags = LabelTable(full.images, full.classes, np.where(full.values == 1, 1, -1))
@@ -65,6 +99,12 @@ def test_nothing_is_chosen_on_test(arguments, photos, tmp_path, capsys):
     changed = [*arguments, "--labels", str(tmp_path / "tags.csv"), "--setting", "own"]
     assert main(changed) == 2
     assert "nothing is chosen on test" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    # nor where the test file is given as the validation file
+    assert main([*arguments, "--validation-labels", str(photos / "test.csv")]) == 2
+    shown = capsys.readouterr().err
+    assert "nothing is chosen on test" in shown
+    assert len(shown.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
 
 

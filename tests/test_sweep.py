@@ -134,6 +134,25 @@ def test_a_searched_weight_is_the_option_of_that_name(features, tmp_path):
     assert len(costs) == 6
 
 
+def test_a_method_may_have_an_option_of_two_numbers(features, tmp_path):
+    methods = ["--methods", "gr:slope=(0,2),gr:slope=[0,90],gr,an", "--seeds", "0"]
+    assert compare(features, tmp_path / "out", *methods) == 0
+    assert [row["method"] for row in results_of(tmp_path / "out")] == [
+        "gr:slope=(0,2)",
+        "gr:slope=[0,90]",
+        "gr",
+        "an",
+    ]
+    more = ["--methods", "gr", "--seeds", "0", "--set", "gr.slope=0,90"]
+    assert compare(features, tmp_path / "set", *more) == 0
+    costs = {}
+    for folder in ("out", "set"):
+        for cell in cells_of(tmp_path / folder):
+            costs.setdefault((folder, cell["method"]), []).append(cell["history"][-1]["cost"])
+    assert costs["out", "gr:slope=(0,2)"] == costs["out", "gr"]  # which is the default
+    assert costs["out", "gr:slope=[0,90]"] == costs["set", "gr"] != costs["out", "gr"]
+
+
 def test_a_weight_set_for_a_method_is_not_searched(features, tmp_path):
     more = ["--methods", "epr,an", "--seeds", "0", "--search-weights", "--set", "epr.regulariser=2"]
     assert compare(features, tmp_path / "out", *more) == 0

@@ -1,6 +1,7 @@
 """From files to a run folder, on small scenes with the tiny network."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from g2netpl import RunConfig, load_run, observe, read_labels, train
 from g2netpl.errors import InputError, Refused
 from g2netpl.formats import table as csv_table
 from g2netpl.keeping import Keeper
+from g2netpl.labels import LabelTable
 from g2netpl.players.soft import SoftPlayer
 from g2netpl.settings import Setting
 
@@ -244,13 +246,36 @@ def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, capsys):
     assert described["data"]["training_images"] == 60
 
 
-def test_an_own_validation_file_is_used(config, photos):
-    run = train(config(validation_labels=str(photos / "test.csv"), method="an"))
+def test_an_own_validation_file_is_used(config, photos, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for name in read_labels(photos / "test.csv").images:
+        shutil.copy(photos / name, copies)
+    own = {"validation_labels": str(photos / "test.csv"), "test_images": str(copies)}
+    run = train(config(method="an", **own))
     assert run.result["validation_map"] is not None
     described = json.loads((run.folder / "run.json").read_text())
     assert described["data"]["training_images"] == 60
-    # the same images and labels are validation and test here, so the figures must agree
+    # copies of the same images are validation and test here, so the figures must agree
     assert run.result["validation_map"] == pytest.approx(run.result["test_map"])
+
+
+def test_validation_and_test_must_not_share_images(config, photos, tmp_path):
+    """Neither as the same file, nor where one image of another file is among them."""
+    test, train_part = (read_labels(photos / f"{part}.csv") for part in ("test", "train"))
+    assert test.classes == train_part.classes
+    mixed = LabelTable(
+        (*train_part.images[:9], test.images[3]),
+        test.classes,
+        np.vstack([train_part.values[:9], test.values[3:4]]),
+    )
+    csv_table.write(mixed, tmp_path / "mixed.csv")
+    for path, shared in ((photos / "test.csv", "20 images"), (tmp_path / "mixed.csv", "1 image")):
+        with pytest.raises(InputError, match="nothing is chosen on test") as caught:
+            train(config(validation_labels=str(path)))
+        assert f"--validation-labels {path}: {shared} also in the test file" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "run").exists()
 
 
 def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_same(config, photos):

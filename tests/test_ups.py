@@ -14,7 +14,7 @@ from test_fitting import INPUTS, TRUTH, VISIBLE, without_times
 from torch import nn
 from torch.nn import functional
 
-from g2netpl import RunConfig, comparison, load_run, playing, train
+from g2netpl import RunConfig, comparison, fitting, load_run, playing, train
 from g2netpl.cli import main
 from g2netpl.contest import Cell, Comparison, Contest
 from g2netpl.data import ArraySource, Batch
@@ -383,6 +383,39 @@ def test_going_on_from_a_snapshot_is_exact(finished, optimizer):
         assert torch.equal(value, resumed.network[key])
         assert torch.equal(whole.best_network[key], resumed.best_network[key])
     assert torch.equal(player.selected, other.selected)
+
+
+def test_the_best_epoch_is_one_of_the_round_that_is_played(monkeypatch):
+    """In the end of the last: the first knows no pseudo label yet, however good it looks."""
+    scores = [0.7, 0.9, 0.8, 0.3, 0.2, 0.3, 0.5, 0.6, 0.6]  # three rounds
+    best = [1, 2, 2, 4, 4, 4, 7, 8, 8]
+    script = []
+    monkeypatch.setattr(fitting, "mean_average_precision", lambda *given: script.pop(0))
+
+    def follow(start=None):
+        kept = []
+        script[:] = scores[0 if start is None else start.finished :]
+        last, _ = play(
+            {"rounds": 3, "passes": 3, **SURE},
+            start=start,
+            on_epoch=lambda now: kept.append(copy.deepcopy(now)),
+        )
+        assert script == []
+        return kept, last
+
+    kept, last = follow()
+    assert [now.best_epoch for now in kept] == best
+    assert [now.best_map for now in kept] == [scores[epoch - 1] for epoch in best]
+    for now in kept:  # whoever looks at a run that was stopped finds a network of that epoch
+        of_epoch = kept[now.best_epoch - 1].network
+        assert all(torch.equal(value, of_epoch[key]) for key, value in now.best_network.items())
+        assert now.best_network
+    assert (last.best_epoch, last.best_map) == (8, 0.6)
+    for start in kept[:-1]:
+        _, resumed = follow(start)
+        assert (resumed.best_epoch, resumed.best_map) == (8, 0.6)
+        for key, value in last.best_network.items():
+            assert torch.equal(value, resumed.best_network[key])
 
 
 def test_random_numbers_of_others_are_left_alone():

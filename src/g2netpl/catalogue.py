@@ -17,7 +17,8 @@ def methods_page() -> str:
         "",
         "Made from the catalogue by `g2netpl methods --page`. Change an option with",
         "`--set KEY=VALUE`, or in a comparison as `METHOD:KEY=VALUE`. “Tried” are the values of",
-        "`--search-weights`.",
+        "`--search-weights`. Several numbers are written `slope=0,2`, among methods in brackets:",
+        "`--methods 'gr:slope=(0,2),an'`.",
     ]
     for name, row in METHODS.items():
         options = method_options(name, {})

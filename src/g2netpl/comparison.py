@@ -2,7 +2,8 @@
 
 A cell is one training: (method, setting, seed, learning rate, batch size). For every (method,
 setting, seed) the cell with the best validation mAP becomes the row of the results table; the test
-part is looked at after a training is over, never to choose anything.
+part is looked at after a training is over, never to choose anything. A cell that diverged has a row
+that says so.
 """
 
 import time
@@ -11,11 +12,13 @@ from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from typing import Any
 
+import numpy as np
 import torch
 
 from g2netpl import expected
 from g2netpl.contest import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.data import ArraySource
+from g2netpl.divergence import attempt
 from g2netpl.evaluation import Scores, ranked_map
 from g2netpl.features import Features
 from g2netpl.fitting import Schedule, Validation, fit
@@ -64,7 +67,7 @@ def run_cells(
         torch.set_num_threads(1)
         try:
             for cell in cells:
-                yield train_cell(contest, comparison, cell)
+                yield _attempt(contest, comparison, cell)
         finally:
             torch.set_num_threads(threads)
         return
@@ -89,10 +92,17 @@ class Outcome:
         return describe_row(self.row)
 
 
+def diverged_row(cell: Cell, reason: str) -> Row:
+    """A cell whose cost is no longer a number."""
+    return {**dict.fromkeys(RESULT_KEYS), **asdict(cell), "diverged": reason}
+
+
 def describe_row(row: Row) -> str:
     """A trained cell in one line, without its test figures."""
     found = row["validation_map"]
     score = "" if found is None else f": validation mAP {found:.1%}"
+    if "diverged" in row:
+        score = f": diverged ({row['diverged']})"
     return (
         f"{row['method']} {row['setting']} seed {row['seed']} lr {row['learning_rate']:g} "
         f"batch {row['batch_size']} {row['weight']}".rstrip()
@@ -190,17 +200,21 @@ def _expected_positives(
 def choose(rows: Sequence[Row]) -> list[Row]:
     """For every (method, setting, seed) the cell with the best validation mAP.
 
-    Where mAP cannot be had on validation, nothing can be chosen: the first cell is taken.
+    Where mAP cannot be had on validation, nothing can be chosen: the first cell is taken. One that
+    diverged is not, unless all did: then it stands for them.
     """
     best: dict[tuple[str, str, int], Row] = {}
     for row in rows:
         key = (row["method"], row["setting"], row["seed"])
         if key not in best or _score(row) > _score(best[key]):
             best[key] = row
-    return [{key: row[key] for key in RESULT_KEYS} for row in best.values()]
+    keys = (*RESULT_KEYS, "diverged")
+    return [{key: row[key] for key in keys if key in row} for row in best.values()]
 
 
 def _score(row: Row) -> float:
+    if "diverged" in row:
+        return -2.0
     return -1.0 if row["validation_map"] is None else float(row["validation_map"])
 
 
@@ -221,4 +235,13 @@ def _start_worker(comparison: Comparison) -> None:
 
 def _work(cell: Cell) -> Outcome:
     assert _worker is not None
-    return train_cell(*_worker, cell)
+    return _attempt(*_worker, cell)
+
+
+def _attempt(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
+    def failed(reason: str) -> Outcome:
+        nothing = np.empty((0, 0), dtype=np.int8)
+        row = diverged_row(cell, reason)
+        return Outcome(row, [], np.empty(0, dtype=np.int64), nothing, None, None, [])
+
+    return attempt(lambda: train_cell(contest, comparison, cell), failed)

@@ -45,13 +45,15 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
     settings = list(dict.fromkeys(row["setting"] for row in chosen))
     seeds = {row["seed"] for row in chosen}
     summary = summarise(chosen)
+    lost = sum("diverged" in row for row in rows)
     path = folder / PAGES[command] if output is None else Path(output)
     page = render(
         "comparison.html",
         name=folder.resolve().name,
         version=__version__,
         lead=f"{counted(len(methods), 'method')}, {counted(len(settings), 'setting')}, "
-        f"{counted(len(seeds), 'seed')}; {counted(len(rows), 'training')}.",
+        f"{counted(len(seeds), 'seed')}; {counted(len(rows), 'training')}"
+        + (f", {lost} of them diverged." if lost else "."),
         finished=(folder / _RESULTS[command]).is_file(),
         methods=methods,
         settings=settings,
@@ -179,7 +181,7 @@ def _trainings(rows: Sequence[Row]) -> dict[str, list[Any]]:
                 f"{row['learning_rate']:g}",
                 row["batch_size"],
                 row["weight"] or "–",
-                row["best_epoch"],
+                "diverged" if "diverged" in row else row["best_epoch"],
                 *(spread([row[key]]) for key in shares),
             ]
             for row in rows

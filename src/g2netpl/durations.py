@@ -30,7 +30,8 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
         return 0.0
     if plan.subject.kind != "images":
         comparison = replace(trainings[0].comparison, epochs=1, keep_labels=False)
-        cell = replace(trainings[0].cell, method="g2netpl", setting="sspl:0.5", weight="")
+        first = replace(trainings[0].cell, learning_rate=1e-3)  # one that cannot diverge
+        cell = replace(first, method="g2netpl", setting="sspl:0.5", weight="")
         outcome = train_cell(load_contest(comparison.features), comparison, cell)
         epoch = float(outcome.history[0]["seconds"])
         once = float(outcome.row["seconds"]) - epoch

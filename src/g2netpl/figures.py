@@ -100,7 +100,8 @@ def draw_shares(path: Path, lines: Lines) -> None:
             panel.plot(*zip(*seen, strict=True), "--", color=colour, alpha=0.5, lw=1)
     dashes = "\ndashed: published" if any(line[4] for line in lines) else ""
     _plain(panel, xlabel=f"labelled images, %{dashes}", ylabel="test mAP × 100")
-    panel.legend(frameon=False, fontsize=8)
+    if lines:
+        panel.legend(frameon=False, fontsize=8)
     _save(figure, path)
 
 

@@ -1,7 +1,9 @@
 """Epochs of the game: validation after each, the best one kept, an early stop at equilibrium.
 
 Nothing here sees test data. The best epoch is chosen by validation mAP; where the validation part
-has no observed negatives, mAP cannot be had, and the last epoch is taken.
+has no observed negatives, mAP cannot be had, and the last epoch is taken. Of a player with several
+rounds the best epoch is that of the round which is played, so in the end of the last: what an
+earlier round found lacks the labels that it was played for.
 """
 
 import copy
@@ -120,7 +122,8 @@ def fit(
         }
         quiet = quiet + 1 if _is_quiet(record, schedule) else 0
         quiet = int(loop.team.same(quiet))  # ranks may differ in the last bit, but not in this
-        better = score is None or now.best_map is None or score > now.best_map
+        anew = now.finished % schedule.epochs == 0  # the first of a round
+        better = anew or score is None or now.best_map is None or score > now.best_map
         state = steps.trained.network
         now = Snapshot(
             finished=now.finished + 1,

@@ -55,6 +55,8 @@ def read_material(config: RunConfig) -> Material:
         raise InputError(f"{config.labels}: expected at least 2 images, got {len(listed.table)}")
     test = _read_other(config.test_labels, config.test_images, config, listed.table)
     own = _read_other(config.validation_labels, None, config, listed.table)
+    if test is not None and own is not None:
+        _keep_apart(own, test, config)
     others = [part for part in (test, own) if part is not None]
     notes += _overlap(listed, others)
     table, paths, found = _with_unlisted(listed, config, others)
@@ -213,6 +215,18 @@ def _with_unlisted(
 
 def _is_new(path: str, taken: set[str]) -> bool:
     return os.path.realpath(path) not in taken
+
+
+def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
+    """Nothing is chosen on test: the two files must not share images."""
+    tested = {os.path.realpath(path) for path in test.paths}
+    shared = sum(os.path.realpath(path) in tested for path in validation.paths)
+    if shared:
+        raise InputError(
+            f"--validation-labels {config.validation_labels}: {counted(shared, 'image')} also in "
+            f"the test file {config.test_labels}, and nothing is chosen on test; leave them out of "
+            "one of the two"
+        )
 
 
 def _overlap(listed: Listed, others: list[Listed]) -> list[str]:

@@ -35,6 +35,17 @@ def none_from_text(value: object) -> object:
     return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
 
+def list_from_text(value: object) -> object:
+    """`0,2`, `[0,2]` or `(0,2)` on the command line; a single value without brackets stays one."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    bracketed = text[:1] + text[-1:] in ("[]", "()")
+    if not bracketed and "," not in text:
+        return value
+    return [part.strip() for part in (text[1:-1] if bracketed else text).split(",")]
+
+
 def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
     order = ("extra_forbidden", "missing")  # a misspelt key explains a missing one
     errors = sorted(problem.errors(), key=lambda each: each["type"] not in order[:1])

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from g2netpl.comparison import Row
+from g2netpl.comparison import Row, diverged_row
 from g2netpl.config import RunConfig
 from g2netpl.contest import Cell, Comparison
 from g2netpl.data import Part
+from g2netpl.divergence import attempt
 from g2netpl.game import LabelPlayer
 from g2netpl.image_cache import KeptImages
 from g2netpl.label_quality import watch_labels
@@ -65,7 +66,7 @@ def on_photos(base: dict[str, Any], folder: Path) -> Runner:
     def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
         for cell in cells:
             config = config_of(base, comparison, cell, folder)
-            yield _train(config, cell, comparison.keep_labels, images)
+            yield _attempt(config, cell, comparison.keep_labels, images)
 
     return run
 
@@ -93,6 +94,13 @@ def _name(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
     return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}".replace(":", "_")
+
+
+def _attempt(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:
+    def failed(reason: str) -> Row:
+        return {**diverged_row(cell, reason), "history": [], "movement": []}
+
+    return attempt(lambda: _train(config, cell, watched, images), failed, Path(config.output))
 
 
 def _train(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:

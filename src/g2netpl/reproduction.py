@@ -14,6 +14,7 @@ from rich.console import Console
 from g2netpl.comparison import Row, choose
 from g2netpl.config import RunConfig
 from g2netpl.contest import Cell, Comparison, load_contest, split_and_observe
+from g2netpl.divergence import check_some_trained
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import can_rank
 from g2netpl.labels import POSITIVE, LabelTable
@@ -164,7 +165,7 @@ class Plan:
 
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:
     """Train what is missing; the chosen rows of every recipe, with their histories."""
-    found = {}
+    found, reasons = {}, []
     for name in plan.recipes:
         rows: list[Row] = []
         cells = plan.cells_folder(name, folder)
@@ -172,6 +173,8 @@ def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str
         for comparison in plan.comparisons(name):
             rows += sweep(comparison, cells, _runner(plan, name, cells, jobs), console)
         found[name] = _chosen(rows)
+        reasons += [row.get("diverged") for row in rows]
+    check_some_trained(reasons)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from g2netpl import figures, page
-from g2netpl.comparison import Row
+from g2netpl.comparison import Row, describe_row
 from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
 from g2netpl.players.soft_options import SoftOptions
@@ -32,6 +32,7 @@ TABLE = (
     "undecided %",
     "pseudo-label mAP",
 )
+_LOST = "diverged"  # where the figures of a row would stand
 
 
 @dataclass
@@ -91,16 +92,20 @@ def _section(
 ) -> Section:
     section = Section(recipe.title, recipe.about, notes=list(notes))
     known = published(name, data)
+    trained = [row for row in rows if "diverged" not in row]
     if rows:
         section.table = table_of(recipe, rows, known, name == "labels")
         figures.write_csv(folder / f"{name}.csv", TABLE, section.table)
+    section.notes += [describe_row(row) for row in rows if "diverged" in row]
+    if rows and not trained:
+        return section
     picture = folder / f"figure-{name}.png"
-    _draw(name, rows, section.table, picture)
+    _draw(name, trained, [line for line in section.table if line[4] != _LOST], picture)
     section.pictures.append((picture.name, base64.b64encode(picture.read_bytes()).decode("ascii")))
     if name == "ablation":
-        section.notes += steps(recipe, rows, known)
+        section.notes += steps(recipe, trained, known)
     if name == "table2":
-        section.notes += against_role(rows)
+        section.notes += against_role(trained)
     return section
 
 
@@ -136,18 +141,19 @@ def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> 
 def table_of(
     recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float], of_labels: bool
 ) -> list[list[Any]]:
-    """One line per (method, setting): mean and deviation over seeds, in percent."""
+    """One line per (method, setting): mean and deviation over the seeds that did not diverge."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["method"], row["setting"]), []).append(row)
+        group = groups.setdefault((row["method"], row["setting"]), [])
+        if "diverged" not in row:
+            group.append(row)
     return [
         [
             recipe.name_of(method),
             method,
             setting,
             len(group),
-            *(("", "") if of_labels else _spread(group, "test_map")),
-            *_spread(group, "pseudo_label_map" if of_labels else "last_test_map"),
+            *_measured(group, of_labels),
             known.get((method, setting), ""),
             _spread(group, "undecided")[0],
             _spread(group, "pseudo_label_map")[0],
@@ -156,10 +162,19 @@ def table_of(
     ]
 
 
+def _measured(group: Sequence[Row], of_labels: bool) -> tuple[Any, ...]:
+    """The best epoch and the last; of pseudo labels the last alone."""
+    if not group:
+        return _LOST, "", "", ""
+    if of_labels:
+        return "", "", *_spread(group, "pseudo_label_map")
+    return *_spread(group, "test_map"), *_spread(group, "last_test_map")
+
+
 def _spread(group: Sequence[Row], key: str) -> tuple[Any, Any]:
     """Mean and deviation in percent; nothing where there is nothing."""
     values = [row[key] for row in group]
-    if any(value is None for value in values):
+    if not values or any(value is None for value in values):
         return "", ""
     percent = 100.0 * np.asarray(values, dtype=np.float64)
     deviation = round(float(percent.std(ddof=1)), 2) if len(percent) > 1 else ""
@@ -170,6 +185,8 @@ def _cell(line: list[Any] | None) -> dict[str, str] | None:
     """The best epoch, and in small letters the rest; of pseudo labels the last epoch alone."""
     if line is None:
         return None
+    if line[4] == _LOST:
+        return {"main": _LOST, "more": ""}
     best, last, known, undecided = line[4:6], line[6:8], line[8], line[9]
     more = [f"last {_text(last)}"] if best[0] != "" else []
     if undecided != "":
@@ -194,7 +211,10 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], floa
     notes = []
     for setting in block.settings:
         for before, after in zip(block.methods, block.methods[1:], strict=False):
-            gains = [100 * (scores[after, setting, s] - scores[before, setting, s]) for s in seeds]
+            pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
+            gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
+            if not gains:  # one of the two diverged
+                continue
             spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
             text = f"{setting}: {recipe.name_of(after)}: {np.mean(gains):+.2f}{spread}"
             if (after, setting) in known:

@@ -124,6 +124,7 @@ _FILES = {
     "train": (
         "history.jsonl",
         "nonsense.jsonl",
+        "diverged.json",
         "model.safetensors",
         "soft_labels.npy",
         "predictions.npy",

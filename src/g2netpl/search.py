@@ -2,7 +2,8 @@
 
 The cells are a grid, or the trials of an Optuna study between the smallest and the largest rate.
 
-A cell that is finished is not trained again, one that was broken off goes on where it stopped.
+A cell that is finished is not trained again, one that was broken off goes on where it stopped. One
+that diverged is told as such and never chosen.
 Nothing is ever chosen on test: without held-out images that have known negatives the search is
 refused, and the test figure is shown of the chosen cell alone.
 """
@@ -15,6 +16,7 @@ from rich.console import Console
 
 from g2netpl.config import RunConfig
 from g2netpl.disk import write_json
+from g2netpl.divergence import attempt, check_some_trained
 from g2netpl.errors import InputError, Refused
 from g2netpl.material import read_material
 from g2netpl.training import train
@@ -29,15 +31,19 @@ class Found:
 
     learning_rate: float
     batch_size: int
-    validation_map: float
-    best_epoch: int
+    validation_map: float | None  # None: it diverged
+    best_epoch: int | None
     folder: str
+    diverged: str | None = None  # why
+
+    @property
+    def figure(self) -> str:
+        """Its validation mAP, or that there is none."""
+        return "diverged" if self.validation_map is None else f"{self.validation_map:.1%}"
 
     def __str__(self) -> str:
-        return (
-            f"learning rate {self.learning_rate:g}, batch {self.batch_size}: "
-            f"validation mAP {self.validation_map:.1%}"
-        )
+        shown = f"diverged ({self.diverged})" if self.diverged else f"validation mAP {self.figure}"
+        return f"learning rate {self.learning_rate:g}, batch {self.batch_size}: {shown}"
 
 
 def search(
@@ -84,7 +90,7 @@ def study(
         rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
         batch = trial.suggest_categorical("batch_size", list(batches))
         cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console)
-        found.tell(trial, cell.validation_map)
+        found.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
         yield cell
 
 
@@ -102,19 +108,29 @@ def _check(config: RunConfig) -> None:
 
 def choose(found: Sequence[Found]) -> Found:
     """The cell with the best validation mAP; the first of equals."""
-    return max(found, key=lambda cell: cell.validation_map)
+    check_some_trained(cell.diverged for cell in found)
+    trained = [cell for cell in found if cell.diverged is None]
+    return max(trained, key=lambda cell: cell.validation_map or 0.0)
 
 
 def write_found(folder: Path, found: Sequence[Found]) -> None:
-    """search.json: all cells, and which was chosen."""
+    """search.json: all cells, and which was chosen; none while all have diverged."""
+    chosen = choose(found) if any(cell.diverged is None for cell in found) else None
     cells = [vars(cell) for cell in found]
-    write_json(folder / "search.json", {"chosen": vars(choose(found)), "cells": cells})
+    write_json(folder / "search.json", {"chosen": chosen and vars(chosen), "cells": cells})
 
 
 def _train_cell(config: RunConfig, rate: float, batch: int, console: Console | None) -> Found:
     folder = Path(config.output) / f"rate-{rate:g}-batch-{batch}"
     changes = {"learning_rate": rate, "batch_size": batch, "output": str(folder)}
     cell = RunConfig.read({**config.model_dump(), **changes}, "search")
-    run = train(cell, resume=(folder / "run.json").is_file(), console=console)
-    result = run.result
-    return Found(rate, batch, result["validation_map"], result["best_epoch"], str(run.folder))
+
+    def trained() -> Found:
+        run = train(cell, resume=(folder / "run.json").is_file(), console=console)
+        score, epoch = run.result["validation_map"], run.result["best_epoch"]
+        return Found(rate, batch, score, epoch, str(run.folder))
+
+    def failed(reason: str) -> Found:
+        return Found(rate, batch, None, None, str(folder.absolute()), reason)
+
+    return attempt(trained, failed, folder)

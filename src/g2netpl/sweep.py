@@ -37,7 +37,8 @@ def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -
 
     first = comparison.cells()
     train(first)
-    later = comparison.later_cells(cell_of(row) for row in choose([rows[cell] for cell in first]))
+    chosen = [row for row in choose([rows[cell] for cell in first]) if "diverged" not in row]
+    later = comparison.later_cells(cell_of(row) for row in chosen)
     train(later)
     return [rows[cell] for cell in (*first, *later)]
 

@@ -20,19 +20,28 @@ def spread(values: Sequence[float | None]) -> str:
 
 
 def summarise(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, str]]:
-    """For every (method, setting): test mAP at the best epoch and at the last, undecided."""
+    """For every (method, setting): test mAP at the best epoch and at the last, undecided.
+
+    Seeds that diverged are counted, and left out of the means.
+    """
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["method"], row["setting"]), []).append(row)
+    return {key: _summary(group) for key, group in groups.items()}
+
+
+def _summary(group: Sequence[Row]) -> dict[str, str]:
+    trained = [row for row in group if "diverged" not in row]
+    if not trained:
+        return {"best": "diverged", "last": "", "undecided": "", "diverged": ""}
+    lost = len(group) - len(trained)
     return {
-        key: {
-            "best": spread([row["test_map"] for row in group]),
-            "last": spread([row["last_test_map"] for row in group]),
-            "undecided": ""
-            if group[0]["undecided"] is None
-            else f"{100 * float(np.mean([row['undecided'] for row in group])):.0f} %",
-        }
-        for key, group in groups.items()
+        "best": spread([row["test_map"] for row in trained]),
+        "last": spread([row["last_test_map"] for row in trained]),
+        "undecided": ""
+        if trained[0]["undecided"] is None
+        else f"{100 * float(np.mean([row['undecided'] for row in trained])):.0f} %",
+        "diverged": f"{lost} of {len(group)} seeds diverged" if lost else "",
     }
 
 
@@ -65,15 +74,25 @@ def results_markdown(rows: Sequence[Row]) -> str:
     ]
     for method in dict.fromkeys(method for method, _ in summary):
         cells = [summary.get((method, setting)) for setting in settings]
-        shown = ["" if cell is None else f"{cell['best']} / {cell['last']}" for cell in cells]
-        lines.append(f"| `{method}` | {' | '.join(shown)} |")
+        lines.append(f"| `{method}` | {' | '.join(_markdown(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _markdown(cell: dict[str, str] | None) -> str:
+    if cell is None:
+        return ""
+    shown = f"{cell['best']} / {cell['last']}" if cell["last"] else cell["best"]
+    return f"{shown} ({cell['diverged']})" if cell["diverged"] else shown
 
 
 def _cell_text(cell: dict[str, str] | None) -> str:
     if cell is None:
         return ""
-    lines = [cell["best"], f"last {cell['last']}"]
+    lines = [cell["best"]]
+    if cell["last"]:
+        lines.append(f"last {cell['last']}")
     if cell["undecided"]:
         lines.append(f"{cell['undecided']} undecided")
+    if cell["diverged"]:
+        lines.append(cell["diverged"])
     return "\n".join(lines)

@@ -31,6 +31,7 @@ from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
 from g2netpl.description import announce, describe
 from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
+from g2netpl.divergence import check_given_up
 from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
 from g2netpl.finishing import finish
@@ -114,6 +115,7 @@ def _train(
         other = check_unchanged(folder, description)
         if other:
             console.print(f"note: begun with other versions ({other}): results may differ a little")
+        check_given_up(folder)
         interrupts.advice = _how_to_go_on(folder)
         if team.same((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")

@@ -6,6 +6,7 @@ examples:
   g2netpl compare --features F --methods bce --settings full --seeds 0 --output runs/ceiling
   g2netpl compare --features F --methods epr,epr:regulariser=0.1,g2netpl:response=frozen \\
       --settings fspl --seeds 0 --output runs/controls
+  g2netpl compare --features F --methods 'gr,gr:slope=(0,4)' --settings fspl --output runs/slopes
   g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
       --set g2netpl.penalty=1 --output runs/strong
   g2netpl compare --features F --methods an,epr,em,g2netpl --settings fspl,sspl:0.2 \\
@@ -21,7 +22,8 @@ below OUT/runs; without test labels a fifth of the images is the test. Without -
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. results.json has the
 chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
-report.html is a page of all of it. What was broken off goes on with --resume.
+report.html is a page of all of it. What was broken off goes on with --resume. A training whose cost
+is no longer a number is noted as diverged, and never chosen.
 """
 
 import argparse
@@ -48,7 +50,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add(
         "--methods",
         required=True,
-        help="names, each with changes if need be: an,epr:regulariser=0.1",
+        help="names, each with changes if need be: an,epr:regulariser=0.1,gr:slope=(0,2); a value "
+        "with commas goes in brackets",
     )
     add(
         "--settings",
@@ -91,6 +94,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.comparison_report import write_comparison_report
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
+    from g2netpl.divergence import check_some_trained
     from g2netpl.errors import InputError, Refused
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
@@ -135,6 +139,7 @@ def run(flags: argparse.Namespace) -> None:
     console = Console(markup=False, soft_wrap=True)
     runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)
     cells = sweep(comparison, folder, runner, console)
+    check_some_trained(row.get("diverged") for row in cells)
     results = choose(cells)
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")

@@ -9,9 +9,11 @@ Item = TypeVar("Item")
 
 
 def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[Item, ...]:
-    """Read `a,b,c`; a part that cannot be read is named."""
+    """Read `a,b,c`, where brackets protect a comma; a part that cannot be read is named."""
+    import re
+
     items = []
-    for part in text.split(","):
+    for part in re.split(r",(?![^([]*[)\]])", text):
         try:
             items.append(convert(part.strip()))
         except ValueError:

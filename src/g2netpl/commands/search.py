@@ -10,7 +10,8 @@ examples:
 
 All flags of g2netpl train; every cell is a run folder below --output. Broken off, the same command
 goes on. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8 and 16. With
---trials an Optuna study looks between the smallest and the largest rate instead.
+--trials an Optuna study looks between the smallest and the largest rate instead. A cell whose cost
+is no longer a number is shown as diverged, and never chosen.
 """
 
 import argparse
@@ -55,10 +56,9 @@ def run(flags: argparse.Namespace) -> None:
         write_found(Path(config.output), found)
     best = choose(found)
     table = Table("learning rate", *(f"batch {batch}" for batch in batches), box=None)
-    scores = {(cell.learning_rate, cell.batch_size): cell.validation_map for cell in found}
+    figures = {(cell.learning_rate, cell.batch_size): cell.figure for cell in found}
     for rate in sorted({cell.learning_rate for cell in found}, reverse=True):
-        shown = [scores.get((rate, batch)) for batch in batches]
-        table.add_row(f"{rate:g}", *("" if score is None else f"{score:.1%}" for score in shown))
+        table.add_row(f"{rate:g}", *(figures.get((rate, batch), "") for batch in batches))
     console.print("validation mAP")
     console.print(table)
     test = load_run(best.folder).result["test_map"]

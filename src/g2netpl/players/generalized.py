@@ -7,14 +7,14 @@ their second while the training goes on. No gradient goes through k and v.
 """
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat, field_validator
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, POSITIVE
-from g2netpl.options import Options
+from g2netpl.options import Options, list_from_text
 
 Pair = tuple[float, float]
 
@@ -27,7 +27,11 @@ class GeneralizedOptions(Options):
     slope: Pair = Field(default=(0.0, 2.0), description="w of k(p), first and last")
     offset: Pair = Field(default=(-2.0, -2.0), description="b of k(p), first and last")
     centre: Pair = Field(default=(0.5, 0.8), description="μ of v(p), first and last")
-    width: Pair = Field(default=(2.0, 0.5), description="σ of v(p), first and last")
+    width: tuple[PositiveFloat, PositiveFloat] = Field(
+        default=(2.0, 0.5), description="σ of v(p), first and last"
+    )
+
+    _pairs = field_validator("slope", "offset", "centre", "width", mode="before")(list_from_text)
 
 
 def generalized(predicted: Tensor, shape: float) -> Tensor:

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from g2netpl.equations import LabelCost
-from g2netpl.options import Options, none_from_text
+from g2netpl.options import Options, list_from_text, none_from_text
 
 
 class SoftOptions(Options):
@@ -78,11 +78,7 @@ class SoftOptions(Options):
     _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
         none_from_text
     )
-
-    @field_validator("penalty", mode="before")
-    @classmethod
-    def _list_from_text(cls, value: object) -> object:
-        return value.strip("[]").split(",") if isinstance(value, str) and "," in value else value
+    _list = field_validator("penalty", mode="before")(list_from_text)
 
     @model_validator(mode="after")
     def _choices_fit(self) -> "SoftOptions":

@@ -1,0 +1,293 @@
+"""A training whose cost is no longer a number: told, never chosen, not trained again."""
+
+import csv
+import html
+import json
+import re
+
+import pytest
+from test_reproduce import write_folder
+
+from g2netpl import comparison, durations, photo_cells, runs, training
+from g2netpl.cli import main
+from g2netpl.paper import RECIPES
+from g2netpl.reproduction_page import steps
+from g2netpl.steps import NumericalStop
+from g2netpl.tables import results_markdown, summarise
+
+HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
+REASON = "use a smaller learning rate"
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory):
+    return write_folder(tmp_path_factory.mktemp("data") / "features")
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def words_of(page):
+    """The page as a person reads it, in one line."""
+    text = page.read_text(encoding="utf-8")
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text)))
+
+
+def timeless(rows):
+    return [{**row, "seconds": 0} for row in rows]
+
+
+def one_line(capsys):
+    shown = capsys.readouterr().err.strip().splitlines()
+    assert len(shown) == 1
+    return shown[0]
+
+
+def never(*given, **named):
+    raise AssertionError("nothing may be trained here")
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def arguments(small_training):
+    keys = small_training("out", method="an", epochs=1, batch_size=None, learning_rate=None)
+    given = {k.replace("_", "-"): v for k, v in keys.items() if v is not None and v is not True}
+    flags = [f"--{key}={value}" for key, value in given.items()]
+    return ["search", "--only-listed", *flags, "--batch-sizes", "8"]
+
+
+def test_a_search_goes_on_after_a_cell_that_diverged(arguments, tmp_path, capsys, monkeypatch):
+    flags = [*arguments, "--learning-rates", "1e12,1e-3"]
+    assert main(flags) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"1/2 learning rate 1e\+12, batch 8: diverged \(.*smaller learning", shown)
+    assert re.search(r"^ 1e\+12 +diverged *$", shown, re.MULTILINE)
+    written = json.loads((tmp_path / "out" / "search.json").read_text())
+    lost, kept = written["cells"]
+    assert REASON in lost["diverged"]
+    assert lost["validation_map"] is None
+    assert kept["diverged"] is None
+    assert written["chosen"] == kept
+    assert kept["learning_rate"] == 1e-3
+    # again: neither is trained, and what is told is the same
+    monkeypatch.setattr(training, "play", never)
+    assert main(flags) == 0
+    assert json.loads((tmp_path / "out" / "search.json").read_text()) == written
+    # the note of a cell is not believed of another method
+    assert main([*flags, "--method", "epr"]) == 3
+    assert "diverged.json" in runs._FILES["train"]  # so that --overwrite removes it
+
+
+def test_a_search_of_which_all_diverged_has_nothing_to_choose(arguments, tmp_path, capsys):
+    flags = [*arguments, "--learning-rates", "1e12,1e13"]
+    for _ in range(2):
+        assert main(flags) == 5
+        shown = one_line(capsys)
+        assert "all 2 trainings diverged; the first: " in shown
+        assert REASON in shown
+        written = json.loads((tmp_path / "out" / "search.json").read_text())
+        assert written["chosen"] is None
+        assert len(written["cells"]) == 2
+
+
+def test_a_study_goes_on_too(arguments, tmp_path):
+    pytest.importorskip("optuna")
+    assert main([*arguments, "--learning-rates", "1e-3,1e14", "--trials", "4"]) == 0
+    written = json.loads((tmp_path / "out" / "search.json").read_text())
+    lost = [cell for cell in written["cells"] if cell["diverged"]]
+    kept = [cell for cell in written["cells"] if cell["diverged"] is None]
+    assert lost
+    assert all(cell["validation_map"] is None for cell in lost)
+    assert written["chosen"] == max(kept, key=lambda cell: cell["validation_map"])
+
+
+# --- compare --------------------------------------------------------------------------------------
+
+
+def compare(features, output, methods, rates, *more):
+    fixed = ["--features", str(features), "--settings", "sspl:0.5", "--epochs", "2"]
+    fixed += ["--learning-rates", rates, "--output", str(output), "--methods", methods]
+    return main(["compare", *fixed, "--seeds", "0,1", "--jobs", "1", *more])
+
+
+@pytest.mark.parametrize("more", [[], ["--choose-once"]])
+def test_a_diverging_rate_changes_no_result(features, tmp_path, more, trained, capsys):
+    """The rows are those of a comparison that never tried it."""
+    assert compare(features, tmp_path / "out", "an,an-ls", f"{HUGE},1e-2", *more) == 0
+    assert compare(features, tmp_path / "plain", "an,an-ls", "1e-2", *more) == 0
+    ours, plain = (
+        json.loads((tmp_path / n / "results.json").read_text()) for n in ("out", "plain")
+    )
+    assert timeless(ours) == timeless(plain)
+    cells = lines_of(tmp_path / "out" / "cells.jsonl")
+    lost = [cell for cell in cells if cell["learning_rate"] == 3e37]
+    assert len(lost) == (2 if "--choose-once" in more else 4)
+    assert all(REASON in cell["diverged"] for cell in lost)
+    assert all("diverged" not in cell for cell in cells if cell not in lost)
+    page = words_of(tmp_path / "out" / "report.html")
+    assert f"{len(cells)} trainings, {len(lost)} of them diverged." in page
+    assert "lr 3e+37 batch 64: diverged (epoch 2" in capsys.readouterr().out
+    trained.clear()
+    before = (tmp_path / "out" / "cells.jsonl").read_bytes()
+    assert compare(features, tmp_path / "out", "an,an-ls", f"{HUGE},1e-2", *more, "--resume") == 0
+    assert trained == []
+    assert (tmp_path / "out" / "cells.jsonl").read_bytes() == before
+
+
+def test_a_worker_goes_on_after_a_cell_that_diverged(features, tmp_path):
+    flags = ["--seeds", "0", "--jobs", "2"]
+    assert compare(features, tmp_path / "out", "an", f"{HUGE},1e-2", *flags) == 0
+    lost, kept = lines_of(tmp_path / "out" / "cells.jsonl")
+    assert REASON in lost["diverged"]
+    assert "diverged" not in kept
+    (row,) = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert (row["learning_rate"], row["test_map"]) == (1e-2, kept["test_map"])
+
+
+@pytest.mark.parametrize("more", [[], ["--choose-once"]])
+def test_a_method_that_diverged_altogether_has_a_row_that_says_so(features, tmp_path, more, capsys):
+    lost = "epr:regulariser=1e39"
+    assert compare(features, tmp_path / "out", f"{lost},an", "1e-1,1e-2", *more) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"│ epr:regulariser=1e39 +│ +diverged │", shown)
+    assert compare(features, tmp_path / "plain", "an", "1e-1,1e-2", *more) == 0
+    rows, plain = (
+        json.loads((tmp_path / n / "results.json").read_text()) for n in ("out", "plain")
+    )
+    assert timeless([row for row in rows if row["method"] == "an"]) == timeless(plain)
+    others = [row for row in rows if row["method"] == lost]
+    assert [row["seed"] for row in others] == ([0] if more else [0, 1])
+    assert all(row["diverged"] and row["test_map"] is None for row in others)
+    assert f"| `{lost}` | diverged |\n" in (tmp_path / "out" / "results.md").read_text()
+    page = words_of(tmp_path / "out" / "report.html")
+    assert f"{lost} diverged an " in page  # the table of results
+    assert f"{lost} sspl:0.5 0 0.1 64 – diverged – " in page  # that of the trainings
+
+
+def test_a_comparison_of_which_all_diverged_is_one_line(features, tmp_path, capsys):
+    for more in ([], ["--resume"]):
+        assert compare(features, tmp_path / "out", "an,an-ls", HUGE, *more) == 5
+        assert "all 4 trainings diverged; the first: epoch 2" in one_line(capsys)
+    assert not (tmp_path / "out" / "results.json").exists()
+    assert main(["report", str(tmp_path / "out")]) == 0  # what there is can be looked at
+
+
+def test_seeds_that_diverged_are_left_out_of_the_mean_and_counted():
+    row = {"method": "an", "setting": "fspl", "undecided": None}
+    scores = ((0, 0.4, 0.3), (1, None, None), (2, 0.6, 0.5))
+    rows = [{**row, "seed": s, "test_map": b, "last_test_map": e} for s, b, e in scores]
+    rows[1]["diverged"] = "too large a step"
+    assert summarise(rows)["an", "fspl"] == {
+        "best": "50.0 ± 14.1",
+        "last": "40.0 ± 14.1",
+        "undecided": "",
+        "diverged": "1 of 3 seeds diverged",
+    }
+    shown = "| `an` | 50.0 ± 14.1 / 40.0 ± 14.1 (1 of 3 seeds diverged) |"
+    assert shown in results_markdown(rows)
+
+
+def test_of_cells_without_a_figure_one_that_did_not_diverge_is_chosen():
+    row = dict.fromkeys(comparison.RESULT_KEYS) | {"method": "an", "setting": "fspl", "seed": 0}
+    rows = [{**row, "weight": "a", "diverged": "why"}, {**row, "weight": "b"}]
+    assert [chosen["weight"] for chosen in comparison.choose(rows)] == ["b"]
+    assert comparison.choose(rows[:1])[0]["diverged"] == "why"
+
+
+# --- reproduce ------------------------------------------------------------------------------------
+
+
+def reproduce(features, output, what, *more):
+    fixed = ["--data", str(features), "--output", str(output), "--jobs", "1", "--epochs", "1"]
+    return main(["reproduce", what, *fixed, "--learning-rates", "1e-2", "--seeds", "0,1", *more])
+
+
+def table(path):
+    with path.open(encoding="utf-8", newline="") as file:
+        return {(line["method"], line["setting"]): line for line in csv.DictReader(file)}
+
+
+def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeypatch):
+    """ROLE diverges always, the game on the second seed; the pages tell both."""
+    train_cell = comparison.train_cell
+
+    def train_or_stop(contest, what, cell):
+        if cell.method == "role" or (cell.method, cell.seed) == ("g2netpl", 1):
+            raise NumericalStop("epoch 1: no number")
+        return train_cell(contest, what, cell)
+
+    assert reproduce(features, tmp_path / "plain", "all") == 0
+    monkeypatch.setattr(comparison, "train_cell", train_or_stop)
+    assert reproduce(features, tmp_path / "out", "all") == 0
+    ours, plain = (table(tmp_path / name / "table2.csv") for name in ("out", "plain"))
+    assert set(ours) == set(plain)
+    for (method, setting), line in ours.items():
+        if method == "role":
+            assert (line["seeds"], line["best epoch"], line["last epoch"]) == ("0", "diverged", "")
+        elif method == "g2netpl":
+            assert line["seeds"] == "1"
+        else:
+            assert line == plain[method, setting]
+    page = words_of(tmp_path / "out" / "index.html")
+    assert "role fspl seed 0 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
+    assert "g2netpl fspl seed 1 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
+    assert "role at fspl" not in page  # there is nothing to hold the game against
+    monkeypatch.setattr(comparison, "train_cell", never)
+    assert reproduce(features, tmp_path / "out", "all") == 0
+
+
+def test_a_step_is_told_of_the_seeds_that_both_rows_have():
+    recipe = RECIPES["ablation"]
+    first, second, third, _ = recipe.blocks[0].methods
+    scores = {(first, 0): 0.5, (first, 1): 0.6, (second, 1): 0.64, (third, 0): 0.7}
+    rows = [
+        {"method": method, "setting": "fspl", "seed": seed, "test_map": score}
+        for (method, seed), score in scores.items()
+    ]
+    assert steps(recipe, rows, {}) == [f"fspl: {recipe.name_of(second)}: +4.00"]
+
+
+def test_a_reproduction_of_which_all_diverged_is_one_line(features, tmp_path, capsys, monkeypatch):
+    def stop(*given):
+        raise NumericalStop("epoch 1: no number")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparison, "train_cell", stop)
+        assert reproduce(features, tmp_path / "out", "ablation") == 5
+    assert "all 16 trainings diverged; the first: epoch 1: no number" in one_line(capsys)
+    assert not (tmp_path / "out" / "index.html").exists()
+    # how long it would take is told from a trial at a rate that is none of them
+    tried = []
+    train_cell = comparison.train_cell
+    monkeypatch.setattr(
+        durations, "train_cell", lambda *given: tried.append(given[2]) or train_cell(*given)
+    )
+    more = ["--learning-rates", HUGE, "--dry-run"]
+    assert reproduce(features, tmp_path / "dry", "ablation", *more) == 0
+    assert [cell.learning_rate for cell in tried] == [1e-3]
+
+
+def test_a_run_on_photos_that_diverged_is_not_trained_again(photos, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    flags = ["reproduce", "convergence", "--data", str(photos / "train.csv"), "--output", str(out)]
+    flags += ["--test-labels", str(photos / "test.csv"), "--images", str(photos)]
+    flags += ["--backbone", "tiny", "--no-pretrained", "--image-size", "32", "--workers", "0"]
+    flags += ["--seeds", "0", "--epochs", "1", "--mode", "end-to-end", "--batch-sizes", "8"]
+    flags += ["--learning-rates", "1e12,1e-3"]
+    assert main(flags) == 0
+    cells = out / "runs" / "end-to-end" / "cells.jsonl"
+    written = cells.read_bytes()
+    reasons = [row.get("diverged") for row in lines_of(cells)]
+    assert REASON in reasons[0]
+    assert reasons[1] is None
+    # killed before its line was in the file
+    cells.write_bytes(b"".join(written.splitlines(keepends=True)[1:]))
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "play", never)
+        assert main(flags) == 0
+    assert sorted(cells.read_bytes().splitlines()) == sorted(written.splitlines())
+    monkeypatch.setattr(photo_cells, "train", never)
+    assert main(flags) == 0
