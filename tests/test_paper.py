@@ -3,10 +3,13 @@
 import re
 
 import pytest
+import torch
 
 from g2netpl.contest import Comparison
+from g2netpl.data import Batch
 from g2netpl.errors import InputError
-from g2netpl.methods import METHODS, method_options, split_variant
+from g2netpl.game import Setup
+from g2netpl.methods import METHODS, make_player, method_options, split_variant
 from g2netpl.paper import DATA_SETS, PROTOCOL, RECIPES, data_set_of, find_recipes, published
 from g2netpl.settings import Setting
 
@@ -82,12 +85,14 @@ def test_table_2_is_as_printed(recipe, data):
 
 @pytest.mark.parametrize(("data", "first"), [("COCO", 0), ("NUS-WIDE", 2)])
 def test_the_ablation_is_as_printed(data, first):
-    methods = RECIPES["ablation"].blocks[0].methods
+    baseline, held, *games = RECIPES["ablation"].blocks[0].methods
+    methods = (baseline, *games)
     expected = {}
     for method, numbers in zip(methods, TABLE_3.values(), strict=True):
         expected[method, "sspl:0.2"] = numbers[first]
         expected[method, "fspl"] = numbers[first + 1]
     assert published("ablation", data) == expected
+    assert held not in {method for method, _ in published("ablation", data)}  # a row of ours
     names = [RECIPES["ablation"].name_of(method) for method in methods]
     for name, word in zip(names, ("baseline", "sigmoid", "ξ", "CDF"), strict=True):
         assert word in name
@@ -108,9 +113,12 @@ def test_nothing_else_was_published():
 
 
 def test_every_published_number_has_its_row_in_the_recipe():
+    ours = {"ablation": {"g2netpl:response=frozen:map=sigmoid:beta=1:gamma=0"}}
     for name in ("table1", "table2", "ablation", "labels"):
         blocks = RECIPES[name].blocks
         rows = {(m, s) for block in blocks for m in block.methods for s in block.settings}
+        assert ours.get(name, set()) <= {method for method, _ in rows}
+        rows = {row for row in rows if row[0] not in ours.get(name, ())}
         for data in DATA_SETS:
             assert set(published(name, data)) in (rows, set())
 
@@ -174,14 +182,17 @@ def options_of(method):
 
 
 def test_rows_of_the_ablation_differ_by_one_switch():
-    baseline, sigmoid, scheduled, cdf = RECIPES["ablation"].blocks[0].methods
+    """From the second row on; the step from AN to it is of several things, and says so."""
+    baseline, held, sigmoid, scheduled, cdf = RECIPES["ablation"].blocks[0].methods
     assert baseline == "an"
-    assert {split_variant(method)[0] for method in (sigmoid, scheduled, cdf)} == {"g2netpl"}
+    assert {split_variant(method)[0] for method in (held, sigmoid, scheduled, cdf)} == {"g2netpl"}
 
     def changed(before, after):
         first, second = options_of(before), options_of(after)
         return {key for key in first if first[key] != second[key]}
 
+    assert changed(held, sigmoid) == {"response"}
+    assert options_of(held)["response"] == "frozen"
     assert changed(sigmoid, scheduled) == {"beta", "gamma"}  # ξ as a whole
     assert changed(scheduled, cdf) == {"map"}
     assert options_of(cdf) == options_of("g2netpl")
@@ -191,8 +202,38 @@ def test_rows_of_the_ablation_differ_by_one_switch():
 
 def test_without_the_scheduler_every_pseudo_label_counts_fully():
     """ξ = β(1 − γe^…)/(1 + γe^…) + (1 − β)φ is 1 for all û and φ exactly at β = 1, γ = 0."""
-    options = options_of(RECIPES["ablation"].blocks[0].methods[1])
-    assert (options["beta"], options["gamma"]) == (1, 0)
+    for method in RECIPES["ablation"].blocks[0].methods[1:3]:
+        options = options_of(method)
+        assert (options["beta"], options["gamma"]) == (1, 0)
+
+
+def proposal_after(method, epochs):
+    """What is proposed for two images of ten classes when labels could move for some epochs."""
+    observed = torch.full((2, 10), -1.0)
+    observed[0, 3] = 1.0
+    plain, changes = split_variant(method)
+    player = make_player(plain, changes, Setup(observed, 2.0, 1e-3))
+    batch = Batch(torch.arange(2), torch.zeros(2, 4), observed)
+    predicted = torch.full((2, 10), 0.9)
+    for epoch in range(epochs):
+        player.propose(batch, epoch / 10, lambda inputs: predicted)
+        player.respond(batch, predicted, (epoch + 1) / 10)
+        player.end_epoch()
+    return player.propose(batch, epochs / 10, lambda inputs: predicted), observed == 1
+
+
+def test_labels_that_are_held_have_the_weights_and_r_of_those_that_move():
+    """At 10 classes an unobserved entry has 0.1 (ξ being 1), and R 10/10^1.5 = 0.3162."""
+    _, held, sigmoid, *_ = RECIPES["ablation"].blocks[0].methods
+    for epochs in (0, 3):
+        still, known = proposal_after(held, epochs)
+        moved, _ = proposal_after(sigmoid, epochs)
+        for each in (still, moved):
+            assert each.weights[~known].tolist() == pytest.approx([0.1] * 19)
+            assert each.weights[known].tolist() == each.targets[known].tolist() == [1.0]
+            assert each.regulariser == pytest.approx(0.316228, abs=1e-6)
+        assert still.targets[~known].tolist() == [0.5] * 19
+        assert (moved.targets[~known] > 0.5).all() == (epochs > 0)
 
 
 # --- finding them ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -187,19 +188,31 @@ def _text(pair: list[Any]) -> str:
 
 
 def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float]) -> list[str]:
-    """What each row adds to the one before, seed by seed, beside what was published."""
+    """What each row adds to the one before, seed by seed, beside what was published.
+
+    Where the paper has a row but not the one before, also what it adds to the paper's last one.
+    """
     block = recipe.blocks[0]
     scores = {(row["method"], row["setting"], row["seed"]): row["test_map"] for row in rows}
     seeds = sorted({row["seed"] for row in rows})
     notes = []
+
+    def note(setting: str, before: str, after: str, name: str) -> None:
+        gains = [100 * (scores[after, setting, s] - scores[before, setting, s]) for s in seeds]
+        spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
+        text = f"{setting}: {name}: {np.mean(gains):+.2f}{spread}"
+        if (before, setting) in known and (after, setting) in known:
+            text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
+        notes.append(text)
+
     for setting in block.settings:
-        for before, after in zip(block.methods, block.methods[1:], strict=False):
-            gains = [100 * (scores[after, setting, s] - scores[before, setting, s]) for s in seeds]
-            spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
-            text = f"{setting}: {recipe.name_of(after)}: {np.mean(gains):+.2f}{spread}"
-            if (after, setting) in known:
-                text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
-            notes.append(text)
+        printed = [method for method in block.methods if (method, setting) in known]
+        for before, after in pairwise(block.methods):
+            note(setting, before, after, recipe.name_of(after))
+            if after in printed[1:] and before not in printed:
+                last = printed[printed.index(after) - 1]
+                name = f"{recipe.name_of(after)}, from {recipe.name_of(last)}"
+                note(setting, last, after, name)
     return notes
 
 
