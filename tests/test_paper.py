@@ -8,7 +8,7 @@ import torch
 from g2netpl.contest import Comparison
 from g2netpl.data import Batch
 from g2netpl.errors import InputError
-from g2netpl.game import Setup
+from g2netpl.game import Setup, network_cost
 from g2netpl.methods import METHODS, make_player, method_options, split_variant
 from g2netpl.paper import DATA_SETS, PROTOCOL, RECIPES, data_set_of, find_recipes, published
 from g2netpl.settings import Setting
@@ -113,7 +113,10 @@ def test_nothing_else_was_published():
 
 
 def test_every_published_number_has_its_row_in_the_recipe():
-    ours = {"ablation": {"g2netpl:response=frozen:map=sigmoid:beta=1:gamma=0"}}
+    ours = {
+        "table2": {"an:unlabelled_images=ignore"},
+        "ablation": {"g2netpl:response=frozen:map=sigmoid:beta=1:gamma=0"},
+    }
     for name in ("table1", "table2", "ablation", "labels"):
         blocks = RECIPES[name].blocks
         rows = {(m, s) for block in blocks for m in block.methods for s in block.settings}
@@ -174,6 +177,25 @@ def test_the_tables_have_the_game_by_the_letter_and_ours(name):
     for method in block.methods[-2:]:
         assert recipe.name_of(method) == method
         assert re.search(rf"(^| ){method} ", recipe.about)  # the page says what they are
+
+
+def test_an_on_labelled_images_only_is_an_without_the_others():
+    """Its cost is that of AN on the two labelled images, but for their share of the batch."""
+    _, alone, *_ = RECIPES["table2"].blocks[0].methods
+    assert RECIPES["table2"].name_of(alone) == "an, labelled images only"
+    observed = torch.full((5, 4), -1.0)
+    observed[1, 2] = observed[4, 0] = 1.0
+    logits = torch.linspace(-2, 3, 20).view(5, 4)
+
+    def cost(method, rows):
+        plain, changes = split_variant(method)
+        player = make_player(plain, changes, Setup(observed[rows], 2.0, 1e-3))
+        batch = Batch(torch.arange(len(rows)), torch.zeros(len(rows), 3), observed[rows])
+        return network_cost(logits[rows], player.propose(batch, 0.0, lambda x: x), 2.0)
+
+    everything = [0, 1, 2, 3, 4]
+    assert float(cost(alone, everything)) == pytest.approx(2 / 5 * float(cost("an", [1, 4])))
+    assert float(cost(alone, everything)) < 0.5 * float(cost("an", everything))
 
 
 def options_of(method):

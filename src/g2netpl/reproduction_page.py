@@ -127,7 +127,8 @@ def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> 
             if line[2] in SSPL
         ]
         figures.write_csv(numbers, ("method", "share", "mAP", "deviation", "published"), lines)
-        figures.draw_shares(picture, lines)
+        names = {line[1]: line[0] for line in table}
+        figures.draw_shares(picture, [[names[method], *rest] for method, *rest in lines])
     else:
         lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
         figures.write_csv(numbers, ("row", "setting", "mAP", "deviation", "published"), lines)
