@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from test_reproduce import (
@@ -18,7 +17,7 @@ from test_reproduce import (
 )
 
 from g2netpl.durations import _passes
-from g2netpl.paper import RECIPES
+from g2netpl.paper import Block, Recipe
 from g2netpl.reproduction import Plan, Protocol
 from g2netpl.subjects import Subject
 
@@ -200,14 +199,44 @@ def test_a_dry_run_of_nothing(features, tmp_path, capsys):
     assert "0 trainings, about 0.0 hours" in capsys.readouterr().out
 
 
-def test_hours_grow_with_epochs_rounds_and_views():
-    """In passes over the images: UPS trains twice, FixMatch sees two views."""
-    protocol = Protocol(3, (1e-3,), (64,), (0,))
-    plan = Plan(Subject("images", "x", "x"), protocol, {"s": RECIPES["semi-supervised"]})
-    passes = {each.cell.method: _passes(each) for each in plan.trainings()}
-    assert passes == {"fixmatch": 6, "ups": 6, "g2netpl": 3}
-    longer = replace(plan, protocol=replace(protocol, epochs=9))
-    assert sum(map(_passes, longer.trainings())) == 3 * sum(map(_passes, plan.trainings()))
+def passes_of(kind, epochs, *methods):
+    """By method, as the estimate counts them."""
+    protocol = Protocol(epochs, (1e-3,), (64,), (0,))
+    recipe = Recipe("", "", (Block(methods, ("sspl:0.2",)),))
+    plan = Plan(Subject(kind, "x", "x"), protocol, {"s": recipe})
+    return {each.cell.method: _passes(each) for each in plan.trainings()}
+
+
+EXACT = "g2netpl:response=best_response:memory=stateless"
+
+
+def test_hours_count_rounds_views_and_what_is_asked_besides():
+    """In passes over the images, forward and back; a forward alone is a third of one.
+
+    FixMatch learns from two views and asks about one of them: 2⅓ each epoch. UPS trains twice, and
+    between the rounds its backbone sees every image once, however often the classifier is asked.
+    Of the games one asks anew after each step, one before it.
+    """
+    found = passes_of("images", 3, "fixmatch", "ups", "g2netpl", "g2netpl-paper", EXACT, "role")
+    assert found == pytest.approx(
+        {
+            "fixmatch": 3 * (2 + 1 / 3),
+            "ups": 2 * 3 + 1 / 3,
+            "g2netpl": 3,
+            "g2netpl-paper": 4,
+            EXACT: 4,
+            "role": 3,
+        }
+    )
+    three = "ups:rounds=3:passes=6"
+    assert passes_of("images", 4, three) == {three: pytest.approx(3 * 4 + 2 / 3)}
+
+
+def test_on_features_every_prediction_of_ups_is_a_forward():
+    """There is nothing but the classifier: ten forwards between two rounds of three epochs."""
+    three = "ups:rounds=3:passes=6"
+    found = passes_of("features", 3, "ups", three, "g2netpl")
+    assert found == pytest.approx({"ups": 2 * 3 + 10 / 3, three: 3 * 3 + 2 * 6 / 3, "g2netpl": 3})
 
 
 # --- mistakes -------------------------------------------------------------------------------------
