@@ -55,7 +55,7 @@ def _passes(training: Training) -> float:
     """What a cell costs, in passes over the images, forward and back."""
     name, changes = training.comparison.options_of_cell(training.cell)
     options, two_views = method_options(name, changes), find_method(name).two_views
-    asked = (  # forwards besides that of the step
+    asked: tuple[bool, ...] = (  # forwards besides that of the step
         two_views,  # the weak view, which teaches
         getattr(options, "prediction", "reuse") == "fresh",
         getattr(options, "memory", "stored") == "stateless",
