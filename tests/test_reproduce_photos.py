@@ -68,6 +68,7 @@ def test_a_cell_is_a_run_folder(convergence, photos):
         "learning_rate": 1e-3,
         "batch_size": 16,
         "epochs": 2,
+        "patience": 0,  # all of them, come what may
         "backbone": "tiny",
         "image_size": 32,
         "pretrained": False,
