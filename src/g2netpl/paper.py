@@ -4,8 +4,8 @@ A recipe says which methods are trained in which settings. The published numbers
 on the page of `g2netpl reproduce`; nothing is ever fitted to them.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from g2netpl.errors import InputError, did_you_mean
 
@@ -41,10 +41,20 @@ class Recipe:
     names: Mapping[str, str] = field(default_factory=dict)  # what the paper calls a method's row
     watches_labels: bool = False  # soft labels and predictions are followed over the epochs
     linear_init: bool = False  # the paper's own training here; elsewhere end-to-end
+    compares: bool = False  # a table of methods, where others may stand too
 
     def name_of(self, method: str) -> str:
         """How a row is called on the page."""
         return self.names.get(method, method)
+
+    def with_methods(self, methods: Sequence[str]) -> "Recipe":
+        """The same with more rows, in the settings of the game."""
+        block = next(block for block in self.blocks if "g2netpl" in block.methods)
+        more = tuple(method for method in methods if method not in block.methods)
+        if not more:
+            return self
+        about = f"{self.about} Added here: {', '.join(more)}."
+        return replace(self, about=about, blocks=(*self.blocks, Block(more, block.settings)))
 
 
 RECIPES: dict[str, Recipe] = {
@@ -57,6 +67,7 @@ RECIPES: dict[str, Recipe] = {
             Block(("iu",), ("positives:1+1",)),
             Block(_PARTIAL, ("fspl",)),
         ),
+        compares=True,
     ),
     "table2": Recipe(
         "Table 2: one positive label on a part of the images",
@@ -66,6 +77,7 @@ RECIPES: dict[str, Recipe] = {
         + _BOTH_GAMES,
         (Block(("an", _LABELLED_ONLY, *_PARTIAL[1:]), SSPL), Block(("role",), ("fspl",))),
         {_LABELLED_ONLY: "an, labelled images only"},
+        compares=True,
     ),
     "ablation": Recipe(
         "Ablation: what each step of the method adds",
@@ -94,6 +106,7 @@ RECIPES: dict[str, Recipe] = {
         "Against semi-supervised methods",
         "FixMatch and UPS in our multi-label form (the paper gives none) over the labelled share.",
         (Block(("fixmatch", "ups", "g2netpl"), SSPL),),
+        compares=True,
     ),
     "parameters": Recipe(
         "The parameters: densities of F and the scheduler ξ",
@@ -118,6 +131,19 @@ def find_recipes(what: str) -> dict[str, Recipe]:
     if what not in RECIPES:
         raise InputError(f"unknown recipe {what!r} ({did_you_mean(what, [*RECIPES, 'all'])})")
     return {what: RECIPES[what]}
+
+
+def with_methods(recipes: Mapping[str, Recipe], methods: Sequence[str]) -> dict[str, Recipe]:
+    """More rows for the tables of methods among the recipes."""
+    if not any(recipe.compares for recipe in recipes.values()):
+        tables = ", ".join(name for name, recipe in RECIPES.items() if recipe.compares)
+        raise InputError(
+            f"--methods: {', '.join(recipes)} is no table of methods; it goes with {tables} or all"
+        )
+    return {
+        name: recipe.with_methods(methods) if recipe.compares else recipe
+        for name, recipe in recipes.items()
+    }
 
 
 # --- what the paper published: test mAP × 100 -----------------------------------------------------

@@ -70,8 +70,8 @@ def write_page(
 ) -> Path:
     """CSV, PNG and index.html in the folder."""
     sections = [
-        _section(name, recipe, found[name], data, plan.left_out(name), folder)
-        for name, recipe in RECIPES.items()  # in the paper's order, not that of training
+        _section(name, plan.recipes[name], found[name], data, plan.left_out(name), folder)
+        for name in RECIPES  # in the paper's order, not that of training
         if name in plan.recipes
     ]
     ours = here(plan, tables)
