@@ -16,7 +16,7 @@ examples:
 Without --features the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
-through all its epochs; none is stopped at equilibrium, as g2netpl train does. results.json has the
+through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
 chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
 report.html is a page of all of it. What was broken off goes on with --resume.
 """
