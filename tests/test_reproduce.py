@@ -401,7 +401,7 @@ def test_steps_are_differences_of_the_same_seed():
     notes = steps(recipe, ablation_rows(scores), {("fspl", "nothing"): 1.0})
     # +1, 0, +1: mean 2/3, deviation √(1/3) = 0.58; 0, +2, +2: mean 4/3, deviation √(4/3) = 1.15;
     # −1, +2, −1: mean 0, deviation √3 = 1.73; −10 each
-    first = "labels held at ½: weights and R of the game, no labels that move"
+    first = "weights and R, labels held at ½"
     assert notes == [
         f"sspl:0.2: {first}: +0.67 ± 0.58",
         "sspl:0.2: the game with F = sigmoid: +1.33 ± 1.15",

@@ -82,13 +82,13 @@ RECIPES: dict[str, Recipe] = {
     "ablation": Recipe(
         "Ablation: what each step of the method adds",
         "The baseline takes unobserved as negative. The second row, which the paper does not have, "
-        "changes several things at once: what is unobserved counts less, its label is held at ½, "
-        "and R is added. From there on each row changes one thing: the labels move, ξ weighs them, "
+        "changes several things at once: it has the weights and R of the game, but no labels that "
+        "move; what is unobserved counts less, with its label held at ½. From there on each row changes one thing: the labels move, ξ weighs them, "
         "F is another.",
         (Block(("an", HELD, SIGMOID, SCHEDULED, "g2netpl"), ("sspl:0.2", "fspl")),),
         {
             "an": "baseline (AN)",
-            HELD: "labels held at ½: weights and R of the game, no labels that move",
+            HELD: "weights and R, labels held at ½",
             SIGMOID: "the game with F = sigmoid",
             SCHEDULED: "+ ξ, weights by confidence",
             "g2netpl": "+ F = CDF of a Gaussian",
