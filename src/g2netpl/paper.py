@@ -83,8 +83,8 @@ RECIPES: dict[str, Recipe] = {
         "Ablation: what each step of the method adds",
         "The baseline takes unobserved as negative. The second row, which the paper does not have, "
         "changes several things at once: it has the weights and R of the game, but no labels that "
-        "move; what is unobserved counts less, with its label held at ½. From there on each row changes one thing: the labels move, ξ weighs them, "
-        "F is another.",
+        "move; what is unobserved counts less, with its label held at ½. From there on each row "
+        "changes one thing: the labels move, ξ weighs them, F is another.",
         (Block(("an", HELD, SIGMOID, SCHEDULED, "g2netpl"), ("sspl:0.2", "fspl")),),
         {
             "an": "baseline (AN)",
