@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import pytest
 from test_reproduce import (
@@ -18,7 +17,9 @@ from test_reproduce import (
 )
 
 from g2netpl.durations import _passes
-from g2netpl.paper import RECIPES
+from g2netpl.methods import METHODS, Method
+from g2netpl.paper import RECIPES, SSPL, Block, Recipe, with_methods
+from g2netpl.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.reproduction import Plan, Protocol
 from g2netpl.subjects import Subject
 
@@ -160,6 +161,64 @@ def test_a_foreign_output_is_not_touched(features, tmp_path, trained, capsys, wh
     assert out.is_file() or len(list(out.iterdir())) == 1
 
 
+# --- more methods -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mine(monkeypatch):
+    """A method that the package does not have."""
+    own = Method(FixedPlayer, FixedOptions, "of a user", "here", {"unobserved_weight": 0.2})
+    monkeypatch.setitem(METHODS, "mine", own)
+
+
+ONE = ["--seeds", "0", "--learning-rates", "1e-2", "--epochs", "1"]
+
+
+def test_own_methods_stand_in_the_table(features, tmp_path, trained, mine, capsys):
+    out, variant = tmp_path / "out", "epr:regulariser=0.3"
+    more = [*ONE, "--methods", f"mine, {variant},wan", "--published", "COCO"]
+    assert reproduce(features, out, "table1", *more) == 0
+    added = {("mine", "fspl"), (variant, "fspl")}  # wan is there
+    assert {(cell.method, cell.setting) for cell in trained[-2:]} == added
+    lines = csv_of(out / "table1.csv")
+    assert len(lines) == 12 == len(trained)
+    assert {(line["method"], line["setting"]) for line in lines[-2:]} == added
+    for line in lines:
+        assert line["seeds"] == "1"
+        (own,) = [cell for cell in cells_of(out) if cell["method"] == line["method"]]
+        assert float(line["best epoch"]) == pytest.approx(100 * own["test_map"], abs=0.0051)
+        assert (line["published"] == "") == (line["method"] in ("mine", variant))
+    assert f"Added here: mine, {variant}." in words_of(out)
+
+    before = texts(out)
+    trained.clear()
+    assert reproduce(features, out, "table1", *more) == 0
+    assert (trained, texts(out)) == ([], before)
+    capsys.readouterr()
+    for other in ([], ["--methods", "mine"]):
+        assert reproduce(features, out, "table1", *ONE, "--published", "COCO", *other) == 3
+        assert "other --methods than it began with" in capsys.readouterr().err
+    assert (trained, texts(out)) == ([], before)
+
+
+def test_tables_of_methods_take_more_of_them():
+    """In the settings of the game; what is no such table stays as it is."""
+    more = with_methods(RECIPES, ("em", "ups"))
+    added = {
+        name: [(block.methods, block.settings) for block in more[name].blocks[len(old.blocks) :]]
+        for name, old in RECIPES.items()
+        if more[name] != old
+    }
+    assert added == {
+        "table1": [(("em", "ups"), ("fspl",))],
+        "table2": [(("em", "ups"), SSPL)],
+        "semi-supervised": [(("em",), SSPL)],
+    }
+    for name, old in RECIPES.items():
+        assert more[name].blocks[: len(old.blocks)] == old.blocks
+    assert with_methods(RECIPES, ("role",))["table2"] is RECIPES["table2"]
+
+
 # --- fewer trainings, and none --------------------------------------------------------------------
 
 
@@ -200,14 +259,44 @@ def test_a_dry_run_of_nothing(features, tmp_path, capsys):
     assert "0 trainings, about 0.0 hours" in capsys.readouterr().out
 
 
-def test_hours_grow_with_epochs_rounds_and_views():
-    """In passes over the images: UPS trains twice, FixMatch sees two views."""
-    protocol = Protocol(3, (1e-3,), (64,), (0,))
-    plan = Plan(Subject("images", "x", "x"), protocol, {"s": RECIPES["semi-supervised"]})
-    passes = {each.cell.method: _passes(each) for each in plan.trainings()}
-    assert passes == {"fixmatch": 6, "ups": 6, "g2netpl": 3}
-    longer = replace(plan, protocol=replace(protocol, epochs=9))
-    assert sum(map(_passes, longer.trainings())) == 3 * sum(map(_passes, plan.trainings()))
+def passes_of(kind, epochs, *methods):
+    """By method, as the estimate counts them."""
+    protocol = Protocol(epochs, (1e-3,), (64,), (0,))
+    recipe = Recipe("", "", (Block(methods, ("sspl:0.2",)),))
+    plan = Plan(Subject(kind, "x", "x"), protocol, {"s": recipe})
+    return {each.cell.method: _passes(each) for each in plan.trainings()}
+
+
+EXACT = "g2netpl:response=best_response:memory=stateless"
+
+
+def test_hours_count_rounds_views_and_what_is_asked_besides():
+    """In passes over the images, forward and back; a forward alone is a third of one.
+
+    FixMatch learns from two views and asks about one of them: 2⅓ each epoch. UPS trains twice, and
+    between the rounds its backbone sees every image once, however often the classifier is asked.
+    Of the games one asks anew after each step, one before it.
+    """
+    found = passes_of("images", 3, "fixmatch", "ups", "g2netpl", "g2netpl-paper", EXACT, "role")
+    assert found == pytest.approx(
+        {
+            "fixmatch": 3 * (2 + 1 / 3),
+            "ups": 2 * 3 + 1 / 3,
+            "g2netpl": 3,
+            "g2netpl-paper": 4,
+            EXACT: 4,
+            "role": 3,
+        }
+    )
+    three = "ups:rounds=3:passes=6"
+    assert passes_of("images", 4, three) == {three: pytest.approx(3 * 4 + 2 / 3)}
+
+
+def test_on_features_every_prediction_of_ups_is_a_forward():
+    """There is nothing but the classifier: ten forwards between two rounds of three epochs."""
+    three = "ups:rounds=3:passes=6"
+    found = passes_of("features", 3, "ups", three, "g2netpl")
+    assert found == pytest.approx({"ups": 2 * 3 + 10 / 3, three: 3 * 3 + 2 * 6 / 3, "g2netpl": 3})
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -232,6 +321,13 @@ def test_hours_grow_with_epochs_rounds_and_views():
         (["table1", "--published", "coco"], "--published: "),
         (["table1", "--expected-positives", "many"], "--expected-positives: expected"),
         (["table1", "--expected-positives", "4"], "4 per image of only 3 classes"),
+        (["table1", "--methods", "en"], "unknown method 'en'"),
+        (["table1", "--methods", ""], "unknown method ''"),
+        (["table1", "--methods", "em,em"], "--methods: 'em,em' names something twice"),
+        (["table1", "--methods", "em:x=1"], "method em: "),
+        (["table1", "--methods", "bce"], "method bce needs full labels"),
+        (["ablation", "--methods", "em"], "--methods: ablation is no table of methods; it goes"),
+        (["parameters", "--methods", "em"], "with table1, table2, semi-supervised or all"),
         (["table1", "--mode", "linear"], "--mode: for images"),
         (["table1", "--mode", "foo"], "--mode: for images"),
         (["table1", "--images", "x"], "--images: for images"),

@@ -68,6 +68,7 @@ def test_a_cell_is_a_run_folder(convergence, photos):
         "learning_rate": 1e-3,
         "batch_size": 16,
         "epochs": 2,
+        "patience": 0,  # all of them, come what may
         "backbone": "tiny",
         "image_size": 32,
         "pretrained": False,
@@ -231,15 +232,15 @@ def test_the_ablation_is_linear_init_unless_told(photos, tmp_path):
     out = tmp_path / "out"
     assert run("ablation", photos, out, "--epochs", "1", "--linear-epochs", "2") == 0
     folders = run_folders(out, "linear-init")
-    assert len(folders) == 4 * 2
+    assert len(folders) == 5 * 2
     assert [path.name for path in (out / "runs").iterdir()] == ["linear-init"]
     for folder in folders:
         config = config_of(folder)
         assert (config["mode"], config["linear_epochs"], config["epochs"]) == ("linear-init", 2, 1)
         assert len(lines_of(folder / "history.jsonl")) == 3
-    assert len({(config_of(f)["setting"], str(config_of(f)["options"])) for f in folders}) == 6
+    assert len({(config_of(f)["setting"], str(config_of(f)["options"])) for f in folders}) == 8
     assert "linear-init, 2 epochs linear + 1 of everything" in words_of(out)
-    assert len(csv_of(out / "ablation.csv")) == 8
+    assert len(csv_of(out / "ablation.csv")) == 10
 
 
 def test_epochs_are_the_papers_unless_told(photos):
@@ -284,17 +285,17 @@ def test_everything_on_images_counts_the_ablation_on_its_own():
     plan = plan_of(*RECIPES)
     modes = [each.mode for each in plan.trainings()]
     # table 1, SSPL of table 2, FixMatch and UPS; the ablation
-    assert (modes.count("end-to-end"), modes.count("linear-init")) == (9 + 24 + 8, 8)
+    assert (modes.count("end-to-end"), modes.count("linear-init")) == (10 + 32 + 8, 10)
     # of one mode, the rows of the ablation are shared with the tables
-    assert len(plan_of(*RECIPES, mode="end-to-end").trainings()) == 9 + 24 + 8 + 4
+    assert len(plan_of(*RECIPES, mode="end-to-end").trainings()) == 10 + 32 + 8 + 6
 
 
 def test_a_dry_run_says_how(photos, tmp_path, capsys):
     assert run("ablation", photos, tmp_path / "out", "--dry-run") == 0
     *lines, last = capsys.readouterr().out.strip().splitlines()
-    assert len(set(lines)) == len(lines) == 8
+    assert len(set(lines)) == len(lines) == 10
     assert all(line.endswith(": linear-init 5 epochs") for line in lines)
-    assert re.fullmatch(r"8 trainings, about \d+\.\d hours on this machine", last)
+    assert re.fullmatch(r"10 trainings, about \d+\.\d hours on this machine", last)
     assert not (tmp_path / "out").exists()
 
 

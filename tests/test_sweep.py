@@ -61,6 +61,20 @@ def best(cells):
     return found
 
 
+# --- all epochs ---------------------------------------------------------------------------------
+
+
+def test_labels_at_rest_do_not_end_a_training(features, tmp_path):
+    """Every method gets all epochs, also one that `g2netpl train` would stop at equilibrium."""
+    still = "g2netpl:response=best_response"
+    more = ["--learning-rates", "1e-9", "--epochs", "7", "--seeds", "0"]  # nobody moves
+    assert compare(features, tmp_path / "out", "--methods", f"an,{still}", *more) == 0
+    an, game = cells_of(tmp_path / "out")
+    assert len(an["history"]) == len(game["history"]) == 7
+    at_rest = [r["regret"] < 1e-3 and r["movement"] < 1e-3 for r in game["history"]]
+    assert at_rest[1:] == [True] * 6  # three such epochs are enough for a stop elsewhere
+
+
 # --- every method's main weight -----------------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """Methods side by side on one data set: the same masks, splits, starts and orders for all.
 
-A cell is one training: (method, setting, seed, learning rate, batch size). For every (method,
+A cell is one training: (method, setting, seed, learning rate, batch size), through all its epochs:
+no method is stopped early at an equilibrium that others do not have. For every (method,
 setting, seed) the cell with the best validation mAP becomes the row of the results table; the test
 part is looked at after a training is over, never to choose anything. A cell that diverged has a row
 that says so.
@@ -148,7 +149,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         observed,
         k,
         make_optimizer("Adam", network.parameters(), cell.learning_rate),
-        Schedule(comparison.epochs, cell.batch_size, cell.seed),
+        Schedule(comparison.epochs, cell.batch_size, cell.seed, patience=0),
         Validation(
             ArraySource(contest.train_inputs[torch.from_numpy(held_out)]),
             contest.train.values[held_out],

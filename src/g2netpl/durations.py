@@ -49,11 +49,23 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     return images / rate * passes
 
 
-def _passes(training: Training) -> int:
-    """Epochs of a cell, counting rounds and views."""
+_FORWARD = 1 / 3  # of a pass; the way back is about two forwards
+
+
+def _passes(training: Training) -> float:
+    """What a cell costs, in passes over the images, forward and back."""
     name, changes = training.comparison.options_of_cell(training.cell)
-    rounds = getattr(method_options(name, changes), "rounds", 1)
-    return training.comparison.epochs * int(rounds) * (2 if find_method(name).two_views else 1)
+    options, two_views = method_options(name, changes), find_method(name).two_views
+    asked: tuple[bool, ...] = (  # forwards besides that of the step
+        two_views,  # the weak view, which teaches
+        getattr(options, "prediction", "reuse") == "fresh",
+        getattr(options, "memory", "stored") == "stateless",
+    )
+    epoch = (2 if two_views else 1) + sum(asked) * _FORWARD
+    rounds, between = int(getattr(options, "rounds", 1)), int(getattr(options, "passes", 0))
+    if training.comparison.features is None:  # dropout is behind the backbone, which looks once
+        between = min(between, 1)
+    return training.comparison.epochs * rounds * epoch + (rounds - 1) * between * _FORWARD
 
 
 def images_per_second(config: RunConfig, paths: list[str], classes: int) -> float:

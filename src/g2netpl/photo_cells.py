@@ -83,6 +83,7 @@ def config_of(base: dict[str, Any], comparison: Comparison, cell: Cell, folder: 
         "learning_rate": cell.learning_rate,
         "batch_size": cell.batch_size,
         "epochs": comparison.epochs,
+        "patience": 0,
         "hidden": comparison.hidden,
         "expected_positives": comparison.expected_positives,
         "output": str(folder / _name(cell)),

@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +71,8 @@ def write_page(
 ) -> Path:
     """CSV, PNG and index.html in the folder."""
     sections = [
-        _section(name, recipe, found[name], data, plan.left_out(name), folder)
-        for name, recipe in RECIPES.items()  # in the paper's order, not that of training
+        _section(name, plan.recipes[name], found[name], data, plan.left_out(name), folder)
+        for name in RECIPES  # in the paper's order, not that of training
         if name in plan.recipes
     ]
     ours = here(plan, tables)
@@ -131,7 +132,8 @@ def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> 
             if line[2] in SSPL
         ]
         figures.write_csv(numbers, ("method", "share", "mAP", "deviation", "published"), lines)
-        figures.draw_shares(picture, lines)
+        names = {line[1]: line[0] for line in table}
+        figures.draw_shares(picture, [[names[method], *rest] for method, *rest in lines])
     else:
         lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
         figures.write_csv(numbers, ("row", "setting", "mAP", "deviation", "published"), lines)
@@ -204,22 +206,34 @@ def _text(pair: list[Any]) -> str:
 
 
 def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float]) -> list[str]:
-    """What each row adds to the one before, seed by seed, beside what was published."""
+    """What each row adds to the one before, seed by seed, beside what was published.
+
+    Where the paper has a row but not the one before, also what it adds to the paper's last one.
+    """
     block = recipe.blocks[0]
     scores = {(row["method"], row["setting"], row["seed"]): row["test_map"] for row in rows}
     seeds = sorted({row["seed"] for row in rows})
     notes = []
+
+    def note(setting: str, before: str, after: str, name: str) -> None:
+        pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
+        gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
+        if not gains:  # one of the two diverged
+            return
+        spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
+        text = f"{setting}: {name}: {np.mean(gains):+.2f}{spread}"
+        if (before, setting) in known and (after, setting) in known:
+            text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
+        notes.append(text)
+
     for setting in block.settings:
-        for before, after in zip(block.methods, block.methods[1:], strict=False):
-            pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
-            gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
-            if not gains:  # one of the two diverged
-                continue
-            spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
-            text = f"{setting}: {recipe.name_of(after)}: {np.mean(gains):+.2f}{spread}"
-            if (after, setting) in known:
-                text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
-            notes.append(text)
+        printed = [method for method in block.methods if (method, setting) in known]
+        for before, after in pairwise(block.methods):
+            note(setting, before, after, recipe.name_of(after))
+            if after in printed[1:] and before not in printed:
+                last = printed[printed.index(after) - 1]
+                name = f"{recipe.name_of(after)}, from {recipe.name_of(last)}"
+                note(setting, last, after, name)
     return notes
 
 

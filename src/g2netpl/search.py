@@ -3,7 +3,9 @@
 The cells are a grid, or the trials of an Optuna study between the smallest and the largest rate.
 
 A cell that is finished is not trained again, one that was broken off goes on where it stopped. One
-that diverged is told as such and never chosen.
+that diverged is told as such and never chosen. All share their decoded images, or the features of a
+frozen backbone.
+
 Nothing is ever chosen on test: without held-out images that have known negatives the search is
 refused, and the test figure is shown of the chosen cell alone.
 """
@@ -18,6 +20,7 @@ from g2netpl.config import RunConfig
 from g2netpl.disk import write_json
 from g2netpl.divergence import attempt, check_some_trained
 from g2netpl.errors import InputError, Refused
+from g2netpl.image_cache import KeptImages
 from g2netpl.material import read_material
 from g2netpl.training import train
 
@@ -54,9 +57,10 @@ def search(
 ) -> Iterator[Found]:
     """Train every cell of the grid below `config.output`, one after the other."""
     _check(config)
+    images: KeptImages = {}
     for batch in batches:
         for rate in rates:
-            yield _train_cell(config, rate, batch, console)
+            yield _train_cell(config, rate, batch, console, images)
 
 
 def study(
@@ -82,6 +86,7 @@ def study(
             f"{trials} and {', '.join(f'{rate:g}' for rate in rates)}"
         )
     _check(config)
+    images: KeptImages = {}
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=config.seed)
     found = optuna.create_study(direction="maximize", sampler=sampler)
@@ -89,7 +94,7 @@ def study(
         trial = found.ask()
         rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
         batch = trial.suggest_categorical("batch_size", list(batches))
-        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console)
+        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console, images)
         found.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
         yield cell
 
@@ -120,13 +125,16 @@ def write_found(folder: Path, found: Sequence[Found]) -> None:
     write_json(folder / "search.json", {"chosen": chosen and vars(chosen), "cells": cells})
 
 
-def _train_cell(config: RunConfig, rate: float, batch: int, console: Console | None) -> Found:
+def _train_cell(
+    config: RunConfig, rate: float, batch: int, console: Console | None, images: KeptImages
+) -> Found:
     folder = Path(config.output) / f"rate-{rate:g}-batch-{batch}"
     changes = {"learning_rate": rate, "batch_size": batch, "output": str(folder)}
     cell = RunConfig.read({**config.model_dump(), **changes}, "search")
 
     def trained() -> Found:
-        run = train(cell, resume=(folder / "run.json").is_file(), console=console)
+        again = (folder / "run.json").is_file()
+        run = train(cell, resume=again, console=console, kept=images)
         score, epoch = run.result["validation_map"], run.result["best_epoch"]
         return Found(rate, batch, score, epoch, str(run.folder))
 

@@ -20,7 +20,8 @@ With --labels networks are trained on image files as g2netpl train does, each in
 below OUT/runs; without test labels a fifth of the images is the test. Without --features and
 --labels the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
---search-weights three values of each method's main weight are tried too. results.json has the
+--search-weights three values of each method's main weight are tried too. Every training goes
+through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
 chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
 report.html is a page of all of it. What was broken off goes on with --resume. A training whose cost
 is no longer a number is noted as diverged, and never chosen.

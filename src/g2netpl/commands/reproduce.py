@@ -5,6 +5,7 @@ examples:
   g2netpl reproduce table2 --data coco_features --output runs/coco --choose-once
   g2netpl reproduce ablation --data photos.csv --images photos --mode linear --backbone lite0 \\
       --image-size 224 --learning-rates 1e-3,3e-4 --batch-sizes 64 --output runs/ablation
+  g2netpl reproduce table2 --data F --methods em,g2netpl:penalty=0.5 --output runs/more
   g2netpl reproduce all --output runs/scenes --seeds 0
   g2netpl reproduce parameters --output runs/parameters
 
@@ -35,6 +36,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--test-labels", metavar="FILE", help="label file of the test images")
     add("--images", metavar="DIR", help="folder of the images, if the format does not say")
     add("--published", metavar="NAME", help="VOC, COCO or NUS-WIDE (by the classes)")
+    add("--methods", metavar="LIST", help="more rows for table1, table2 and semi-supervised: em,gr")
     add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
     add("--epochs", type=int, help="epochs per training (10; scenes 12; linear-init 5)")
     add("--learning-rates", help="chosen on validation (images: the paper's; features: 1e-3,3e-4)")
@@ -121,13 +123,15 @@ def _begin(folder: "Path", kept: dict[str, Any]) -> None:
 def _plan(flags: argparse.Namespace) -> "Plan":
     from g2netpl.commands.parsing import expected_positives, split_list
     from g2netpl.errors import InputError, did_you_mean
-    from g2netpl.paper import DATA_SETS, find_recipes
+    from g2netpl.paper import DATA_SETS, find_recipes, with_methods
     from g2netpl.reproduction import USUAL, Plan, Protocol
     from g2netpl.subjects import find_subject
 
     if flags.published is not None and flags.published not in DATA_SETS:
         raise InputError(f"--published: {did_you_mean(flags.published, DATA_SETS)}")
     recipes = find_recipes(flags.what)
+    if flags.methods is not None:
+        recipes = with_methods(recipes, split_list("--methods", flags.methods, str))
     subject = find_subject(flags.data, flags.test_labels, flags.images)
     for flag in ("test_labels", "images", "mode", "weights"):
         if subject.kind != "images" and getattr(flags, flag) is not None:
