@@ -21,7 +21,7 @@ from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.material import read_material
 from g2netpl.methods import find_method, method_options, split_variant
 from g2netpl.paper import Recipe
-from g2netpl.photo_cells import on_photos
+from g2netpl.photo_cells import Photos, on_photos
 from g2netpl.settings import Setting
 from g2netpl.subjects import Kind, Subject, split_test_part
 from g2netpl.sweep import Runner, in_memory, sweep
@@ -140,15 +140,7 @@ class Plan:
 
     def base(self, name: str) -> dict[str, Any]:
         """What every training on images has in common."""
-        subject = self.subject
-        return {
-            **self.protocol.photos,
-            "mode": self.mode(name),
-            "labels": subject.labels,
-            "test_labels": subject.test_labels,
-            "images": subject.images,
-            "only_listed": True,
-        }
+        return Photos(self.subject, {**self.protocol.photos, "mode": self.mode(name)}).base
 
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
