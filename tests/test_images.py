@@ -290,6 +290,8 @@ def test_missing_images_are_counted_by_row(folder):
 def test_images_one_folder_higher_are_hinted_at(folder):
     with pytest.raises(InputError, match=f"'h.jpg'; try --images {folder.parent}\\?"):
         locate(["h.jpg"], folder)
+    with pytest.raises(InputError, match=r"could the label file have / instead of \\\?"):
+        locate(["a.jpg", "sub\\b.PNG"], folder)  # written on Windows
 
 
 @pytest.mark.parametrize("look", [list_images, lambda root: find([], root)])

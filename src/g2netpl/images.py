@@ -159,6 +159,8 @@ def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
         first = names[located.missing[0]]
         above = Path(root).parent
         hint = f"try --images {above}" if _exists(above / first) else "is --images the right folder"
+        if _exists(Path(root) / first.replace("\\", "/")):  # a file from Windows
+            hint = "could the label file have / instead of \\"
         raise InputError(
             f"{root}: {len(located.missing):,} of {len(names):,} images of the label file are not "
             f"there, the first is {first!r}; {hint}?{more}"
