@@ -1,9 +1,12 @@
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
+from g2netpl.cli import main
 from g2netpl.errors import InputError
 from g2netpl.evaluation import average_precision, can_rank, evaluate, mean_average_precision
 
@@ -14,9 +17,8 @@ def by_scikit_learn(scores, truth):
     for column in range(scores.shape[1]):
         known = truth[:, column] != -1
         labels = truth[known, column]
-        values.append(
-            average_precision_score(labels, scores[known, column]) if labels.any() else np.nan
-        )
+        both = labels.any() and not labels.all()
+        values.append(average_precision_score(labels, scores[known, column]) if both else np.nan)
     return np.array(values)
 
 
@@ -35,7 +37,8 @@ def test_average_precision_equals_scikit_learn(seed, images, classes, levels, un
     truth[:, 0] = np.minimum(truth[:, 0], 0)  # a class without a positive
     ours, theirs = average_precision(scores, truth), by_scikit_learn(scores, truth)
     np.testing.assert_allclose(ours, theirs, atol=1e-9)
-    expected = np.nan_to_num(theirs).mean()
+    ranked = np.nan_to_num(theirs)[(truth == 0).any(axis=0)]  # nothing else has a rank
+    expected = ranked.mean() if len(ranked) else 0.0
     assert mean_average_precision(scores, truth) == pytest.approx(expected, abs=1e-9)
 
 
@@ -68,6 +71,16 @@ def test_empty_classes_count_zero_in_one_mean_and_not_in_the_other():
     assert np.isnan(found.average_precision[1])
 
 
+def test_a_class_without_a_known_negative_is_not_perfect():
+    scores = np.array([[0.9, 0.1, 0.5], [0.2, 0.8, 0.4], [0.3, 0.2, 0.6]])
+    truth = np.array([[1, 1, 0], [-1, 1, 1], [1, -1, 0]])
+    found = evaluate(scores, truth)
+    # the third class alone can be ranked: its positive is the last of three
+    assert found.mean_average_precision == found.mean_over_present == pytest.approx(1 / 3)
+    assert np.isnan(found.average_precision[:2]).all()
+    assert mean_average_precision(scores, truth) == pytest.approx(1 / 3)
+
+
 def test_can_rank_needs_both_signs_in_one_class():
     assert can_rank(np.array([[1, -1], [0, -1]], dtype=np.int8))
     assert not can_rank(np.array([[1, -1], [-1, 0]], dtype=np.int8))
@@ -94,3 +107,18 @@ def test_a_threshold_per_class():
     found = evaluate(scores, truth, np.array([0.3, np.inf]))
     # proposed: (0, 0) alone, which is right; one of two positives is found
     assert (found.precision, found.recall) == (1.0, 0.5)
+
+
+def test_train_says_what_map_is_over_the_classes_that_are_there(photos, tmp_path, capsys):
+    lines = (photos / "test.csv").read_text().splitlines()
+    rows = [line.split(",") for line in lines]
+    for row in rows[1:]:
+        row[1] = "0"  # nobody has the first class
+    (tmp_path / "test.csv").write_text("\n".join(",".join(row) for row in rows) + "\n")
+    arguments = ["train", "--labels", photos / "train.csv", "--images", photos, "--only-listed"]
+    arguments += ["--test-labels", tmp_path / "test.csv", "--backbone", "tiny", "--epochs", "1"]
+    arguments += ["--image-size", "32", "--workers", "0", "--output", tmp_path / "run"]
+    assert main([str(argument) for argument in arguments]) == 0
+    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())["test"]
+    shown = f"({found['mean_over_present']:.1%} over the 9 of 10 classes that can be ranked there)"
+    assert f"test mAP: {found['mean_average_precision']:.1%} {shown}" in capsys.readouterr().out

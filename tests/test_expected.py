@@ -49,6 +49,34 @@ def test_a_fixed_number_per_image_is_not_missing_at_random(setting):
     assert from_both_signs(visible(setting)) is None
 
 
+def test_a_few_negatives_beside_tags_are_not_missing_at_random():
+    labels = visible("fspl").copy()
+    alone, _ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+    random = np.random.default_rng(2)
+    for count in (2, 60, 1000):  # beside about 1,400 positives
+        absent = random.permutation(np.flatnonzero(TRUTH.ravel() == 0))[:count]
+        labels.ravel()[absent] = 0
+        assert from_both_signs(labels) > 6  # of 12 classes, if that were believed
+        k, how = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+        assert (k, how) == (alone, "estimated from positives")
+
+
+def test_classes_that_half_of_the_images_have_are_still_missing_at_random():
+    truth = (np.random.default_rng(3).random((COUNT, 4)) < 0.5).astype(np.int8)
+    features = truth.astype(np.float32) @ np.eye(4, 8, dtype=np.float32)
+    labels = np.where(np.random.default_rng(4).random(truth.shape) < 0.3, truth, -1)
+    k, how = estimate(labels.astype(np.int8), None, lambda rows: features[rows], 0)
+    assert how == "estimated from observed positives and negatives"
+    assert k == pytest.approx(2.0, rel=0.1)
+
+
+def test_few_images_make_k_a_guess():
+    labels = visible("fspl")[:100]
+    _, how = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+    count = (labels == 1).any(axis=1).sum()
+    assert how.startswith(f"estimated from positives of {count} images, which is a guess; --expec")
+
+
 @pytest.mark.parametrize("setting", ["fspl", "sspl:0.5", "positives:1+1"])
 def test_the_ranking_finds_k_where_classes_can_be_told_apart(setting):
     # a positive is seen more often in images with few, and those rank first: k comes out low

@@ -1,7 +1,8 @@
 """How good are scores or soft labels: average precision, thresholds, and entries nobody knows.
 
 Truth may hold −1: such entries count nowhere, nor do images whose scores are all NaN, which could
-not be read. All results are fractions in [0, 1].
+not be read. A class without a known negative has nothing to be ranked against, and is left out of
+every mean. All results are fractions in [0, 1].
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ class Evaluation:
 
     mean_average_precision: float  # classes without a positive count 0, as in the protocol
     mean_over_present: float  # classes without a positive left out
-    average_precision: tuple[float, ...]  # per class, nan where the class has no positive
+    average_precision: tuple[float, ...]  # per class, nan where the class has not both signs
     precision: float  # of the labels at or above their threshold, over all known entries
     recall: float
     f1: float
@@ -33,20 +34,25 @@ class Evaluation:
 
 
 def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Non-interpolated average precision of each class, nan for a class without a positive.
+    """Non-interpolated average precision of each class, nan for a class without both signs.
 
     Tied scores are one threshold, as in scikit-learn. The precision at a positive is the share of
     positives among the known entries that score no less, which two sorted lists tell.
     """
-    values, labels = _checked(scores, truth)
+    return _of_classes(*_checked(scores, truth))
+
+
+def _of_classes(
+    values: npt.NDArray[np.floating], labels: npt.NDArray[np.integer]
+) -> npt.NDArray[np.float64]:
     found = np.full(values.shape[1], np.nan)
     for first in range(0, len(found), _COLUMNS):
         block = slice(first, first + _COLUMNS)
         columns = zip(values[:, block].T.copy(), labels[:, block].T.copy(), strict=True)
         for place, (column, label) in enumerate(columns, start=first):
             positives = np.sort(column[label == POSITIVE])
-            if len(positives):
-                known = np.sort(column[label != UNOBSERVED])
+            known = np.sort(column[label != UNOBSERVED])
+            if 0 < len(positives) < len(known):
                 above = len(positives) - np.searchsorted(positives, positives)
                 found[place] = (above / (len(known) - np.searchsorted(known, positives))).mean()
     return found
@@ -54,7 +60,13 @@ def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArra
 
 def mean_average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> float:
     """mAP as the protocol has it: a class without a positive counts 0."""
-    return float(np.nan_to_num(average_precision(scores, truth), nan=0.0).mean())
+    values, labels = _checked(scores, truth)
+    return _mean(_of_classes(values, labels), labels)
+
+
+def _mean(precisions: npt.NDArray[np.float64], labels: npt.NDArray[np.integer]) -> float:
+    counted = np.nan_to_num(precisions, nan=0.0)[(labels == NEGATIVE).any(axis=0)]
+    return float(counted.mean()) if len(counted) else 0.0
 
 
 def evaluate(
@@ -65,7 +77,7 @@ def evaluate(
     `threshold` is one number, or one per class.
     """
     values, labels = _checked(scores, truth)
-    per_class = average_precision(values, labels)
+    per_class = _of_classes(values, labels)
     present = per_class[~np.isnan(per_class)]
     chosen = (values >= np.asarray(threshold)) & (labels != UNOBSERVED)
     positive = labels == POSITIVE
@@ -73,7 +85,7 @@ def evaluate(
     precision = hits / max(int(chosen.sum()), 1)
     recall = hits / max(int(positive.sum()), 1)
     return Evaluation(
-        mean_average_precision=float(np.nan_to_num(per_class, nan=0.0).mean()),
+        mean_average_precision=_mean(per_class, labels),
         mean_over_present=float(present.mean()) if len(present) else 0.0,
         average_precision=tuple(float(value) for value in per_class),
         precision=precision,

@@ -1,7 +1,9 @@
 """k, the expected number of positives per image, for people who cannot know it.
 
 Images whose labels are all known tell it directly. Where labels of both signs are missing at
-random, the share of positives among the observed labels of each class tells.
+random, the share of positives among the observed labels of each class tells. People who name what
+they see and a few things that are not there observe positives far more often than negatives: where
+negatives are few, both rates are compared first.
 
 Otherwise rank all (image, class) pairs of the labelled images by a classifier that takes
 "observed" as its target and has not seen the image. The most positive-looking pairs, 0.7 times as
@@ -20,6 +22,7 @@ import torch
 
 from g2netpl.data import ArraySource, training_batches
 from g2netpl.entries import Labels, dense, per_class, per_image, take
+from g2netpl.errors import counted
 from g2netpl.features import Features
 from g2netpl.game import Setup, play_epoch
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelMatrix
@@ -33,6 +36,8 @@ _ENOUGH_COMPLETE = 10
 _RANKED_IMAGES = 4000
 _ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
 _DEPTH = 0.7  # pairs that are looked at, as a share of the observed positives
+_MANY_NEGATIVES = 5  # per positive: no more is asked before labels count as missing at random
+_FEW_IMAGES = 300  # labelled ones, below which k is told as a guess
 _TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
 
 
@@ -47,16 +52,29 @@ def estimate(
         k = None if labels is None else from_complete(labels)
         if k is not None:
             return k, f"from completely labelled {where} images"
-    k = from_both_signs(visible)
-    if k is not None:
-        return k, "estimated from observed positives and negatives"
+    by_shares, both = from_both_signs(visible), "estimated from observed positives and negatives"
+    many = _MANY_NEGATIVES * per_class(visible, POSITIVE).sum()
+    if by_shares is not None and per_class(visible, NEGATIVE).sum() >= many:
+        return by_shares, both
     labelled = np.flatnonzero(per_image(visible, POSITIVE))
     order = np.random.default_rng([seed, 0x6B6B]).permutation(labelled)
     chosen = np.sort(order[:_RANKED_IMAGES])
     features = features_of(chosen)
     readable = ~np.isnan(features).any(axis=1)
     k = from_positives(features[readable], dense(visible, chosen[readable]), seed)
+    if by_shares is not None and observed_alike(visible, k):
+        return by_shares, both
+    if len(labelled) < _FEW_IMAGES:
+        few = f"estimated from positives of {counted(len(labelled), 'image')}"
+        return k, f"{few}, which is a guess; --expected-positives K if you know better"
     return k, "estimated from positives"
+
+
+def observed_alike(labels: Labels, k: float) -> bool:
+    """Whether positives are observed at most twice as often as negatives, if there are k."""
+    images, classes = labels.shape
+    positives, negatives = per_class(labels, POSITIVE).sum(), per_class(labels, NEGATIVE).sum()
+    return bool(positives / (images * k) <= 2.0 * negatives / (images * max(classes - k, 1e-9)))
 
 
 def from_complete(labels: Labels) -> float | None:

@@ -13,6 +13,7 @@ Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negativ
 """
 
 import argparse
+from typing import Any
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +54,20 @@ def _train(flags: argparse.Namespace) -> None:
         value = result.result[key]
         if value is not None:
             shown = f"{value:.1%}" if key.endswith("map") else str(value)
+            shown += _over_present(result.evaluation.get(key.removesuffix("_map")))
             console.print(
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
     console.print(f"look at it: g2netpl report {result.folder}", highlight=False)
     disconnect()
+
+
+def _over_present(found: dict[str, Any] | None) -> str:
+    """What mAP would be without the classes that cannot be ranked, if there are some."""
+    precisions = [] if found is None else found["average_precision"]
+    ranked = sum(value is not None for value in precisions)
+    if found is None or ranked in (0, len(precisions)):
+        return ""
+    mean, classes = found["mean_over_present"], len(precisions)
+    return f" ({mean:.1%} over the {ranked} of {classes} classes that can be ranked there)"
