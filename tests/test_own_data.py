@@ -119,6 +119,7 @@ def test_complete_fills_every_unknown_label_and_says_where_from(folder, trained,
     assert main([*arguments, "--truth", str(folder / "truth.csv")]) == 0
     shown = capsys.readouterr().out
     assert "60 images × 10 classes: 30 observed, 570 soft" in shown
+    assert "so that about k = 2.30 positives per image come out; --sure 0.9" in shown
     observed = read_labels(folder / "labels.csv")
     rows = rows_of(out)
     assert len(rows) == 600

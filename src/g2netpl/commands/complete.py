@@ -60,8 +60,13 @@ def run(flags: argparse.Namespace) -> None:
         proposals = flags.to == "label-studio"
         check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
         find_writer(flags.table, flags.to)
-    completed = complete(load_run(flags.run), flags.sure)
+    trained = load_run(flags.run)
+    completed = complete(trained, flags.sure)
     console.print(str(completed), highlight=False)
+    if flags.sure is None:
+        k = f"{trained.expected_positives:.2f}"
+        hint = f"every label is decided, so that about k = {k} positives per image come out"
+        console.print(f"{hint}; --sure 0.9 fills in the surest alone", highlight=False)
     if flags.truth is not None:
         reading = reading_of(flags)
         shown = compare_with_truth(completed, flags.truth, flags.format, reading)
