@@ -1,5 +1,6 @@
 """The pages in docs: what they show runs, and they point at files that exist."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -57,3 +58,24 @@ def test_what_game_md_says_about_the_cubic():
         u = best_response(predicted, strength) - 0.5
         residual = 2 * strength * u**3 + (1 - strength / 2) * u - (predicted - 0.5)
         assert residual.abs().max() < 1e-5
+
+
+def test_the_tables_of_results_md_say_what_their_files_say():
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    written = {}
+    for name in ("table1", "table2", "semi-supervised", "ablation"):
+        with (ROOT / "docs" / "figures" / f"coco-{name}-rows.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                best, deviation, last = (row[key] for key in ("best epoch", "± best", "last epoch"))
+                cell = f"{float(best):.1f} ± {float(deviation):.1f} / {float(last):.1f}"
+                published = f" ({float(row['published']):.1f})" if row["published"] else ""
+                written.setdefault(row["row"], set()).add(cell + published)
+    checked = 0
+    for line in page.splitlines():
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        name = name.strip("*`")
+        if name in written:
+            figures = {cell.strip("*") for cell in cells if " ± " in cell}
+            assert figures <= written[name], (name, figures - written[name])
+            checked += len(figures)
+    assert checked > 40
