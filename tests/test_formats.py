@@ -499,6 +499,28 @@ def test_one_duplicate_is_one_row(tmp_path):
         assert table.notes == ("1 row was listed twice, and dropped",)
 
 
+# Headers
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["image,labels", "image,tags", "Image,Tags", "image,Labels", "IMAGE,LABEL", "File_Name,Tags"],
+)
+def test_the_words_of_a_header_may_have_capitals(tmp_path, header):
+    tags = read_labels(put(tmp_path / "x.csv", f"{header}\na.jpg,Cow;cat\n"))
+    assert (tags.images, tags.classes, tags.known) == (("a.jpg",), ("Cow", "cat"), 2)
+    more = read_labels(put(tmp_path / "x.csv", f"{header},Absent\na.jpg,Cow,cat\n"))
+    assert dict(zip(more.classes, more.values[0].tolist(), strict=True)) == {"Cow": 1, "cat": 0}
+    wide = f"{header.partition(',')[0]},Cow,cat\na.jpg,1,\n"
+    assert read_labels(put(tmp_path / "x.csv", wide)).classes == ("Cow", "cat")
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    columns = dict(zip(header.split(","), (["a.jpg"], [["Cow", "cat"]]), strict=True))
+    write_table(pyarrow.table(columns), tmp_path / "x.parquet")
+    assert read_labels(tmp_path / "x.parquet").classes == ("Cow", "cat")
+
+
 # Wide CSV: at once and row by row
 
 

@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {
         tags.recognises,
         tags.read,
         tags.write,
-        "CSV `image,labels` with tags like `cat;dog`, optionally `absent`",
+        "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
         (),
         names_classes=_no,
     ),

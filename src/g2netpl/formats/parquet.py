@@ -38,11 +38,11 @@ def read(path: Path, reading: Reading) -> LabelTable:
     problems = Problems()
     columns = _columns(path, problems)
     header = list(columns)
-    if len(header) < 2 or header[0] not in IMAGE_HEADERS:
+    if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
         problems.stop(
             str(path),
             "header",
-            f"expected the columns image, <class>, … or image, labels; got {header[:10]}",
+            f"expected the columns image, <class>, … or image, labels (or tags); got {header[:10]}",
         )
     images = _texts(path, header[0], columns[header[0]], problems)
     if is_tag_header(header):

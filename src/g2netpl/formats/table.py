@@ -72,10 +72,11 @@ def refuse_tag_header(table: LabelTable, path: Path) -> None:
 
 
 def is_tag_header(header: list[str]) -> bool:
-    """`image,labels` or `image,labels,absent`."""
-    if len(header) < 2 or header[2:] not in ([], ["absent"]):
+    """`image,labels`, `image,tags`, each perhaps with `absent`; capitals make no difference."""
+    names = [name.lower() for name in header]
+    if len(names) < 2 or names[2:] not in ([], ["absent"]):
         return False
-    return header[0] in IMAGE_HEADERS and header[1] in TAG_HEADERS
+    return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
 
 
 def csv_writer(file: TextIO, table: LabelTable) -> Any:
@@ -123,13 +124,14 @@ class _Rows:
 
     def _header(self, line: int, header: list[str]) -> None:
         header = [name.strip() for name in header]
-        if len(header) < 2 or header[0] not in IMAGE_HEADERS:
+        if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
             came = ",".join(header)[:80]
             hint = "; columns are separated by commas" if ";" in came or "\t" in came else ""
             self.problems.stop(
                 f"{self.path}:{line}",
                 "header",
-                f"expected a header 'image,<class>,…' or 'image,labels', got {came!r}{hint}",
+                f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got "
+                f"{came!r}{hint}",
             )
         seen: set[str] = set()
         where = f"{self.path}:{line}"

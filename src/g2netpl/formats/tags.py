@@ -1,4 +1,6 @@
-"""Labels by name: `image,labels` in CSV, tags separated by `;` or `|`; the rest is unobserved.
+"""Labels by name: CSV `image,labels` or `image,tags`, tags separated by `;` or `|`.
+
+What is not named is unobserved.
 
 A third column, `absent`, may name what is known not to be there. With `absent = negative` every
 class that a listed image is not tagged with is negative: for tags known to be complete.
@@ -26,7 +28,7 @@ Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, a
 
 
 def recognises(path: Path) -> bool:
-    """A CSV file whose header is `image,labels`."""
+    """A CSV file whose header is `image,labels` or `image,tags`."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
     return is_tag_header([name.strip().strip('"') for name in beginning(path).split(",")])
@@ -42,7 +44,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         problems.stop(
             f"{path}:{line}",
             "header",
-            f"expected a header 'image,labels', got {','.join(header)[:80]!r}",
+            f"expected a header 'image,labels' or 'image,tags', got {','.join(header)[:80]!r}",
         )
 
     def tags() -> Iterable[Tags]:
