@@ -224,10 +224,10 @@ def decoded(content: bytes, path: Path, problems: Problems, line: int, start: in
 
 
 def csv_rows(
-    source: Iterator[str], path: Path, before: int, problems: Problems
+    source: Iterator[str], path: Path, before: int, problems: Problems, delimiter: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
     """Rows with the line each begins on, past empty lines. Broken quotes end the reading."""
-    reader = csv.reader(source, strict=True)
+    reader = csv.reader(source, strict=True, delimiter=delimiter)
     began = before
     try:
         for row in reader:

@@ -1,5 +1,7 @@
 """Wide CSV: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
 
+Spreadsheets of many countries write semicolons for commas, some programs tabs: the header shows it.
+
 Plain rows are read in blocks, all at once; a block with anything unusual is read row by row, so
 that every mistake is named by its line. From the first quote on, Python's csv reads the rest.
 """
@@ -17,6 +19,7 @@ from g2netpl.errors import InputError
 from g2netpl.formats.reading import (
     Problems,
     Reading,
+    beginning,
     csv_rows,
     every_cell_speaks,
     in_class_order,
@@ -27,6 +30,9 @@ from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTab
 
 IMAGE_HEADERS = ("image", "file_name")
 TAG_HEADERS = ("labels", "label", "tags")
+
+_OTHER_DELIMITER = re.compile(rf'("?)(?:{"|".join(IMAGE_HEADERS)})\1 *([;\t])', re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*"')
 
 _CELLS = {"1": POSITIVE, "0": NEGATIVE, "": UNOBSERVED, "-1": UNOBSERVED}
 _ODD = 2  # a byte that no plain cell begins with
@@ -79,6 +85,15 @@ def is_tag_header(header: list[str]) -> bool:
     return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
 
 
+def delimiter(path: Path) -> str:
+    """What stands between the columns: a comma, unless a header without one shows another."""
+    header = beginning(path).partition("\r")[0]
+    other = _OTHER_DELIMITER.match(header)
+    if other is None or "," in _QUOTED.sub("", header):
+        return ","
+    return other[2]
+
+
 def csv_writer(file: TextIO, table: LabelTable) -> Any:
     """A writer of CSV; csv leaves carriage returns without quotes unless all is quoted."""
     odd = any("\r" in name for name in (*table.images, *table.classes))
@@ -91,6 +106,7 @@ class _Rows:
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path, self.problems = path, problems
+        self.delimiter = delimiter(path)
         self.classes: list[str] | None = None
         self.images: list[str] = []
         self.lines: list[npt.NDArray[np.int64]] = []
@@ -103,10 +119,10 @@ class _Rows:
             if head.count('"') % 2 or "\r" in head[:-1]:  # it goes on, or ends before
                 self._slowly(text, first_line)
                 return
-            rows = csv_rows(iter([head]), self.path, 0, self.problems)
+            rows = csv_rows(iter([head]), self.path, 0, self.problems, self.delimiter)
             self._header(*next(rows, (1, [])))
             text, first_line = rest, first_line + 1
-        if text and not self._at_once(text, first_line):
+        if text and (self.delimiter != "," or not self._at_once(text, first_line)):
             self._slowly(text, first_line)
 
     def table(self) -> LabelTable:
@@ -126,12 +142,11 @@ class _Rows:
         header = [name.strip() for name in header]
         if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
             came = ",".join(header)[:80]
-            hint = "; columns are separated by commas" if ";" in came or "\t" in came else ""
             self.problems.stop(
                 f"{self.path}:{line}",
                 "header",
                 f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got "
-                f"{came!r}{hint}",
+                f"{came!r}",
             )
         seen: set[str] = set()
         where = f"{self.path}:{line}"
@@ -188,7 +203,8 @@ class _Rows:
     def _slowly(self, text: str, first_line: int) -> None:
         lines, rows = [], []
         source = iter(io.StringIO(text, newline=""))
-        for line, row in csv_rows(source, self.path, first_line - 1, self.problems):
+        before = first_line - 1
+        for line, row in csv_rows(source, self.path, before, self.problems, self.delimiter):
             if self.classes is None:
                 self._header(line, row)
                 continue

@@ -1,6 +1,7 @@
 """Labels by name: CSV `image,labels` or `image,tags`, tags separated by `;` or `|`.
 
-What is not named is unobserved.
+What is not named is unobserved. Where semicolons or tabs separate the columns, a comma separates
+tags too.
 
 A third column, `absent`, may name what is known not to be there. With `absent = negative` every
 class that a listed image is not tagged with is negative: for tags known to be complete.
@@ -21,7 +22,7 @@ from g2netpl.formats.reading import (
     csv_rows,
     text_lines,
 )
-from g2netpl.formats.table import csv_writer, is_tag_header
+from g2netpl.formats.table import csv_writer, delimiter, is_tag_header
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, absent
@@ -31,13 +32,16 @@ def recognises(path: Path) -> bool:
     """A CSV file whose header is `image,labels` or `image,tags`."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    return is_tag_header([name.strip().strip('"') for name in beginning(path).split(",")])
+    header = beginning(path).split(delimiter(path))
+    return is_tag_header([name.strip().strip('"') for name in header])
 
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read tags; every mistake is named by file and line."""
     problems = Problems()
-    rows = csv_rows(text_lines(path, problems), path, 0, problems)
+    mark = delimiter(path)
+    between = ";|" if mark == "," else ",|;"
+    rows = csv_rows(text_lines(path, problems), path, 0, problems, mark)
     line, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     if not is_tag_header(header):
@@ -54,11 +58,11 @@ def read(path: Path, reading: Reading) -> LabelTable:
                     f"{path}:{line}",
                     "number of cells",
                     f"expected {len(header)} cells as in the header, got {len(row)}; separate "
-                    "tags by ';' or '|'",
+                    f"tags by {between[0]!r} or '|'",
                 )
                 continue
-            absent = split(row[2], reading) if len(row) > 2 else []
-            yield line, row[0], split(row[1], reading), absent
+            absent = split(row[2], reading, between) if len(row) > 2 else []
+            yield line, row[0], split(row[1], reading, between), absent
 
     return collect(path, tags(), reading, problems)
 
@@ -95,9 +99,10 @@ def write(table: LabelTable, path: Path) -> list[str]:
     return [f"{silent} classes without any label are not in the file"] if silent else []
 
 
-def split(text: str, reading: Reading) -> list[str]:
-    """The tags in a cell."""
+def split(text: str, reading: Reading, between: str = ";|") -> list[str]:
+    """The tags in a cell, parted at any mark of `between` unless the reader was told another."""
     if reading.separator is None:
-        text = text.replace("|", ";")
-    parts = text.split(reading.separator or ";")
+        for mark in between[1:]:
+            text = text.replace(mark, between[0])
+    parts = text.split(reading.separator or between[0])
     return [tag for part in parts if (tag := part.strip())]
