@@ -59,14 +59,22 @@ class FileFacts:
 def inspect_labels(
     path: str | Path, format: str | None = None, reading: Reading = USUAL
 ) -> Inspection:
-    """Read the label file and look at its labels; all mistakes in it become errors."""
+    """Read the label file and look at its labels; all mistakes in it become errors.
+
+    Where some rows are wrong, the others are looked at.
+    """
     path = str(path)
     found = Inspection(path, None)
     try:
         table = read_labels(path, format, reading)
     except LabelFileError as problem:
         found.errors = list(problem.problems)
-        return found
+        rest = None if problem.readable is None else problem.readable()
+        if rest is None:
+            return found
+        note = f"the counts are those of the {counted(len(rest), 'image')} that could be read"
+        table = rest.with_notes([note])
+    whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
     positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
@@ -74,12 +82,12 @@ def inspect_labels(
         ClassCount(name, yes, no, len(table) - yes - no)
         for name, yes, no in zip(table.classes, positive, negative, strict=True)
     ]
-    if len(table) < 2:
+    if whole and len(table) < 2:
         found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
-    if not any(positive):
+    if whole and not any(positive):
         found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
     for each in found.classes:
-        if each.positive == 0:
+        if whole and each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
             found.warnings.append(
                 Problem(path, "class without positives", f"class {each.name!r}: {what}")
@@ -107,6 +115,7 @@ def inspect_images(
 ) -> None:
     """Look at every image that a training would use: those listed, and others in the folder."""
     assert found.table is not None
+    whole = not found.errors
     table, path = found.table, Path(found.labels)
     known_format = find_format(path, format)
     root = folder or str(known_format.image_folder(path))
@@ -117,21 +126,26 @@ def inspect_images(
         found.errors.append(Problem(root, "image names", str(problem)))
         return
     missing = set(located.missing)
-    found.errors += [
-        Problem(found.labels, "images not there", f"image {table.images[row]!r} is not in {root}")
-        for row in located.missing
-    ]
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
     names = [name for row, name in enumerate(table.images) if row not in missing]
+    there: list[str] = []
     if folder is not None or is_own_folder(found.labels):
-        unlisted = sorted(set(list_images(root)) - set(table.images))
+        there = list_images(root)
+        unlisted = sorted(set(there) - set(table.images))
         use = "left out" if known_format.lists_all else "unlabelled training images"
-        if unlisted:
+        if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
         if not known_format.lists_all:
             table = table.with_unlabelled(unlisted)
             names += unlisted
             paths += [os.path.join(root, name) for name in unlisted]
+    spelt = {name.casefold(): name for name in there}
+    for row in located.missing:
+        name = table.images[row]
+        near = spelt.get(name.casefold())
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        what = f"image {name!r} is not in {root}{hint}"
+        found.errors.append(Problem(found.labels, "images not there", what))
     if not decode:
         return
     facts = []

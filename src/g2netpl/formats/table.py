@@ -9,6 +9,7 @@ that every mistake is named by its line. From the first quote on, Python's csv r
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,11 +18,13 @@ import numpy.typing as npt
 
 from g2netpl.errors import InputError
 from g2netpl.formats.reading import (
+    LabelFileError,
     Problems,
     Reading,
     beginning,
     csv_rows,
     every_cell_speaks,
+    good_rows,
     in_class_order,
     text_blocks,
     without_twins,
@@ -51,9 +54,13 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read a wide table; every mistake is named by file and line."""
     problems = Problems()
     rows = _Rows(path, problems)
-    for block, first_line in text_blocks(path, problems, whole_from=b'"'):
-        rows.add(block, first_line)
-    return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
+    try:
+        for block, first_line in text_blocks(path, problems, whole_from=b'"'):
+            rows.add(block, first_line)
+        return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
+    except LabelFileError as mistake:
+        mistake.readable = rows.readable
+        raise
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -131,12 +138,28 @@ class _Rows:
             self._header(1, [])
         assert self.classes is not None
         lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
-        values = np.concatenate([*self.parts, np.zeros((0, len(self.classes)), dtype=np.int8)])
+        values = self._values()
         images, values, notes = without_twins(
             self.images, values, lambda row: f"{self.path}:{lines[row]}", self.problems
         )
         self.problems.raise_any()
         return LabelTable(tuple(images), tuple(self.classes), values, notes=tuple(notes))
+
+    def readable(self) -> LabelTable | None:
+        """Rows of images with a good name, each once; a cell that is no label is unobserved."""
+        first = {name: column for column, name in reversed(list(enumerate(self.classes or ())))}
+        columns = sorted(column for name, column in first.items() if name)
+        if self.classes is None or not columns:
+            return None
+        names = [self.classes[column] for column in columns]
+        rows = good_rows(self.images)
+        return LabelTable(
+            [self.images[row] for row in rows], names, self._values()[rows][:, columns]
+        )
+
+    def _values(self) -> LabelMatrix:
+        nothing = np.zeros((0, len(self.classes or ())), dtype=np.int8)
+        return np.concatenate([*self.parts, nothing])
 
     def _header(self, line: int, header: list[str]) -> None:
         header = [name.strip() for name in header]
@@ -201,9 +224,23 @@ class _Rows:
         return True
 
     def _slowly(self, text: str, first_line: int) -> None:
-        lines, rows = [], []
-        source = iter(io.StringIO(text, newline=""))
-        before = first_line - 1
+        names: list[str] = []
+        lines: list[int] = []
+        rows: list[list[int]] = []
+        try:
+            for line, row in self._whole_rows(text, first_line):
+                names.append(row[0])
+                lines.append(line)
+                rows.append([self._cell(line, column, cell) for column, cell in enumerate(row[1:])])
+        finally:  # also what was read before a mistake that ends the reading
+            self.images += names[: len(rows)]
+            self.lines.append(np.array(lines[: len(rows)], dtype=np.int64))
+            width = len(self.classes or ())
+            self.parts.append(np.array(rows, dtype=np.int8).reshape(len(rows), width))
+
+    def _whole_rows(self, text: str, first_line: int) -> Iterator[tuple[int, list[str]]]:
+        """Rows with as many cells as the header, which may be the first of them."""
+        source, before = iter(io.StringIO(text, newline="")), first_line - 1
         for line, row in csv_rows(source, self.path, before, self.problems, self.delimiter):
             if self.classes is None:
                 self._header(line, row)
@@ -216,12 +253,7 @@ class _Rows:
             problem = name_problem(row[0])
             if problem is not None:
                 self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")
-            self.images.append(row[0])
-            lines.append(line)
-            rows.append([self._cell(line, column, cell) for column, cell in enumerate(row[1:])])
-        width = len(self.classes or ())
-        self.lines.append(np.array(lines, dtype=np.int64))
-        self.parts.append(np.array(rows, dtype=np.int8).reshape(len(rows), width))
+            yield line, row
 
     def _cell(self, line: int, column: int, cell: str) -> int:
         value = _CELLS.get(cell)

@@ -16,6 +16,7 @@ from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.reading import (
+    LabelFileError,
     Problems,
     Reading,
     beginning,
@@ -72,14 +73,18 @@ def collect(
 ) -> LabelTable:
     """A table from the tags of each image."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
-    for place, image, present, absent in tags:
-        row = collector.next_image(place, image)
-        for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
-            for name in sorted(set(names)):  # in the order that the table will have
-                collector.label(place, row, name, value)
-    if not problems.found and not collector.classes:
-        problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
-    return collector.table(reading.absent_value("unobserved"))
+    try:
+        for place, image, present, absent in tags:
+            row = collector.next_image(place, image)
+            for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
+                for name in sorted(set(names)):  # in the order that the table will have
+                    collector.label(place, row, name, value)
+        if not problems.found and not collector.classes:
+            problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
+        return collector.table(reading.absent_value("unobserved"))
+    except LabelFileError as mistake:
+        mistake.readable = collector.readable
+        raise
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
