@@ -21,6 +21,7 @@ from g2netpl.errors import InputError, counted
 from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.images import find, list_images, open_image
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.look_alikes import look_alikes
 
 
 @dataclass(frozen=True)
@@ -92,10 +93,9 @@ def inspect_labels(
             found.warnings.append(
                 Problem(path, "class without positives", f"class {each.name!r}: {what}")
             )
-    for names in _look_alikes(table.classes):
-        listed = " and ".join(repr(name) for name in names)
+    for names in look_alikes(table):
         found.warnings.append(
-            Problem(path, "classes that look alike", f"{listed}: one class written in two ways?")
+            Problem(path, "classes that look alike", f"{names}: one class written in two ways?")
         )
     for name in several_tags(table.classes):
         found.warnings.append(
@@ -258,11 +258,3 @@ def several_tags(classes: Sequence[str]) -> list[str]:
 def is_own_folder(labels: str) -> bool:
     """Whether a label file is the folder of its images, or the metadata file in it."""
     return Path(labels).is_dir() or Path(labels).stem == "metadata"
-
-
-def _look_alikes(classes: Sequence[str]) -> list[list[str]]:
-    """Names that differ only in case, spaces, hyphens or underscores."""
-    groups = defaultdict(list)
-    for name in classes:
-        groups["".join(letter for letter in name.casefold() if letter not in " -_")].append(name)
-    return [names for names in groups.values() if len(names) > 1]

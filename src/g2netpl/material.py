@@ -15,6 +15,7 @@ from g2netpl.formats import find_format, read_labels
 from g2netpl.formats.reading import Reading
 from g2netpl.images import find, list_images, locate
 from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.look_alikes import look_alikes_note
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 
 
@@ -158,6 +159,7 @@ def _located(
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
+    notes += look_alikes_note(table)
     if config.missing == "refuse":
         hint = " (--missing leave-out goes on without them)"
         return Listed(table, locate(table.images, root, hint)), notes
