@@ -16,7 +16,7 @@ from g2netpl.formats.reading import (
     twins_note,
     unknown_class,
 )
-from g2netpl.labels import LabelTable, name_problem, repeated
+from g2netpl.labels import LabelTable, name_problem, plain_name, repeated
 
 
 class Collector:
@@ -41,6 +41,7 @@ class Collector:
 
     def image(self, place: int, name: str) -> int:
         """The row of an image, new or named before."""
+        name = plain_name(name)
         row = self._row_of.get(name)
         if row is None:
             row = self._row_of[name] = self.next_image(place, name)
@@ -48,6 +49,7 @@ class Collector:
 
     def new_image(self, place: int, name: str) -> int:
         """The row of an image that must not have been named before."""
+        name = plain_name(name)
         if name in self._row_of:
             self._listed_twice(place, name, self._image_at[self._row_of[name]])
         return self.image(place, name)
@@ -58,6 +60,7 @@ class Collector:
         Of images named twice with the same labels `table` drops the second one, and it refuses
         those with other labels.
         """
+        name = plain_name(name)
         problem = name_problem(name)
         if problem is not None:
             self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")

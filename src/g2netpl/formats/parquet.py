@@ -23,7 +23,7 @@ from g2netpl.formats.reading import (
     without_twins,
 )
 from g2netpl.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
-from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem
+from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem, plain_name
 
 _ROWS = 10_000  # that are looked at as Python's objects at a time
 
@@ -44,7 +44,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
             "header",
             f"expected the columns image, <class>, … or image, labels (or tags); got {header[:10]}",
         )
-    images = _texts(path, header[0], columns[header[0]], problems)
+    images = [plain_name(name) for name in _texts(path, header[0], columns[header[0]], problems)]
     if is_tag_header(header):
         return _tags(path, images, columns, reading, problems)
     for row, name in enumerate(images):

@@ -29,7 +29,15 @@ from g2netpl.formats.reading import (
     text_blocks,
     without_twins,
 )
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable, name_problem
+from g2netpl.labels import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    name_problem,
+    plain_name,
+)
 
 IMAGE_HEADERS = ("image", "file_name")
 TAG_HEADERS = ("labels", "label", "tags")
@@ -216,6 +224,8 @@ class _Rows:
             names = [
                 content[begin:stop].decode() for begin, stop in zip(begins, stops, strict=True)
             ]
+        if "./" in text or "//" in text:
+            names = [plain_name(name) for name in names]
         if _SUSPICIOUS.search(text) and any(name_problem(name) for name in names):
             return False
         self.images += names
@@ -250,6 +260,7 @@ class _Rows:
                 what = f"expected {len(self.classes) + 1} cells as in the header, got {len(row)}"
                 self.problems.add(where, "number of cells", what)
                 continue
+            row[0] = plain_name(row[0])
             problem = name_problem(row[0])
             if problem is not None:
                 self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")
