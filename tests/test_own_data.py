@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 
 import numpy as np
@@ -320,7 +321,10 @@ def test_formats_and_their_flags_reach_the_training(folder, capsys):
     assert main(["train", *arguments, "--separator", "/", "--absent", "negative"]) == 0
     assert load_run(folder / "run").observed().is_complete
     assert main(["train", *arguments, "--separator", "/"]) == 0
-    assert "no observed negatives" in capsys.readouterr().out
+    assert (
+        "no class has both a positive and a negative among the held-out images"
+        in capsys.readouterr().out
+    )
     (folder / "classes.txt").write_text("\n".join(table.classes[:-1]))
     more = ["--separator", "/", "--classes", str(folder / "classes.txt")]
     assert main(["train", *arguments, *more]) == 2
@@ -462,6 +466,43 @@ def test_check_refuses_what_a_training_would(folder, capsys):
     for command in (["check"], ["train", "--output", str(folder / "run"), *QUICK[:-1], "1"]):
         assert main([*command, *arguments]) == 2
     assert capsys.readouterr().err.count("y.png") == 1
+
+
+def test_check_names_a_folder_that_is_not_there_once(folder, capsys):
+    nowhere = str(folder / "nowhere")
+    assert main(["check", "--labels", str(folder / "labels.csv"), "--images", nowhere]) == 2
+    out, err = capsys.readouterr()
+    assert f"  {nowhere}: no such image folder\n" in out
+    assert err.endswith(f"the first: {nowhere}: no such image folder\n")
+
+
+def test_an_empty_list_is_named_and_not_the_folder(folder, capsys):
+    (folder / "empty.txt").write_text("\n")
+    arguments = ["predict", "run", "--images", str(folder / "photos")]
+    more = ["--list", str(folder / "empty.txt"), "--output", str(folder / "out.csv")]
+    assert main([*arguments, *more]) == 2
+    assert f"{folder / 'empty.txt'}: expected names of images" in capsys.readouterr().err
+    (folder / "new").mkdir()
+    assert main([*arguments[:3], str(folder / "new"), *more[2:]]) == 2
+    assert f"{folder / 'new'}: no images there" in capsys.readouterr().err
+
+
+def test_a_training_says_how_to_look_at_it_and_why_no_epoch_is_chosen(folder, capsys):
+    """One negative and one positive are held out, of different classes; the line can be pasted."""
+    (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,1,\n")
+    (folder / "validation.csv").write_text("image,a,b\ntrain-00002.png,1,\ntrain-00003.png,,0\n")
+    arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
+    arguments += ["--only-listed", "--validation-labels", str(folder / "validation.csv")]
+    assert (
+        main(["train", *arguments, "--output", str(folder / "my first run"), *QUICK[:-1], "1"]) == 0
+    )
+    out = capsys.readouterr().out
+    who = "among the images of the validation file"
+    assert f"(no class has both a positive and a negative {who})" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("look at it: ")]
+    words = shlex.split(line.removeprefix("look at it: "))
+    assert words == ["g2netpl", "report", str(folder / "my first run")]
+    assert main(words[1:]) == 0
 
 
 def test_check_overwrites_nothing_by_itself(folder):

@@ -123,7 +123,7 @@ def inspect_images(
     try:
         located = find(table.images, root)
     except InputError as problem:
-        found.errors.append(Problem(root, "image names", str(problem)))
+        found.errors.append(Problem(root, "image names", str(problem).removeprefix(f"{root}: ")))
         return
     missing = set(located.missing)
     paths = [each for row, each in enumerate(located.paths) if row not in missing]

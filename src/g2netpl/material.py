@@ -76,7 +76,9 @@ def read_material(config: RunConfig) -> Material:
         validation = table.take(held_out) if len(held_out) else None
         note = f"chosen by mAP on {len(held_out):,} held-out images"
     if validation is None or not can_rank(validation.held):
-        why = "no validation images" if validation is None else "no observed negatives to rank by"
+        whose = "held-out images" if own is None else "images of the validation file"
+        why = f"no class has both a positive and a negative among the {whose}"
+        why = "no validation images" if validation is None else why
         note = f"the last one ({why}), all images are trained on"
         training, held_out, validation, own = everything, everything[:0], None, None
     if setting.spml_compatible:  # as the benchmark does it: mask first, then split
