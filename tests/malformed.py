@@ -249,15 +249,21 @@ CASES = {
         csv("image,a\nx,1\ny,1\nx,0\n"), "labels.csv:4: image 'x' is listed already ("
     ),
     "csv: no header": Case(
-        csv("x.jpg,1,0\ny.jpg,0,1\n"), "labels.csv:1: expected a header 'image,<class>,…' or 'im"
+        csv("x.jpg,1,0\ny.jpg,0,1\n"),
+        "labels.csv:1: expected a header 'image,<class>,…', 'image,la",
     ),
-    "csv: semicolons": Case(
-        csv("image;a;b\nx;1;0\n"), "got 'image;a;b'; columns are separated by commas"
+    "csv: semicolons in the header alone": Case(
+        csv("image;a;b;c\nx,1,0,1\n"), "labels.csv:2: expected 4 cells as in the header, got 1"
     ),
-    "csv: tabs": Case(csv("image\ta\nx\t1\n"), "got 'image\\ta'; columns are separated by commas"),
-    "csv: nothing in it": Case(csv(""), "labels.csv:1: expected a header 'image,<class>,…' or"),
+    "csv: tabs in a row alone": Case(
+        csv("image,b\nx\t1\n"), "labels.csv:2: expected 2 cells as in the header, got 1"
+    ),
+    "csv: semicolons after another word": Case(csv("photo;a;b\nx;1;0\n"), "got 'photo;a;b'"),
+    "csv: nothing in it": Case(csv(""), "labels.csv:1: expected a header 'image,<class>,…', "),
     "csv: a header without class": Case(csv("image\nx\n"), "labels.csv:1: expected a header"),
-    "csv: another first column": Case(csv("id,a,b\n1,1,0\n"), "or 'image,labels', got 'id,a,b'"),
+    "csv: another first column": Case(
+        csv("id,a,b\n1,1,0\n"), "'image,labels' or 'image,tags', got 'id,a,b'"
+    ),
     "csv: a row without image": Case(
         csv("image,a\n,1\n"), "labels.csv:2: image '': the name is em"
     ),
@@ -309,6 +315,10 @@ CASES = {
     "tags: separated by commas": Case(
         csv("image,labels\na,cat,dog\n", "tags.csv"),
         "tags.csv:2: expected 2 cells as in the header, got 3; separate tags by ';' or '|'",
+    ),
+    "tags: separated as the columns are": Case(
+        csv("image;labels\na;cat;dog\n", "tags.csv"),
+        "tags.csv:2: expected 2 cells as in the header, got 3; separate tags by ',' or '|'",
     ),
     "tags: none at all": Case(
         csv("image,labels\na,\nb,;\n", "tags.csv"), "tags.csv: no image has a tag"

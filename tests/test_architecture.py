@@ -35,6 +35,7 @@ ORDER = [
     "formats.parquet",
     "formats.*",
     "formats",
+    "look_alikes",
     "checking",
     "check_page",
     "views",

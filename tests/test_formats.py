@@ -499,6 +499,60 @@ def test_one_duplicate_is_one_row(tmp_path):
         assert table.notes == ("1 row was listed twice, and dropped",)
 
 
+# Headers
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["image,labels", "image,tags", "Image,Tags", "image,Labels", "IMAGE,LABEL", "File_Name,Tags"],
+)
+def test_the_words_of_a_header_may_have_capitals(tmp_path, header):
+    tags = read_labels(put(tmp_path / "x.csv", f"{header}\na.jpg,Cow;cat\n"))
+    assert (tags.images, tags.classes, tags.known) == (("a.jpg",), ("Cow", "cat"), 2)
+    more = read_labels(put(tmp_path / "x.csv", f"{header},Absent\na.jpg,Cow,cat\n"))
+    assert dict(zip(more.classes, more.values[0].tolist(), strict=True)) == {"Cow": 1, "cat": 0}
+    wide = f"{header.partition(',')[0]},Cow,cat\na.jpg,1,\n"
+    assert read_labels(put(tmp_path / "x.csv", wide)).classes == ("Cow", "cat")
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    columns = dict(zip(header.split(","), (["a.jpg"], [["Cow", "cat"]]), strict=True))
+    write_table(pyarrow.table(columns), tmp_path / "x.parquet")
+    assert read_labels(tmp_path / "x.parquet").classes == ("Cow", "cat")
+
+
+@pytest.mark.parametrize("between", [";", "\t"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_the_header_shows_what_separates_the_columns(tmp_path, between, end):
+    def write(*rows):
+        return put(tmp_path / "x.csv", "".join(between.join(row) + end for row in rows))
+
+    path = write(["\ufeffImage", "bird", '"a, b"'], ["x,1.jpg", "1", ""], ['"y.jpg"', "0", "-1"])
+    wide = read_labels(path)
+    assert (wide.images, wide.classes) == (("x,1.jpg", "y.jpg"), ("bird", "a, b"))
+    assert wide.values.tolist() == [[1, -1], [0, -1]]
+    path = write(['"image"', "tags", "absent"], ["x.jpg", "cat, dog|bird", '"cow;ant"'])
+    tags = read_labels(path)
+    assert tags.classes == ("ant", "bird", "cat", "cow", "dog")
+    assert tags.values.tolist() == [[0, 1, 1, 0, 1]]
+    told = read_labels(path, reading=Reading(separator="|"))
+    assert set(told.classes) == {"cat, dog", "bird", "cow;ant"}
+
+
+@pytest.mark.parametrize(
+    ("text", "images", "classes"),
+    [
+        ("image,a;b\nx;y,1\n", ("x;y",), ("a;b",)),
+        ("image\t,a\nx\t,1\n", ("x\t",), ("a",)),
+        ('"image\t\n",a\nx,1\n', ("x",), ("a",)),
+        ('"image",labels\nx,"b;a,c"\n', ("x",), ("a,c", "b")),
+    ],
+)
+def test_a_header_with_commas_is_read_by_them(tmp_path, text, images, classes):
+    table = read_labels(put(tmp_path / "x.csv", text))
+    assert (table.images, table.classes) == (images, classes)
+
+
 # Wide CSV: at once and row by row
 
 
@@ -644,8 +698,9 @@ def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
 
 @pytest.mark.parametrize("size", [4, 1 << 22])
 def test_lines_may_end_as_on_an_old_mac(size):
-    table = read_in_blocks("image,x\ra,1\rb,0\r", size)
-    assert (table.images, table.values.tolist()) == (("a", "b"), [[1], [0]])
+    for text in ("image,x\ra,1\rb,0\r", "image;x\ra;1\rb;0\r"):
+        table = read_in_blocks(text, size)
+        assert (table.images, table.values.tolist()) == (("a", "b"), [[1], [0]])
 
 
 @pytest.mark.parametrize("size", [4, 1 << 22])

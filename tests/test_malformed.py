@@ -114,6 +114,16 @@ def test_all_mistakes_of_a_csv_file_are_found_in_one_pass(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("header", ["image,cat", "image,labels"])
+def test_one_image_under_three_names_is_listed_twice(tmp_path, header):
+    content = f"{header}\nZoo/a.jpg,1\n./Zoo/a.jpg,0\nZoo//a.jpg,1\n"
+    assert problems(tmp_path / "x.csv", content) == [("x.csv:3", "image listed twice")]
+    (tmp_path / "x.csv").write_text(content.replace(",0", ",1"))
+    table = read_labels(tmp_path / "x.csv")
+    assert table.images == ("Zoo/a.jpg",)
+    assert table.notes == ("2 rows were listed twice, and dropped",)
+
+
 def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):
     path = tmp_path / "labels.csv"
     for rows, rest in (

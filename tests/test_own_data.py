@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 
 import numpy as np
@@ -321,7 +322,10 @@ def test_formats_and_their_flags_reach_the_training(folder, capsys):
     assert main(["train", *arguments, "--separator", "/", "--absent", "negative"]) == 0
     assert load_run(folder / "run").observed().is_complete
     assert main(["train", *arguments, "--separator", "/"]) == 0
-    assert "no observed negatives" in capsys.readouterr().out
+    assert (
+        "no class has both a positive and a negative among the held-out images"
+        in capsys.readouterr().out
+    )
     (folder / "classes.txt").write_text("\n".join(table.classes[:-1]))
     more = ["--separator", "/", "--classes", str(folder / "classes.txt")]
     assert main(["train", *arguments, *more]) == 2
@@ -378,11 +382,53 @@ def test_check_lists_all_mistakes_of_a_label_file(folder, capsys):
     arguments = ["check", "--labels", str(folder / "bad.csv")]
     assert main([*arguments, "--problems", str(folder / "problems.csv")]) == 2
     out, err = capsys.readouterr()
-    assert "33 errors" in err
+    assert "64 errors" in err  # 33 of them in the file, the other 31 are its images
     assert "bad.csv:2: class 'cat': expected 1, 0" in out
     assert "bad.csv:3: expected 2 cells" in out
     assert "bad.csv:4: image '../c.png': leads out" in out
-    assert len(rows_of(folder / "problems.csv")) == 33
+    kinds = [row["kind"] for row in rows_of(folder / "problems.csv")]
+    assert (len(kinds), kinds.count("images not there")) == (64, 31)
+
+
+BAD_FILES = {
+    "wide": (
+        "image,cat,dog,cat\ntrain-00000.png,1,,\ngone.png,1,,\ntrain-00001.png,yes,,\n"
+        "TRAIN-00002.png,1,0,\nbroken.png,,1,\ntwo.png,1\n/out.png,1,,\ntrain-00000.png,0,,\n"
+    ),
+    "wide, an open quote": (
+        "image,cat,dog,cat\ntrain-00000.png,1,,\ngone.png,1,,\ntrain-00001.png,yes,,\n"
+        'TRAIN-00002.png,1,0,\nbroken.png,,1,\ntwo.png,1\n/out.png,1,,\n"train-00003.png,0,,\n'
+    ),
+    "tags": (
+        "image,tags,absent\ntrain-00000.png,cat,\ngone.png,cat,\ntrain-00001.png,cat,cat\n"
+        "TRAIN-00002.png,cat,dog\nbroken.png,dog,\ntwo.png,cat\n/out.png,cat,\n"
+        "train-00000.png,dog,\n"
+    ),
+    "semicolons": (
+        "image;tags;absent\ntrain-00000.png;cat;\ngone.png;cat;\ntrain-00001.png;cat;cat\n"
+        'TRAIN-00002.png;cat;dog\nbroken.png;dog;\ntwo.png;cat\n/out.png;cat;\n"train-00000.png;d\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_FILES)
+def test_bad_rows_do_not_keep_check_from_the_images_of_the_others(folder, capsys, kind):
+    (folder / "bad.csv").write_text(BAD_FILES[kind])
+    (folder / "photos" / "broken.png").write_text("no image")
+    arguments = ["check", "--labels", str(folder / "bad.csv"), "--images", str(folder / "photos")]
+    more = ["--workers", "0", "--max-bad", "0", "--problems", str(folder / "problems.csv")]
+    assert main([*arguments, *more]) == 2
+    out = capsys.readouterr().out
+    assert "the counts are those of the 5 images that could be read" in out
+    assert "not listed" not in out  # of rows that were not read nobody knows
+    errors = [row for row in rows_of(folder / "problems.csv") if row["severity"] == "error"]
+    kinds = [row["kind"] for row in errors]
+    assert kinds[-3:] == ["images not there", "images not there", "unreadable images"]
+    in_file = {"wide": 5, "wide, an open quote": 5, "tags": 4, "semicolons": 3}
+    assert len(kinds) == in_file[kind] + 3
+    assert "'gone.png' is not in" in errors[-3]["what"]
+    assert errors[-2]["what"].endswith("; did you mean 'train-00002.png'?")
+    assert errors[-1]["where"].endswith("broken.png")
 
 
 def test_check_of_a_good_set_says_so_with_any_number_of_processes(folder, capsys):
@@ -421,6 +467,43 @@ def test_check_refuses_what_a_training_would(folder, capsys):
     for command in (["check"], ["train", "--output", str(folder / "run"), *QUICK[:-1], "1"]):
         assert main([*command, *arguments]) == 2
     assert capsys.readouterr().err.count("y.png") == 1
+
+
+def test_check_names_a_folder_that_is_not_there_once(folder, capsys):
+    nowhere = str(folder / "nowhere")
+    assert main(["check", "--labels", str(folder / "labels.csv"), "--images", nowhere]) == 2
+    out, err = capsys.readouterr()
+    assert f"  {nowhere}: no such image folder\n" in out
+    assert err.endswith(f"the first: {nowhere}: no such image folder\n")
+
+
+def test_an_empty_list_is_named_and_not_the_folder(folder, capsys):
+    (folder / "empty.txt").write_text("\n")
+    arguments = ["predict", "run", "--images", str(folder / "photos")]
+    more = ["--list", str(folder / "empty.txt"), "--output", str(folder / "out.csv")]
+    assert main([*arguments, *more]) == 2
+    assert f"{folder / 'empty.txt'}: expected names of images" in capsys.readouterr().err
+    (folder / "new").mkdir()
+    assert main([*arguments[:3], str(folder / "new"), *more[2:]]) == 2
+    assert f"{folder / 'new'}: no images there" in capsys.readouterr().err
+
+
+def test_a_training_says_how_to_look_at_it_and_why_no_epoch_is_chosen(folder, capsys):
+    """One negative and one positive are held out, of different classes; the line can be pasted."""
+    (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,1,\n")
+    (folder / "validation.csv").write_text("image,a,b\ntrain-00002.png,1,\ntrain-00003.png,,0\n")
+    arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
+    arguments += ["--only-listed", "--validation-labels", str(folder / "validation.csv")]
+    assert (
+        main(["train", *arguments, "--output", str(folder / "my first run"), *QUICK[:-1], "1"]) == 0
+    )
+    out = capsys.readouterr().out
+    who = "among the images of the validation file"
+    assert f"(no class has both a positive and a negative {who})" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("look at it: ")]
+    words = shlex.split(line.removeprefix("look at it: "))
+    assert words == ["g2netpl", "report", str(folder / "my first run")]
+    assert main(words[1:]) == 0
 
 
 def test_check_overwrites_nothing_by_itself(folder):

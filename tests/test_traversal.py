@@ -221,6 +221,29 @@ def test_a_name_that_leads_out_by_itself_is_refused_on_reading(labels, carrier, 
         read_labels(CARRIERS[carrier](labels, HOSTILE[trap]))
 
 
+ONE_NAME = {
+    "a dot": "./sub/a.jpg",
+    "two slashes": "sub//a.jpg",
+    "a dot within": "sub/./a.jpg",
+    "many": ".//./sub///.//a.jpg",
+}
+MADE_OTHERWISE = ("lvis", "label-studio, upload", "voc by xml")  # only a last part, or a file
+
+
+@pytest.mark.parametrize("spelt", ONE_NAME)
+@pytest.mark.parametrize("carrier", [each for each in CARRIERS if each not in MADE_OTHERWISE])
+def test_a_name_with_idle_parts_is_the_plain_one(photos, labels, carrier, spelt):
+    (photos / "sub" / "a.jpg").write_bytes(b"")
+    (name,) = read_labels(CARRIERS[carrier](labels, ONE_NAME[spelt])).images
+    assert name == "sub/a.jpg"
+    assert locate([name], photos) == [str(photos / "sub/a.jpg")]
+
+
+@pytest.mark.parametrize("name", ["a./b.jpg", ".a/b.jpg", "a.jpg", "a.b/.c"])
+def test_a_dot_that_belongs_to_a_name_stays(labels, name):
+    assert read_labels(CARRIERS["csv"](labels, name)).images == (name,)
+
+
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_good_name_is_found(photos, labels, carrier):
     path = CARRIERS[carrier](labels, "inside.jpg")

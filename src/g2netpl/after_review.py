@@ -11,6 +11,7 @@ the first run may be reviewed further while the second is trained, and the secon
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def _decisions_about(folder: Path) -> list[Decision]:
     if not found:
         raise InputError(
             f"resume_labels: {folder / FILE} holds no answers; review the run first with "
-            f"g2netpl review {folder}"
+            f"g2netpl review {quote(str(folder))}"
         )
     return found
 
@@ -79,7 +80,8 @@ def compared_with(folder: str | Path, material: Material) -> Material:
     if saved.classes != material.table.classes:
         raise Refused(
             f"resume_labels: {folder} knows other classes than the label file, or in another "
-            f"order; train anew on the file of g2netpl review {folder} --export labels.csv"
+            f"order; train anew on the file of g2netpl review {quote(str(folder))} --export "
+            "labels.csv"
         )
     trained = {name for name, soft in zip(saved.images, saved.has_soft, strict=True) if soft}
     seen = sum(material.table.images[row] in trained for row in material.held_out)
@@ -126,8 +128,8 @@ def take_over_network(folder: str | Path, network: Network) -> None:
     except RuntimeError:
         raise Refused(
             f"resume_labels: the network of {folder} is another one; give the same backbone, "
-            f"hidden, head and classes, or train anew on the file of g2netpl review {folder} "
-            "--export labels.csv"
+            "hidden, head and classes, or train anew on the file of g2netpl review "
+            f"{quote(str(folder))} --export labels.csv"
         ) from None
 
 

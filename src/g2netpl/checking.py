@@ -21,6 +21,7 @@ from g2netpl.errors import InputError, counted
 from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.images import find, list_images, open_image
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.look_alikes import look_alikes
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,22 @@ class FileFacts:
 def inspect_labels(
     path: str | Path, format: str | None = None, reading: Reading = USUAL
 ) -> Inspection:
-    """Read the label file and look at its labels; all mistakes in it become errors."""
+    """Read the label file and look at its labels; all mistakes in it become errors.
+
+    Where some rows are wrong, the others are looked at.
+    """
     path = str(path)
     found = Inspection(path, None)
     try:
         table = read_labels(path, format, reading)
     except LabelFileError as problem:
         found.errors = list(problem.problems)
-        return found
+        rest = None if problem.readable is None else problem.readable()
+        if rest is None:
+            return found
+        note = f"the counts are those of the {counted(len(rest), 'image')} that could be read"
+        table = rest.with_notes([note])
+    whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
     positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
@@ -74,20 +83,19 @@ def inspect_labels(
         ClassCount(name, yes, no, len(table) - yes - no)
         for name, yes, no in zip(table.classes, positive, negative, strict=True)
     ]
-    if len(table) < 2:
+    if whole and len(table) < 2:
         found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
-    if not any(positive):
+    if whole and not any(positive):
         found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
     for each in found.classes:
-        if each.positive == 0:
+        if whole and each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
             found.warnings.append(
                 Problem(path, "class without positives", f"class {each.name!r}: {what}")
             )
-    for names in _look_alikes(table.classes):
-        listed = " and ".join(repr(name) for name in names)
+    for names in look_alikes(table):
         found.warnings.append(
-            Problem(path, "classes that look alike", f"{listed}: one class written in two ways?")
+            Problem(path, "classes that look alike", f"{names}: one class written in two ways?")
         )
     for name in several_tags(table.classes):
         found.warnings.append(
@@ -107,6 +115,7 @@ def inspect_images(
 ) -> None:
     """Look at every image that a training would use: those listed, and others in the folder."""
     assert found.table is not None
+    whole = not found.errors
     table, path = found.table, Path(found.labels)
     known_format = find_format(path, format)
     root = folder or str(known_format.image_folder(path))
@@ -114,24 +123,29 @@ def inspect_images(
     try:
         located = find(table.images, root)
     except InputError as problem:
-        found.errors.append(Problem(root, "image names", str(problem)))
+        found.errors.append(Problem(root, "image names", str(problem).removeprefix(f"{root}: ")))
         return
     missing = set(located.missing)
-    found.errors += [
-        Problem(found.labels, "images not there", f"image {table.images[row]!r} is not in {root}")
-        for row in located.missing
-    ]
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
     names = [name for row, name in enumerate(table.images) if row not in missing]
+    there: list[str] = []
     if folder is not None or is_own_folder(found.labels):
-        unlisted = sorted(set(list_images(root)) - set(table.images))
+        there = list_images(root)
+        unlisted = sorted(set(there) - set(table.images))
         use = "left out" if known_format.lists_all else "unlabelled training images"
-        if unlisted:
+        if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
         if not known_format.lists_all:
             table = table.with_unlabelled(unlisted)
             names += unlisted
             paths += [os.path.join(root, name) for name in unlisted]
+    spelt = {name.casefold(): name for name in there}
+    for row in located.missing:
+        name = table.images[row]
+        near = spelt.get(name.casefold())
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        what = f"image {name!r} is not in {root}{hint}"
+        found.errors.append(Problem(found.labels, "images not there", what))
     if not decode:
         return
     facts = []
@@ -244,11 +258,3 @@ def several_tags(classes: Sequence[str]) -> list[str]:
 def is_own_folder(labels: str) -> bool:
     """Whether a label file is the folder of its images, or the metadata file in it."""
     return Path(labels).is_dir() or Path(labels).stem == "metadata"
-
-
-def _look_alikes(classes: Sequence[str]) -> list[list[str]]:
-    """Names that differ only in case, spaces, hyphens or underscores."""
-    groups = defaultdict(list)
-    for name in classes:
-        groups["".join(letter for letter in name.casefold() if letter not in " -_")].append(name)
-    return [names for names in groups.values() if len(names) > 1]

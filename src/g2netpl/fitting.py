@@ -1,9 +1,9 @@
 """Epochs of the game: validation after each, the best one kept, an early stop at equilibrium.
 
 Nothing here sees test data. The best epoch is chosen by validation mAP; where the validation part
-has no observed negatives, mAP cannot be had, and the last epoch is taken. Of a player with several
-rounds the best epoch is that of the round which is played, so in the end of the last: what an
-earlier round found lacks the labels that it was played for.
+has no class with both signs observed, mAP cannot be had, and the last epoch is taken. Of a player
+with several rounds the best epoch is that of the round which is played, so in the end of the last:
+what an earlier round found lacks the labels that it was played for.
 """
 
 import copy

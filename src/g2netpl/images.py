@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import numpy.typing as npt
@@ -158,7 +159,9 @@ def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
     if located.missing:
         first = names[located.missing[0]]
         above = Path(root).parent
-        hint = f"try --images {above}" if _exists(above / first) else "is --images the right folder"
+        hint = "is --images the right folder"
+        if _exists(above / first):
+            hint = f"try --images {quote(str(above))}"
         if _exists(Path(root) / first.replace("\\", "/")):  # a file from Windows
             hint = "could the label file have / instead of \\"
         raise InputError(

@@ -5,6 +5,7 @@ encoding; files with another one are converted at the border, in `formats/`.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -35,10 +36,12 @@ __all__ = [
     "LabelTable",
     "check_values",
     "name_problem",
+    "plain_name",
     "repeated",
 ]
 
 _NAMES = 1 << 16  # that are hashed at a time
+_IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
 _LARGE = 1 << 30  # cells from which on the fingerprint is one of the known labels alone
 
 
@@ -238,3 +241,13 @@ def name_problem(name: str) -> str | None:
     if ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
+
+
+def plain_name(name: str) -> str:
+    """An image name without `./` and doubled slashes, so that every image has one name.
+
+    A name that leads out of the folder, or may not be looked for, stays as it is.
+    """
+    if ("./" in name or "//" in name) and name_problem(name) is None:
+        return _IDLE.sub(r"\1", name)
+    return name

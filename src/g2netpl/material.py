@@ -15,6 +15,7 @@ from g2netpl.formats import find_format, read_labels
 from g2netpl.formats.reading import Reading
 from g2netpl.images import find, list_images, locate
 from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.look_alikes import look_alikes_note
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 
 
@@ -75,7 +76,9 @@ def read_material(config: RunConfig) -> Material:
         validation = table.take(held_out) if len(held_out) else None
         note = f"chosen by mAP on {len(held_out):,} held-out images"
     if validation is None or not can_rank(validation.held):
-        why = "no validation images" if validation is None else "no observed negatives to rank by"
+        whose = "held-out images" if own is None else "images of the validation file"
+        why = f"no class has both a positive and a negative among the {whose}"
+        why = "no validation images" if validation is None else why
         note = f"the last one ({why}), all images are trained on"
         training, held_out, validation, own = everything, everything[:0], None, None
     if setting.spml_compatible:  # as the benchmark does it: mask first, then split
@@ -158,6 +161,7 @@ def _located(
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
+    notes += look_alikes_note(table)
     if config.missing == "refuse":
         hint = " (--missing leave-out goes on without them)"
         return Listed(table, locate(table.images, root, hint)), notes

@@ -202,7 +202,7 @@ def write_predictions(
 def read_names(path: str) -> list[str]:
     """Image names: a label file of any format, or a text with one per line."""
     header = beginning(Path(path)).strip() if Path(path).is_file() else ""
-    alone = header in IMAGE_HEADERS
+    alone = header.lower() in IMAGE_HEADERS
     if not alone and (Path(path).suffix.lower() != ".txt" or _is_list(path)):
         return list(read_labels(path).images)
     lines = read_text(Path(path), Problems()).splitlines()[1 if alone else 0 :]

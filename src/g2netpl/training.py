@@ -189,8 +189,8 @@ def _say_what_was_left_out(
         console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
     if material.test is not None and result["test_map"] is None:
         console.print(
-            "the test labels have no observed negatives: no mAP can be had from them; where they "
-            "are complete, say so with g2netpl convert --absent negative"
+            "no class has both a positive and a negative among the test labels: no mAP can be had "
+            "from them; where they are complete, say so with g2netpl convert --absent negative"
         )
 
 

@@ -61,6 +61,8 @@ def run(flags: argparse.Namespace) -> None:
         names = list_images(flags.images) if flags.list is None else read_names(flags.list)
         paths = locate(names, flags.images)
     if not names:
+        if flags.list is not None:
+            raise InputError(f"{flags.list}: expected names of images, got none")
         raise InputError(f"{flags.images}: no images there")
     is_bundle = flags.run.lower().endswith(".onnx") or os.path.isfile(flags.run)
     trained = load_bundle(flags.run) if is_bundle else load_run(flags.run)

@@ -103,6 +103,7 @@ def _wait(
     review: "Review", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
     """Serve until somebody ends it; then say what was saved."""
+    import shlex
     import signal
 
     from g2netpl.errors import counted
@@ -122,12 +123,12 @@ def _wait(
     finally:
         page.unlink(missing_ok=True)
     review.close()
-    counts = review.progress()
+    counts, folder = review.progress(), shlex.quote(str(review.folder))
     console.print(
         f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "
         f"{counts['yes']:,} yes, {counts['no']:,} no, {counts['skipped']:,} skipped\n"
-        f"to train with them: g2netpl train --resume-labels {review.folder} --output NEW_FOLDER\n"
-        f"as a label file: g2netpl review {review.folder} --export labels.csv"
+        f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
+        f"as a label file: g2netpl review {folder} --export labels.csv"
     )
 
 

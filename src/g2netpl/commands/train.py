@@ -39,6 +39,8 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _train(flags: argparse.Namespace) -> None:
+    import shlex
+
     from rich.console import Console
 
     from g2netpl import launched
@@ -59,7 +61,8 @@ def _train(flags: argparse.Namespace) -> None:
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
-    console.print(f"look at it: g2netpl report {result.folder}", highlight=False)
+    folder = shlex.quote(str(result.folder))
+    console.print(f"look at it: g2netpl report {folder}", highlight=False)
     disconnect()
 
 

@@ -25,7 +25,7 @@ from g2netpl.formats.reading import (
     is_text,
     read_classes,
 )
-from g2netpl.labels import LabelTable, name_problem
+from g2netpl.labels import LabelTable, name_problem, plain_name
 
 __all__ = [
     "FORMATS",
@@ -81,7 +81,7 @@ FORMATS: dict[str, Format] = {
         tags.recognises,
         tags.read,
         tags.write,
-        "CSV `image,labels` with tags like `cat;dog`, optionally `absent`",
+        "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
         (),
         names_classes=_no,
     ),
@@ -216,6 +216,8 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
             raise InputError(f"{path}: nothing is written: {problem}")
     for name in table.images:
         problem = name_problem(name) or (None if is_text(name) else "the name is not text")
+        if problem is None and plain_name(name) != name:
+            problem = f"another name of {plain_name(name)!r}"
         if problem is not None:
             raise InputError(f"{path}: nothing is written: image {name!r}: {problem}")
     try:

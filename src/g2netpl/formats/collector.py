@@ -8,8 +8,15 @@ import numpy.typing as npt
 
 from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.errors import InputError
-from g2netpl.formats.reading import Problems, Reading, class_problem, twins_note, unknown_class
-from g2netpl.labels import LabelTable, name_problem, repeated
+from g2netpl.formats.reading import (
+    Problems,
+    Reading,
+    class_problem,
+    good_rows,
+    twins_note,
+    unknown_class,
+)
+from g2netpl.labels import LabelTable, name_problem, plain_name, repeated
 
 
 class Collector:
@@ -34,6 +41,7 @@ class Collector:
 
     def image(self, place: int, name: str) -> int:
         """The row of an image, new or named before."""
+        name = plain_name(name)
         row = self._row_of.get(name)
         if row is None:
             row = self._row_of[name] = self.next_image(place, name)
@@ -41,6 +49,7 @@ class Collector:
 
     def new_image(self, place: int, name: str) -> int:
         """The row of an image that must not have been named before."""
+        name = plain_name(name)
         if name in self._row_of:
             self._listed_twice(place, name, self._image_at[self._row_of[name]])
         return self.image(place, name)
@@ -51,6 +60,7 @@ class Collector:
         Of images named twice with the same labels `table` drops the second one, and it refuses
         those with other labels.
         """
+        name = plain_name(name)
         problem = name_problem(name)
         if problem is not None:
             self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
@@ -80,11 +90,9 @@ class Collector:
         if rare and count * classes > MOST_CELLS:
             self.problems.raise_any()
             raise InputError(f"{count:,} images × {classes:,} classes; are these names of classes?")
-        names, columns = self._in_order()
-        rows, values = np.asarray(self._rows), np.asarray(self._values)
-        entries = Entries.of_pairs((count, classes), rows, columns, values)
+        names, columns, entries = self._entries()
         twins = self._twins(entries)
-        if entries.known < len(rows):
+        if entries.known < len(self._rows):
             self._find_contradictions(names, columns, entries)
         self.problems.raise_any()
         images = self.images
@@ -93,6 +101,21 @@ class Collector:
             images, entries = [images[row] for row in kept.tolist()], entries.take(kept)
         labels = entries if absent == UNOBSERVED else entries.matrix(unknown=absent)
         return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
+
+    def readable(self) -> LabelTable | None:
+        """Images with a good name, each once, and their labels, whatever else was wrong."""
+        if not self.classes:
+            return None
+        names, _, entries = self._entries()
+        rows = good_rows(self.images)
+        return LabelTable([self.images[row] for row in rows], names, entries.take(np.array(rows)))
+
+    def _entries(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32], Entries]:
+        """The classes in order, the place of each label's class there, and the labels."""
+        names, columns = self._in_order()
+        rows, values = np.asarray(self._rows), np.asarray(self._values)
+        shape = (len(self.images), len(names))
+        return names, columns, Entries.of_pairs(shape, rows, columns, values)
 
     def _new_class(self, place: int, name: str) -> int | None:
         """The column of a class that was not met before; None where there must not be such one."""

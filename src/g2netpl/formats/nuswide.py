@@ -22,7 +22,7 @@ from g2netpl.formats.reading import (
     read_classes,
     read_text,
 )
-from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable, name_problem
+from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable, name_problem, plain_name
 
 _LISTS = {
     "TrainImagelist": ("TrainTestLabels", "_Train"),
@@ -95,7 +95,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
 def _images(path: Path, problems: Problems) -> list[str]:
     names: dict[str, int] = {}
     for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
-        name = text.strip().replace("\\", "/")
+        name = plain_name(text.strip().replace("\\", "/"))
         if not name:
             continue
         problem = name_problem(name)

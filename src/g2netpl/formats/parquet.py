@@ -23,7 +23,7 @@ from g2netpl.formats.reading import (
     without_twins,
 )
 from g2netpl.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
-from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem
+from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem, plain_name
 
 _ROWS = 10_000  # that are looked at as Python's objects at a time
 
@@ -38,13 +38,13 @@ def read(path: Path, reading: Reading) -> LabelTable:
     problems = Problems()
     columns = _columns(path, problems)
     header = list(columns)
-    if len(header) < 2 or header[0] not in IMAGE_HEADERS:
+    if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
         problems.stop(
             str(path),
             "header",
-            f"expected the columns image, <class>, … or image, labels; got {header[:10]}",
+            f"expected the columns image, <class>, … or image, labels (or tags); got {header[:10]}",
         )
-    images = _texts(path, header[0], columns[header[0]], problems)
+    images = [plain_name(name) for name in _texts(path, header[0], columns[header[0]], problems)]
     if is_tag_header(header):
         return _tags(path, images, columns, reading, problems)
     for row, name in enumerate(images):

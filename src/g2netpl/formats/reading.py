@@ -16,7 +16,14 @@ import numpy as np
 
 from g2netpl.entries import with_columns
 from g2netpl.errors import InputError, did_you_mean
-from g2netpl.labels import NEGATIVE, UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.labels import (
+    NEGATIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    name_problem,
+    repeated,
+)
 
 Absent = Literal["unobserved", "negative"]
 
@@ -48,7 +55,12 @@ class Problem:
 
 
 class LabelFileError(InputError):
-    """A label file with mistakes: all of them in `problems`, the first one in the message."""
+    """A label file with mistakes: all of them in `problems`, the first one in the message.
+
+    `readable` gives a table of what could be read all the same, where the reader can tell.
+    """
+
+    readable: Callable[[], LabelTable | None] | None = None
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         first, more = problems[0], len(problems) - 1
@@ -144,6 +156,16 @@ def without_twins(
     return kept, values[keep], twins_note(dropped)
 
 
+def good_rows(images: Sequence[str]) -> list[int]:
+    """Where the names stand that may be looked for, each for the first time."""
+    twins = {row for row, _ in repeated(images)}
+    return [
+        row
+        for row, name in enumerate(images)
+        if row not in twins and name_problem(name) is None and is_text(name)
+    ]
+
+
 def twins_note(dropped: int) -> list[str]:
     """A note on rows that say the same as an earlier one."""
     rows = "row was" if dropped == 1 else "rows were"
@@ -224,10 +246,10 @@ def decoded(content: bytes, path: Path, problems: Problems, line: int, start: in
 
 
 def csv_rows(
-    source: Iterator[str], path: Path, before: int, problems: Problems
+    source: Iterator[str], path: Path, before: int, problems: Problems, delimiter: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
     """Rows with the line each begins on, past empty lines. Broken quotes end the reading."""
-    reader = csv.reader(source, strict=True)
+    reader = csv.reader(source, strict=True, delimiter=delimiter)
     began = before
     try:
         for row in reader:

@@ -26,7 +26,7 @@ from g2netpl.formats.reading import (
     read_bytes,
     without_twins,
 )
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, name_problem
+from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, name_problem, plain_name
 
 
 def recognises(path: Path) -> bool:
@@ -56,7 +56,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     labels[values == (-1 if observed else 0)] = NEGATIVE
     if not observed and reading.absent == "unobserved":
         labels[labels == NEGATIVE] = UNOBSERVED
-    names = _names(_beside(path, "images"), len(labels), "image")
+    names = [plain_name(each) for each in _names(_beside(path, "images"), len(labels), "image")]
     for row, name in enumerate(names):
         problem = name_problem(name)
         if problem is not None:

@@ -1,5 +1,7 @@
 """Wide CSV: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
 
+Spreadsheets of many countries write semicolons for commas, some programs tabs: the header shows it.
+
 Plain rows are read in blocks, all at once; a block with anything unusual is read row by row, so
 that every mistake is named by its line. From the first quote on, Python's csv reads the rest.
 """
@@ -7,6 +9,7 @@ that every mistake is named by its line. From the first quote on, Python's csv r
 import csv
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -15,18 +18,32 @@ import numpy.typing as npt
 
 from g2netpl.errors import InputError
 from g2netpl.formats.reading import (
+    LabelFileError,
     Problems,
     Reading,
+    beginning,
     csv_rows,
     every_cell_speaks,
+    good_rows,
     in_class_order,
     text_blocks,
     without_twins,
 )
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable, name_problem
+from g2netpl.labels import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    name_problem,
+    plain_name,
+)
 
 IMAGE_HEADERS = ("image", "file_name")
 TAG_HEADERS = ("labels", "label", "tags")
+
+_OTHER_DELIMITER = re.compile(rf'("?)(?:{"|".join(IMAGE_HEADERS)})\1 *([;\t])', re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*"')
 
 _CELLS = {"1": POSITIVE, "0": NEGATIVE, "": UNOBSERVED, "-1": UNOBSERVED}
 _ODD = 2  # a byte that no plain cell begins with
@@ -45,9 +62,13 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read a wide table; every mistake is named by file and line."""
     problems = Problems()
     rows = _Rows(path, problems)
-    for block, first_line in text_blocks(path, problems, whole_from=b'"'):
-        rows.add(block, first_line)
-    return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
+    try:
+        for block, first_line in text_blocks(path, problems, whole_from=b'"'):
+            rows.add(block, first_line)
+        return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
+    except LabelFileError as mistake:
+        mistake.readable = rows.readable
+        raise
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -72,10 +93,20 @@ def refuse_tag_header(table: LabelTable, path: Path) -> None:
 
 
 def is_tag_header(header: list[str]) -> bool:
-    """`image,labels` or `image,labels,absent`."""
-    if len(header) < 2 or header[2:] not in ([], ["absent"]):
+    """`image,labels`, `image,tags`, each perhaps with `absent`; capitals make no difference."""
+    names = [name.lower() for name in header]
+    if len(names) < 2 or names[2:] not in ([], ["absent"]):
         return False
-    return header[0] in IMAGE_HEADERS and header[1] in TAG_HEADERS
+    return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
+
+
+def delimiter(path: Path) -> str:
+    """What stands between the columns: a comma, unless a header without one shows another."""
+    header = beginning(path).partition("\r")[0]
+    other = _OTHER_DELIMITER.match(header)
+    if other is None or "," in _QUOTED.sub("", header):
+        return ","
+    return other[2]
 
 
 def csv_writer(file: TextIO, table: LabelTable) -> Any:
@@ -90,6 +121,7 @@ class _Rows:
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path, self.problems = path, problems
+        self.delimiter = delimiter(path)
         self.classes: list[str] | None = None
         self.images: list[str] = []
         self.lines: list[npt.NDArray[np.int64]] = []
@@ -102,10 +134,10 @@ class _Rows:
             if head.count('"') % 2 or "\r" in head[:-1]:  # it goes on, or ends before
                 self._slowly(text, first_line)
                 return
-            rows = csv_rows(iter([head]), self.path, 0, self.problems)
+            rows = csv_rows(iter([head]), self.path, 0, self.problems, self.delimiter)
             self._header(*next(rows, (1, [])))
             text, first_line = rest, first_line + 1
-        if text and not self._at_once(text, first_line):
+        if text and (self.delimiter != "," or not self._at_once(text, first_line)):
             self._slowly(text, first_line)
 
     def table(self) -> LabelTable:
@@ -114,22 +146,38 @@ class _Rows:
             self._header(1, [])
         assert self.classes is not None
         lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
-        values = np.concatenate([*self.parts, np.zeros((0, len(self.classes)), dtype=np.int8)])
+        values = self._values()
         images, values, notes = without_twins(
             self.images, values, lambda row: f"{self.path}:{lines[row]}", self.problems
         )
         self.problems.raise_any()
         return LabelTable(tuple(images), tuple(self.classes), values, notes=tuple(notes))
 
+    def readable(self) -> LabelTable | None:
+        """Rows of images with a good name, each once; a cell that is no label is unobserved."""
+        first = {name: column for column, name in reversed(list(enumerate(self.classes or ())))}
+        columns = sorted(column for name, column in first.items() if name)
+        if self.classes is None or not columns:
+            return None
+        names = [self.classes[column] for column in columns]
+        rows = good_rows(self.images)
+        return LabelTable(
+            [self.images[row] for row in rows], names, self._values()[rows][:, columns]
+        )
+
+    def _values(self) -> LabelMatrix:
+        nothing = np.zeros((0, len(self.classes or ())), dtype=np.int8)
+        return np.concatenate([*self.parts, nothing])
+
     def _header(self, line: int, header: list[str]) -> None:
         header = [name.strip() for name in header]
-        if len(header) < 2 or header[0] not in IMAGE_HEADERS:
+        if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
             came = ",".join(header)[:80]
-            hint = "; columns are separated by commas" if ";" in came or "\t" in came else ""
             self.problems.stop(
                 f"{self.path}:{line}",
                 "header",
-                f"expected a header 'image,<class>,…' or 'image,labels', got {came!r}{hint}",
+                f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got "
+                f"{came!r}",
             )
         seen: set[str] = set()
         where = f"{self.path}:{line}"
@@ -176,6 +224,8 @@ class _Rows:
             names = [
                 content[begin:stop].decode() for begin, stop in zip(begins, stops, strict=True)
             ]
+        if "./" in text or "//" in text:
+            names = [plain_name(name) for name in names]
         if _SUSPICIOUS.search(text) and any(name_problem(name) for name in names):
             return False
         self.images += names
@@ -184,9 +234,24 @@ class _Rows:
         return True
 
     def _slowly(self, text: str, first_line: int) -> None:
-        lines, rows = [], []
-        source = iter(io.StringIO(text, newline=""))
-        for line, row in csv_rows(source, self.path, first_line - 1, self.problems):
+        names: list[str] = []
+        lines: list[int] = []
+        rows: list[list[int]] = []
+        try:
+            for line, row in self._whole_rows(text, first_line):
+                names.append(row[0])
+                lines.append(line)
+                rows.append([self._cell(line, column, cell) for column, cell in enumerate(row[1:])])
+        finally:  # also what was read before a mistake that ends the reading
+            self.images += names[: len(rows)]
+            self.lines.append(np.array(lines[: len(rows)], dtype=np.int64))
+            width = len(self.classes or ())
+            self.parts.append(np.array(rows, dtype=np.int8).reshape(len(rows), width))
+
+    def _whole_rows(self, text: str, first_line: int) -> Iterator[tuple[int, list[str]]]:
+        """Rows with as many cells as the header, which may be the first of them."""
+        source, before = iter(io.StringIO(text, newline="")), first_line - 1
+        for line, row in csv_rows(source, self.path, before, self.problems, self.delimiter):
             if self.classes is None:
                 self._header(line, row)
                 continue
@@ -195,15 +260,11 @@ class _Rows:
                 what = f"expected {len(self.classes) + 1} cells as in the header, got {len(row)}"
                 self.problems.add(where, "number of cells", what)
                 continue
+            row[0] = plain_name(row[0])
             problem = name_problem(row[0])
             if problem is not None:
                 self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")
-            self.images.append(row[0])
-            lines.append(line)
-            rows.append([self._cell(line, column, cell) for column, cell in enumerate(row[1:])])
-        width = len(self.classes or ())
-        self.lines.append(np.array(lines, dtype=np.int64))
-        self.parts.append(np.array(rows, dtype=np.int8).reshape(len(rows), width))
+            yield line, row
 
     def _cell(self, line: int, column: int, cell: str) -> int:
         value = _CELLS.get(cell)

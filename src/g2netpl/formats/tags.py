@@ -1,4 +1,7 @@
-"""Labels by name: `image,labels` in CSV, tags separated by `;` or `|`; the rest is unobserved.
+"""Labels by name: CSV `image,labels` or `image,tags`, tags separated by `;` or `|`.
+
+What is not named is unobserved. Where semicolons or tabs separate the columns, a comma separates
+tags too.
 
 A third column, `absent`, may name what is known not to be there. With `absent = negative` every
 class that a listed image is not tagged with is negative: for tags known to be complete.
@@ -13,36 +16,40 @@ from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.reading import (
+    LabelFileError,
     Problems,
     Reading,
     beginning,
     csv_rows,
     text_lines,
 )
-from g2netpl.formats.table import csv_writer, is_tag_header
+from g2netpl.formats.table import csv_writer, delimiter, is_tag_header
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, absent
 
 
 def recognises(path: Path) -> bool:
-    """A CSV file whose header is `image,labels`."""
+    """A CSV file whose header is `image,labels` or `image,tags`."""
     if path.suffix.lower() != ".csv" or not path.is_file():
         return False
-    return is_tag_header([name.strip().strip('"') for name in beginning(path).split(",")])
+    header = beginning(path).split(delimiter(path))
+    return is_tag_header([name.strip().strip('"') for name in header])
 
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read tags; every mistake is named by file and line."""
     problems = Problems()
-    rows = csv_rows(text_lines(path, problems), path, 0, problems)
+    mark = delimiter(path)
+    between = ";|" if mark == "," else ",|;"
+    rows = csv_rows(text_lines(path, problems), path, 0, problems, mark)
     line, header = next(rows, (1, []))
     header = [name.strip() for name in header]
     if not is_tag_header(header):
         problems.stop(
             f"{path}:{line}",
             "header",
-            f"expected a header 'image,labels', got {','.join(header)[:80]!r}",
+            f"expected a header 'image,labels' or 'image,tags', got {','.join(header)[:80]!r}",
         )
 
     def tags() -> Iterable[Tags]:
@@ -52,11 +59,11 @@ def read(path: Path, reading: Reading) -> LabelTable:
                     f"{path}:{line}",
                     "number of cells",
                     f"expected {len(header)} cells as in the header, got {len(row)}; separate "
-                    "tags by ';' or '|'",
+                    f"tags by {between[0]!r} or '|'",
                 )
                 continue
-            absent = split(row[2], reading) if len(row) > 2 else []
-            yield line, row[0], split(row[1], reading), absent
+            absent = split(row[2], reading, between) if len(row) > 2 else []
+            yield line, row[0], split(row[1], reading, between), absent
 
     return collect(path, tags(), reading, problems)
 
@@ -66,14 +73,18 @@ def collect(
 ) -> LabelTable:
     """A table from the tags of each image."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
-    for place, image, present, absent in tags:
-        row = collector.next_image(place, image)
-        for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
-            for name in sorted(set(names)):  # in the order that the table will have
-                collector.label(place, row, name, value)
-    if not problems.found and not collector.classes:
-        problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
-    return collector.table(reading.absent_value("unobserved"))
+    try:
+        for place, image, present, absent in tags:
+            row = collector.next_image(place, image)
+            for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
+                for name in sorted(set(names)):  # in the order that the table will have
+                    collector.label(place, row, name, value)
+        if not problems.found and not collector.classes:
+            problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
+        return collector.table(reading.absent_value("unobserved"))
+    except LabelFileError as mistake:
+        mistake.readable = collector.readable
+        raise
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -93,9 +104,10 @@ def write(table: LabelTable, path: Path) -> list[str]:
     return [f"{silent} classes without any label are not in the file"] if silent else []
 
 
-def split(text: str, reading: Reading) -> list[str]:
-    """The tags in a cell."""
+def split(text: str, reading: Reading, between: str = ";|") -> list[str]:
+    """The tags in a cell, parted at any mark of `between` unless the reader was told another."""
     if reading.separator is None:
-        text = text.replace("|", ";")
-    parts = text.split(reading.separator or ";")
+        for mark in between[1:]:
+            text = text.replace(mark, between[0])
+    parts = text.split(reading.separator or between[0])
     return [tag for part in parts if (tag := part.strip())]

@@ -1,0 +1,102 @@
+"""One class written in two ways is suspected, two classes are not."""
+
+import shutil
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from g2netpl.cli import main
+from g2netpl.labels import LabelTable
+from g2netpl.look_alikes import look_alikes, look_alikes_note, one_edit_apart
+
+
+def table(**positives):
+    """A class of each name with as many positives."""
+    rows = max(positives.values())
+    values = np.full((rows, len(positives)), -1, dtype=np.int8)
+    for column, count in enumerate(positives.values()):
+        values[:count, column] = 1
+    return LabelTable([f"{row}.jpg" for row in range(rows)], list(positives), values)
+
+
+@pytest.mark.parametrize(
+    ("rare", "count"), [("girafe", 1), ("girafffe", 2), ("giraffa", 3), ("Griaffe", 1)]
+)
+def test_a_rare_name_one_letter_apart_is_suspected(rare, count):
+    (found,) = look_alikes(table(giraffe=30, zebra=20, **{rare: count}))
+    shown = "1 image" if count == 1 else f"{count} images"
+    assert found == f"{rare!r} ({shown}) and 'giraffe' (30 images)"
+
+
+@pytest.mark.parametrize(
+    "positives",
+    [
+        {"giraffe": 30, "girafe": 4},  # not rare
+        {"giraffe": 19, "girafe": 2},  # not so much rarer
+        {"giraffe": 30, "girafe": 0},  # nobody wrote it
+        {"glass": 50, "glasses": 1},  # two letters
+        {"cat": 50, "car": 1},  # very short
+        {"row 1": 50, "row 2": 1, "row 11": 2},  # numbers
+        {"horse": 50, "house": 40},  # both frequent
+        {"glove": 12, "gloves": 12},
+    ],
+)
+def test_two_classes_are_not_suspected(positives):
+    assert look_alikes(table(**positives)) == []
+
+
+def test_case_and_joints_are_suspected_whatever_their_number():
+    found = look_alikes(table(**{"Polar bear": 40, "polar_bear": 40, "cow": 2, "Cow": 9}))
+    assert found == ["'Polar bear' and 'polar_bear'", "'cow' and 'Cow'"]
+
+
+def edits(word, letters="ab"):
+    """All words that one edit makes of it, by trying every place."""
+    cuts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    made = {left + right[1:] for left, right in cuts if right}
+    made |= {left + letter + right for left, right in cuts for letter in letters}
+    made |= {left + letter + right[1:] for left, right in cuts if right for letter in letters}
+    made |= {left + right[1] + right[0] + right[2:] for left, right in cuts if len(right) > 1}
+    return made - {word}
+
+
+@given(st.text("ab", max_size=6), st.text("ab", max_size=6))
+def test_one_edit_is_found_wherever_it_is(one, other):
+    assert one_edit_apart(one, other) == (other in edits(one))
+
+
+def test_among_ten_thousand_classes_the_typo_is_found():
+    names = ["".join(letters) for letters in permutations("abcdefgh", 6)][::2]
+    count = dict.fromkeys(names, 12) | {"giraffe": 12, "girafe": 1}
+    assert len(count) > 10_000
+    assert look_alikes(table(**count)) == ["'girafe' (1 image) and 'giraffe' (12 images)"]
+
+
+def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder, ignore=shutil.ignore_patterns("[!t]*", "*.csv"))
+    names = sorted(path.name for path in folder.glob("train-*.png"))[:40]
+    tags = ["giraffe"] * 13 + ["girafe"] + ["Cow"] * 6 + ["cow"] * 6
+    tags += ["zebra"] * 14
+    lines = [f"{name},{tag}" for name, tag in zip(names, tags, strict=True)]
+    (tmp_path / "tags.csv").write_text("\n".join(["image,tags", *lines]) + "\n")
+    arguments = ["--labels", str(tmp_path / "tags.csv"), "--images", str(folder)]
+    assert main(["check", *arguments, "--workers", "0"]) == 0
+    out = capsys.readouterr().out
+    assert "warning: classes that look alike: 2" in out
+    assert "'girafe' (1 image) and 'giraffe' (13 images): one class written in two" in out
+    more = ["--output", str(tmp_path / "run"), "--backbone", "tiny", "--image-size", "32"]
+    more += ["--epochs", "1", "--workers", "0", "--device", "cpu", "--only-listed"]
+    assert main(["train", *arguments, *more]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "look alike" in line]
+    both = "'Cow' and 'cow'; 'girafe' (1 image) and 'giraffe' (13 images)"
+    assert line == f"note: look alike: {both}; one class written in two ways?"
+
+
+def test_a_note_names_a_few():
+    (note,) = look_alikes_note(table(**dict.fromkeys(("a", "A", "b", "B", "c", "C", "d", "D"), 1)))
+    assert note.startswith("look alike: 'a' and 'A'; 'b' and 'B'; 'c' and 'C', and 1 more; ")
+    assert look_alikes_note(table(a=1, b=1)) == []
