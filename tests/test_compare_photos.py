@@ -1,5 +1,6 @@
 """`g2netpl compare` on image files: every cell is a run as `g2netpl train` makes it."""
 
+import csv
 import json
 
 import pytest
@@ -67,6 +68,41 @@ def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):
     assert len(test) - 1 == 12
     (row,) = json.loads((tmp_path / "out" / "results.json").read_text())
     assert row["test_map"] is not None
+
+
+@pytest.fixture
+def compare(photos, tmp_path, capsys):
+    """Run the command on the photos, by default with AN; gives its exit code and its output."""
+
+    def run(*more, labels=photos / "train.csv", test=photos / "test.csv", out="out"):
+        arguments = ["compare", "--labels", labels, "--images", photos, "--methods", "an", *FLAGS]
+        arguments += ["--output", tmp_path / out, *([] if test is None else ["--test-labels", test])]
+        code = main([str(each) for each in (*arguments, *more)])
+        return code, capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def tags(photos, tmp_path):
+    """The names and classes of the training file as a file of tags."""
+    with open(photos / "train.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    path = tmp_path / "tags.csv"
+    lines = []
+    for row in rows:
+        found = [name for name, value in row.items() if name != "image" and value == "1"]
+        lines.append(f"{row['image']},{';'.join(found)}\n")
+    path.write_text("image,labels\n" + "".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("k", ["truth", "estimate", "2"])
+def test_without_known_negatives_in_the_test_nothing_is_trained(compare, tags, tmp_path, k):
+    code, said = compare("--expected-positives", k, labels=tags, test=None)
+    assert code == 2
+    assert "12 test images: no class has both a positive and a negative" in said.err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

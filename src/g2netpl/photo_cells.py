@@ -26,7 +26,7 @@ from g2netpl.material import read_material
 from g2netpl.predicting import predict_all
 from g2netpl.snapshots import Snapshot
 from g2netpl.sources import Sources
-from g2netpl.subjects import Subject, with_test_part
+from g2netpl.subjects import Subject, split_test_part, with_test_part
 from g2netpl.sweep import Runner
 from g2netpl.training import train
 
@@ -48,9 +48,12 @@ class Photos:
         return {**self.keys, **files, "images": subject.images, "only_listed": True}
 
     @property
-    def table(self) -> LabelTable:
-        """The labels to hide and to train on; mistakes in all the files show here."""
-        return read_material(RunConfig.read({**self.base, "output": "unused"}, "images")).table
+    def tables(self) -> tuple[LabelTable, LabelTable]:
+        """The labels to train on and those of the test; mistakes in all the files show here."""
+        material = read_material(RunConfig.read({**self.base, "output": "unused"}, "images"))
+        if material.test is None:
+            return split_test_part(material.table)
+        return material.table, material.test.table
 
     def runner(self, folder: Path) -> Runner:
         """Train cells below `folder`/runs; where there is no test file a fifth is split off."""

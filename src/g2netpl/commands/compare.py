@@ -128,9 +128,10 @@ def run(flags: argparse.Namespace) -> None:
     folder = Path(flags.output)  # mistakes show before anything is written there
     photos = _photos(flags)
     if photos is None:
-        comparison.check(load_contest(flags.features).train)
+        contest = load_contest(flags.features)
+        comparison.check(contest.train, contest.test)
     else:
-        comparison.check(photos.table, views=photos.base["mode"] == "end-to-end")
+        comparison.check(*photos.tables, views=photos.base["mode"] == "end-to-end")
     if flags.overwrite and (folder / "runs").is_dir():
         raise Refused(
             f"{folder}: holds trained runs, which --overwrite does not touch; remove them"
