@@ -2,11 +2,13 @@
 
 import csv
 import json
+import signal
 
 import pytest
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
+from g2netpl.keeping import Keeper
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
@@ -76,7 +78,11 @@ def compare(photos, tmp_path, capsys):
 
     def run(*more, labels=photos / "train.csv", test=photos / "test.csv", out="out"):
         arguments = ["compare", "--labels", labels, "--images", photos, "--methods", "an", *FLAGS]
-        arguments += ["--output", tmp_path / out, *([] if test is None else ["--test-labels", test])]
+        arguments += [
+            "--output",
+            tmp_path / out,
+            *([] if test is None else ["--test-labels", test]),
+        ]
         code = main([str(each) for each in (*arguments, *more)])
         return code, capsys.readouterr()
 
@@ -95,6 +101,40 @@ def tags(photos, tmp_path):
         lines.append(f"{row['image']},{';'.join(found)}\n")
     path.write_text("image,labels\n" + "".join(lines))
     return path
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["compare", "--methods", "an"], "go on with the same command and --resume"),
+        (["reproduce", "table1", "--data", "LABELS"], "go on with the same command"),
+        (["search", "--setting", "fspl"], "go on with the same command"),
+    ],
+)
+def test_ctrl_c_says_how_the_command_goes_on(
+    photos, tmp_path, capsys, monkeypatch, command, advice
+):
+    """And not how one of its trainings would."""
+    step = Keeper.step
+
+    def press(keeper, take):
+        signal.raise_signal(signal.SIGINT)
+        step(keeper, take)
+
+    monkeypatch.setattr(Keeper, "step", press)
+    labels = str(photos / "train.csv")
+    if "LABELS" in command:
+        command = [labels if each == "LABELS" else each for each in command]
+    else:
+        command = [*command, "--labels", labels]
+    flags = FLAGS[: FLAGS.index("--settings")] + FLAGS[FLAGS.index("--learning-rates") :]
+    if command[0] == "compare":
+        flags = FLAGS
+    elif command[0] == "search":
+        flags = flags[: flags.index("--seeds")]
+    more = ["--images", str(photos), "--output", str(tmp_path / "out")]
+    assert main([*command, *more, *flags]) == 75
+    assert capsys.readouterr().err == f"g2netpl: stopped and saved; {advice}\n"
 
 
 @pytest.mark.parametrize("k", ["truth", "estimate", "2"])

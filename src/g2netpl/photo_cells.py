@@ -7,6 +7,7 @@ that is done on at most 2,000 training images.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from g2netpl.data import Part
 from g2netpl.divergence import attempt
 from g2netpl.game import LabelPlayer
 from g2netpl.image_cache import KeptImages
+from g2netpl.interrupts import AGAIN
 from g2netpl.label_quality import watch_labels
 from g2netpl.labels import LabelTable
 from g2netpl.material import read_material
@@ -58,18 +60,23 @@ class Photos:
     def runner(self, folder: Path) -> Runner:
         """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
         subject = with_test_part(self.subject, folder / "labels")
-        return on_photos(replace(self, subject=subject).base, folder / "runs")
+        advice = f"{AGAIN} and --resume"
+        return on_photos(replace(self, subject=subject).base, folder / "runs", advice)
 
 
-def on_photos(base: dict[str, Any], folder: Path) -> Runner:
-    """Train cells with the keys of `base` (see RunConfig) below `folder`."""
+def on_photos(base: dict[str, Any], folder: Path, advice: str = AGAIN) -> Runner:
+    """Train cells with the keys of `base` (see RunConfig) below `folder`.
+
+    `advice` says how to go on after a stop.
+    """
 
     images: KeptImages = {}
 
     def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
         for cell in cells:
             config = config_of(base, comparison, cell, folder)
-            yield _attempt(config, cell, comparison.keep_labels, images)
+            work = partial(_train, config, cell, comparison.keep_labels, images, advice)
+            yield attempt(work, partial(_failed, cell), Path(config.output))
 
     return run
 
@@ -100,14 +107,11 @@ def _name(cell: Cell) -> str:
     return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}".replace(":", "_")
 
 
-def _attempt(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:
-    def failed(reason: str) -> Row:
-        return {**diverged_row(cell, reason), "history": [], "movement": []}
-
-    return attempt(lambda: _train(config, cell, watched, images), failed, Path(config.output))
+def _failed(cell: Cell, reason: str) -> Row:
+    return {**diverged_row(cell, reason), "history": [], "movement": []}
 
 
-def _train(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:
+def _train(config: RunConfig, cell: Cell, watched: bool, images: KeptImages, advice: str) -> Row:
     folder = Path(config.output)
     track = folder / "labels.jsonl"
 
@@ -133,7 +137,8 @@ def _train(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> 
         temporary.replace(track)
 
     again = (folder / "run.json").is_file()
-    run = train(config, resume=again, on_epoch=watch if watched else None, kept=images)
+    on_epoch = watch if watched else None
+    run = train(config, resume=again, on_epoch=on_epoch, kept=images, advice=advice)
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     seen = _records(track) if watched else {}
     movement = [seen.get(record["epoch"]) for record in history] if seen else []
