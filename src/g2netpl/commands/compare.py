@@ -31,6 +31,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
+from g2netpl.commands.parsing import at_least_one
+
 if TYPE_CHECKING:
     from g2netpl.photo_cells import Photos
 
@@ -72,7 +74,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="truth (the training truth's mean, as in the protocol), estimate, or a number",
     )
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time (all cores)")
+    add(
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        help="features, scenes: trainings at a time (all cores); on images it is one",
+    )
     add("--search-weights", action="store_true", help="try 3 values of each method's main weight")
     add(
         "--choose-once",

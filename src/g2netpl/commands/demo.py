@@ -11,13 +11,17 @@ Trains BCE with full labels, and AN, WAN, EPR, ROLE and G²NetPL on one positive
 import argparse
 import os
 
+from g2netpl.commands.parsing import at_least_one
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     parser.add_argument("--output", default="runs/demo", help="folder to write (runs/demo)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
     parser.add_argument("--epochs", type=int, default=12, help="epochs per training (12)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time")
+    parser.add_argument(
+        "--jobs", type=at_least_one, default=os.cpu_count() or 1, help="trainings at a time"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -21,6 +21,8 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
+from g2netpl.commands.parsing import at_least_one
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -52,7 +54,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--image-size", type=int, default=448, help="images: squash to this square (448)")
     add("--linear-epochs", type=int, default=25, help="images: first epochs of linear-init (25)")
     add("--workers", type=int, default=2, help="image loader processes")
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="features, scenes: trainings at once")
+    add(
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        help="features, scenes: trainings at once",
+    )
     add("--dry-run", action="store_true", help="say what would be trained, and for how long")
 
 
