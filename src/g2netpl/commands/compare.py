@@ -103,7 +103,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
-    from g2netpl.errors import InputError, Refused
+    from g2netpl.errors import InputError
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
     from g2netpl.tables import results_markdown, results_table
@@ -139,10 +139,6 @@ def run(flags: argparse.Namespace) -> None:
         comparison.check(contest.train, contest.test)
     else:
         comparison.check(*photos.tables, views=photos.base["mode"] == "end-to-end")
-    if flags.overwrite and (folder / "runs").is_dir():
-        raise Refused(
-            f"{folder}: holds trained runs, which --overwrite does not touch; remove them"
-        )
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)

@@ -121,9 +121,6 @@ def _begin(folder: "Path", kept: dict[str, Any]) -> None:
     trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))
     trained = trained or any(path.stat().st_size for path in folder.rglob("cells.jsonl"))
     anew = there and not trained and read_run(folder).get("command") == "reproduce"
-    if anew:
-        for part in ("train", "test"):
-            (folder / "labels" / f"{part}.csv").unlink(missing_ok=True)
     begin_or_resume(folder, "reproduce", kept, resume=there and not anew, overwrite=anew)
 
 
