@@ -15,6 +15,7 @@ from g2netpl.keeping import Keeper
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
+NO_IMAGE = "not a readable image (no known image format, or damaged at its start)"
 
 
 @pytest.fixture(autouse=True)
@@ -185,6 +186,78 @@ def test_ctrl_c_says_how_the_command_goes_on(
     more = ["--images", str(photos), "--output", str(tmp_path / "out")]
     assert main([*command, *more, *flags]) == 75
     assert capsys.readouterr().err == f"g2netpl: stopped and saved; {advice}\n"
+
+
+def test_it_says_what_there_is(compare, photos, tmp_path):
+    """60 images of the file, of which a fifth are the test, and a fifth of the rest validation."""
+    shutil.copytree(photos, tmp_path / "more")
+    broken = tmp_path / "more" / "train-00007.png"
+    assert broken.is_file()
+    broken.write_bytes(b"no image")
+    code, said = compare("--images", tmp_path / "more", "--seeds", "0,1", test=None)
+    assert code == 0
+    test = (tmp_path / "out" / "labels" / "test.csv").read_text().splitlines()[1:]
+    classes = zip(*(line.split(",")[1:] for line in test), strict=True)
+    tested = sum("1" in column for column in classes)
+    lines = said.out.splitlines()
+    note = f"note: 20 images of {tmp_path / 'more'} not listed: left out"
+    assert lines.count(note) == 1
+    assert lines.count(f"left out: {broken}: {NO_IMAGE}") == 1
+    counts = "38 training, 10 validation and 12 test images of 10 classes"
+    assert lines.count(f"{counts}, {tested} of them in the test") == 1
+
+
+def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):
+    header, *rows = (photos / "train.csv").read_text().splitlines(keepends=True)
+    _, *tested = (photos / "test.csv").read_text().splitlines(keepends=True)
+    both = tmp_path / "both.csv"
+    both.write_text("".join([header, *tested, *rows[:3]]))
+    code, said = compare(test=both)
+    assert code == 2
+    assert f"{both}: 3 images also in the training file" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
+    """Links to the same files under other names, some of which get into the test."""
+    folder = tmp_path / "linked"
+    folder.mkdir()
+    header, *rows = (photos / "train.csv").read_text().splitlines(keepends=True)
+    for row in rows:
+        name = row.split(",")[0]
+        shutil.copy(photos / name, folder / name)
+        (folder / f"again-{name}").symlink_to(name)
+    (tmp_path / "twice.csv").write_text("".join([header, *rows, *(f"again-{r}" for r in rows)]))
+    code, said = compare("--images", folder, labels=tmp_path / "twice.csv", test=None)
+    assert code == 2
+    assert "nothing is tested on what was trained on" in said.err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--mode", "linear", "--head", "boostlu"], "head boostlu: needs feature maps"),
+        (["--hidden", "8", "--head", "boostlu"], "head boostlu: needs one linear layer"),
+        (["--backbone", "resnet9999"], "resnet9999"),
+        (["--mode", "linear-init", "--methods", "ups"], "trains the network anew each round"),
+        (["--image-size", "4"], "image_size"),
+        (["--expected-positives", "11"], "11 per image of only 10 classes"),
+        (["--images", "BROKEN"], "2 images cannot be read"),
+    ],
+)
+def test_mistakes_of_a_training_are_found_before_anything_is_written(
+    compare, photos, tmp_path, more, message
+):
+    if "BROKEN" in more:
+        shutil.copytree(photos, tmp_path / "broken")
+        for number in (1, 2):
+            (tmp_path / "broken" / f"train-0000{number}.png").write_bytes(b"no image")
+        more = ["--images", tmp_path / "broken"]
+    code, said = compare(*more)
+    assert (code, said.err.count("\n")) == (2, 1)
+    assert message in said.err
+    assert not (tmp_path / "out").exists()
+    assert compare()[0] == 0
 
 
 @pytest.mark.parametrize("k", ["truth", "estimate", "2"])

@@ -7,7 +7,7 @@ that is done on at most 2,000 training images.
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,14 @@ from g2netpl.game import LabelPlayer
 from g2netpl.image_cache import KeptImages
 from g2netpl.interrupts import AGAIN
 from g2netpl.label_quality import watch_labels
-from g2netpl.labels import LabelTable
-from g2netpl.material import read_material
+from g2netpl.photo_parts import Parts, read_parts
+from g2netpl.playing import network_of
 from g2netpl.predicting import predict_all
 from g2netpl.snapshots import Snapshot
-from g2netpl.sources import Sources
-from g2netpl.subjects import Subject, split_test_part, with_test_part
+from g2netpl.sources import Sources, backbone_of
+from g2netpl.subjects import Subject, with_test_part
 from g2netpl.sweep import Runner
-from g2netpl.training import train
+from g2netpl.training import check_config, train
 
 _WATCHED = 2000
 
@@ -49,17 +49,30 @@ class Photos:
         files = {"labels": subject.labels, "test_labels": subject.test_labels}
         return {**self.keys, **files, "images": subject.images, "only_listed": True}
 
-    @property
-    def tables(self) -> tuple[LabelTable, LabelTable]:
-        """The labels to train on and those of the test; mistakes in all the files show here."""
-        material = read_material(RunConfig.read({**self.base, "output": "unused"}, "images"))
-        if material.test is None:
-            return split_test_part(material.table)
-        return material.table, material.test.table
+    @cached_property
+    def parts(self) -> Parts:
+        """The images; mistakes in all the label files show here."""
+        return read_parts(RunConfig.read({**self.base, "output": "unused"}, "images"))
+
+    def check(self, comparison: Comparison) -> list[str]:
+        """Find what a training would stop at, before anything is written.
+
+        Gives what a person should be told about the images.
+        """
+        parts = self.parts
+        comparison.check(*parts.tables, views=self.base["mode"] == "end-to-end")
+        configs = [
+            check_config(config_of(self.base, comparison, cell, Path("unused")))
+            for cell in comparison.cells()
+        ]
+        unreadable = parts.check(configs[0])
+        network_of(configs[0], backbone_of(configs[0]), len(parts.whole.classes))
+        notes = [f"note: {note}" for note in parts.notes]
+        return [*notes, *(f"left out: {problem}" for problem in unreadable), str(parts)]
 
     def runner(self, folder: Path) -> Runner:
         """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
-        subject = with_test_part(self.subject, folder / "labels")
+        subject = with_test_part(self.subject, folder / "labels", self.parts.whole)
         advice = f"{AGAIN} and --resume"
         return on_photos(replace(self, subject=subject).base, folder / "runs", advice)
 

@@ -183,7 +183,7 @@ def tables_of(plan: Plan) -> tuple[LabelTable, LabelTable]:
     if plan.subject.kind != "images":
         contest = load_contest(plan.subject.root if plan.subject.kind == "features" else None)
         return contest.train, contest.test
-    return plan.photos(next(iter(plan.recipes))).tables
+    return plan.photos(next(iter(plan.recipes))).parts.tables
 
 
 def check(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> None:

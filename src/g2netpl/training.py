@@ -96,7 +96,7 @@ def _train(
     lock: ExitStack,
 ) -> Run:
     began = time.perf_counter()
-    config = _checked(config)
+    config = check_config(config)
     folder = Path(config.output)
     resume = resume and not team.same(
         is_empty(folder)
@@ -225,7 +225,7 @@ def _expected_positives(
     )
 
 
-def _checked(config: RunConfig) -> RunConfig:
+def check_config(config: RunConfig) -> RunConfig:
     """The configuration with its method's options read, or one line about what does not fit."""
     if find_method(config.method).full_labels_only and config.setting != "full":
         raise InputError(f"method {config.method} needs full labels: use it with --setting full")

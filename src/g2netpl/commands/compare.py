@@ -134,14 +134,17 @@ def run(flags: argparse.Namespace) -> None:
     )
     folder = Path(flags.output)  # mistakes show before anything is written there
     photos = _photos(flags)
+    lines: list[str] = []
     if photos is None:
         contest = load_contest(flags.features)
         comparison.check(contest.train, contest.test)
     else:
-        comparison.check(*photos.tables, views=photos.base["mode"] == "end-to-end")
+        lines = photos.check(comparison)
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
+    for line in lines:
+        console.print(line, highlight=False)
     runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)
     cells = sweep(comparison, folder, runner, console)
     check_some_trained(row.get("diverged") for row in cells)
