@@ -260,6 +260,48 @@ def test_mistakes_of_a_training_are_found_before_anything_is_written(
     assert compare()[0] == 0
 
 
+def test_tags_that_are_complete_are_full_labels(compare, tags, photos, tmp_path):
+    """As the table of them is, to the last figure; read once, then split."""
+    names = (photos / "train.csv").read_text().splitlines()[0].split(",")[1:]
+    (tmp_path / "classes.txt").write_text("".join(f"{name}\n" for name in names))
+    commas = tmp_path / "tags.txt"
+    commas.write_text(tags.read_text().replace(";", " / "))
+    how = ["--absent", "negative", "--separator", " / ", "--format", "tags"]
+    how += ["--classes", tmp_path / "classes.txt"]
+    code, said = compare(*how, labels=commas, test=None)
+    assert (code, said.err) == (0, "")
+    assert compare(labels=photos / "train.csv", test=None, out="table")[0] == 0
+    found = [json.loads((tmp_path / o / "results.json").read_text()) for o in ("out", "table")]
+    for key in ("test_map", "validation_map", "best_epoch"):
+        assert found[0][0][key] == found[1][0][key]
+    assert compare(*how, "--resume", labels=commas, test=None)[0] == 0
+    code, said = compare(*how[:6], "--resume", labels=commas, test=None)
+    assert code == 3
+    assert "other --classes than it began with" in said.err
+
+
+def test_what_the_errors_advise_can_be_given(compare, photos, tmp_path):
+    folder = tmp_path / "some"
+    shutil.copytree(photos, folder)
+    for number in range(3):
+        (folder / f"train-0000{number}.png").unlink()
+    for number in range(3, 6):
+        (folder / f"train-0000{number}.png").write_bytes(b"no image")
+    code, said = compare("--images", folder)
+    assert code == 2
+    assert "(--missing leave-out goes on without them)" in said.err
+    code, said = compare("--images", folder, "--missing", "leave-out")
+    assert code == 2
+    assert "3 images cannot be read, --max-bad allows 1" in said.err
+    code, said = compare("--images", folder, "--missing", "leave-out", "--max-bad", "3")
+    assert code == 0
+    assert "46 training, 11 validation and 20 test images" in said.out
+    assert said.out.count("left out: ") == 3
+    code, said = compare("--missing", "perhaps", out="other")
+    assert code == 2
+    assert "missing" in said.err
+
+
 @pytest.mark.parametrize("k", ["truth", "estimate", "2"])
 def test_without_known_negatives_in_the_test_nothing_is_trained(compare, tags, tmp_path, k):
     code, said = compare("--expected-positives", k, labels=tags, test=None)

@@ -6,7 +6,7 @@ that is done on at most 2,000 training images.
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from g2netpl.sweep import Runner
 from g2netpl.training import check_config, train
 
 _WATCHED = 2000
+_OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,11 @@ class Photos:
 
     def runner(self, folder: Path) -> Runner:
         """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
-        subject = with_test_part(self.subject, folder / "labels", self.parts.whole)
-        advice = f"{AGAIN} and --resume"
-        return on_photos(replace(self, subject=subject).base, folder / "runs", advice)
+        format = self.keys.get("format")
+        subject = with_test_part(self.subject, folder / "labels", self.parts.whole, format)
+        used = {} if subject is self.subject else dict.fromkeys(_OF_THE_FILE)
+        photos = Photos(subject, {**self.keys, **used})
+        return on_photos(photos.base, folder / "runs", f"{AGAIN} and --resume")
 
 
 def on_photos(base: dict[str, Any], folder: Path, advice: str = AGAIN) -> Runner:

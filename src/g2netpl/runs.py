@@ -149,7 +149,7 @@ def begin_or_resume(
     now = json.loads(json.dumps(description))
     changed = [key for key in now if before.get(key) != now[key]]
     if changed:
-        names = {"what": "WHAT"}
+        names = {"what": "WHAT", "label_format": "--format"}
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
         raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
 

@@ -62,17 +62,19 @@ def find_subject(
     )
 
 
-def with_test_part(subject: Subject, folder: Path, table: LabelTable | None = None) -> Subject:
+def with_test_part(
+    subject: Subject, folder: Path, table: LabelTable | None = None, format: str | None = None
+) -> Subject:
     """A label file without a test file is split once: a fifth of its images become the test.
 
     `table` is what the file says, where that was read already.
     """
     if subject.labels is None or subject.test_labels is not None:
         return subject
-    images = subject.images or str(image_folder(subject.labels))
+    images = subject.images or str(image_folder(subject.labels, format))
     parts = [folder / f"{part}.csv" for part in ("train", "test")]
     if not all(part.is_file() for part in parts):
-        table = read_labels(subject.labels) if table is None else table
+        table = read_labels(subject.labels, format) if table is None else table
         folder.mkdir(parents=True, exist_ok=True)
         for part, rows in zip(parts, split_rows(len(table)), strict=True):
             write_labels(table.take(rows), part)

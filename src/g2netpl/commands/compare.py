@@ -50,6 +50,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--image-size", type=int, help="images: squashed to this square (224)")
     add("--head", help="images: linear or boostlu (linear)")
     add("--workers", type=int, help="images: loader processes (2)")
+    add("--missing", help="images: refuse listed ones that are not there, or leave-out (refuse)")
+    add("--max-bad", type=int, help="images: unreadable ones to put up with (0.1 %%, 1 at least)")
+    add("--format", help="images: format of the label files, if not clear")
+    add("--absent", help="images: labels that a file does not name are unobserved or negative")
+    add("--separator", help="images: between tags (; or |)")
+    add("--classes", metavar="FILE", help="images: file with the classes there may be")
     add(
         "--methods",
         required=True,
@@ -141,6 +147,7 @@ def run(flags: argparse.Namespace) -> None:
     else:
         lines = photos.check(comparison)
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
+    description["label_format"] = description.pop("format")  # run.json has one of its own
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
     for line in lines:
@@ -155,8 +162,11 @@ def run(flags: argparse.Namespace) -> None:
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
 
 
-_NOT_KEPT = {"execute", "output", "jobs", "workers", "resume", "overwrite"}
-_OF_IMAGES = ("test_labels", "images", "mode", "backbone", "image_size", "head", "workers")
+_NOT_KEPT = {"execute", "output", "jobs", "workers", "max_bad", "resume", "overwrite"}
+_OF_IMAGES = (
+    *("test_labels", "images", "mode", "backbone", "image_size", "head", "workers"),
+    *("missing", "max_bad", "format", "absent", "separator", "classes"),
+)
 
 
 def _photos(flags: argparse.Namespace) -> "Photos | None":
