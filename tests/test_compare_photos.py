@@ -280,6 +280,27 @@ def test_tags_that_are_complete_are_full_labels(compare, tags, photos, tmp_path)
     assert "other --classes than it began with" in said.err
 
 
+@pytest.mark.parametrize("changed", ["mine.csv", "test.csv"])
+def test_label_files_that_changed_in_between_are_refused(compare, photos, tmp_path, changed):
+    files = {name: tmp_path / name for name in ("mine.csv", "test.csv")}
+    shutil.copy(photos / "train.csv", files["mine.csv"])
+    shutil.copy(photos / "test.csv", files["test.csv"])
+    own = {"labels": files["mine.csv"], "test": files[changed] if changed == "test.csv" else None}
+    assert compare(**own)[0] == 0
+    about = tmp_path / "out" / "run.json"
+    lines = files[changed].read_text().splitlines(keepends=True)
+    files[changed].write_text("".join(lines[:-1]))
+    code, said = compare("--resume", **own)
+    assert code == 3
+    assert f"{tmp_path / 'out'}: other content of the label files than it began with" in said.err
+    files[changed].write_text("".join(lines))
+    assert compare("--resume", **own)[0] == 0
+    older = json.loads(about.read_text())
+    del older["fingerprints"]
+    about.write_text(json.dumps(older))
+    assert compare("--resume", **own)[0] == 0
+
+
 def test_what_the_errors_advise_can_be_given(compare, photos, tmp_path):
     folder = tmp_path / "some"
     shutil.copytree(photos, folder)

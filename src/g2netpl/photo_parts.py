@@ -34,6 +34,12 @@ class Parts:
         """The labels of both."""
         return self.train.table, self.test.table
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the label files say, in short."""
+        train, test = self.tables
+        return {"training": train.fingerprint(), "test": test.fingerprint()}
+
     def check(self, config: RunConfig) -> list[str]:
         """Refuse tests on what was trained on, and too many files that are no images.
 

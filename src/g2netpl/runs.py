@@ -147,9 +147,15 @@ def begin_or_resume(
             f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
         )
     now = json.loads(json.dumps(description))
+    before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
     changed = [key for key in now if before.get(key) != now[key]]
-    if changed:
-        names = {"what": "WHAT", "label_format": "--format"}
+    if changed:  # another flag explains another content
+        changed = [key for key in changed if key != "fingerprints"] or changed
+        names = {
+            "what": "WHAT",
+            "label_format": "--format",
+            "fingerprints": "content of the label files",
+        }
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
         raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
 
@@ -157,20 +163,9 @@ def begin_or_resume(
 _SPLIT = ("labels/train.csv", "labels/test.csv")
 _FILES = {
     "train": (
-        "history.jsonl",
-        "nonsense.jsonl",
-        "diverged.json",
-        "model.safetensors",
-        "soft_labels.npy",
-        "predictions.npy",
-        "labels.npz",
-        "decided.jsonl",
-        "decisions.json",
-        "result.json",
-        "evaluation.json",
-        "scores.npz",
-        "report.html",
-        "trackers.json",
+        *("history.jsonl", "nonsense.jsonl", "diverged.json", "model.safetensors"),
+        *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
+        *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
     ),
     "compare": ("results.json", "results.md", "cells.jsonl", "report.html", *_SPLIT),
     "reproduce": ("cells.jsonl", "index.html", *_SPLIT),

@@ -148,6 +148,8 @@ def run(flags: argparse.Namespace) -> None:
         lines = photos.check(comparison)
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     description["label_format"] = description.pop("format")  # run.json has one of its own
+    if photos is not None:
+        description["fingerprints"] = photos.parts.fingerprints
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
     for line in lines:
