@@ -7,11 +7,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
 from g2netpl.disk import locked
 from g2netpl.keeping import Keeper
+from g2netpl.tracking import following
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
@@ -205,6 +207,34 @@ def test_it_says_what_there_is(compare, photos, tmp_path):
     assert lines.count(f"left out: {broken}: {NO_IMAGE}") == 1
     counts = "38 training, 10 validation and 12 test images of 10 classes"
     assert lines.count(f"{counts}, {tested} of them in the test") == 1
+
+
+def test_it_says_how_far_a_training_is(compare, photos, tmp_path):
+    """A line for each epoch; a photo that breaks off in the middle is named once."""
+    shutil.copytree(photos, tmp_path / "more")
+    torn = tmp_path / "more" / "train-00007.png"
+    torn.write_bytes(torn.read_bytes()[:400])
+    code, said = compare("--images", tmp_path / "more", "--methods", "an,epr:regulariser=0.1")
+    assert code == 0
+    lines = [line for line in said.out.splitlines() if ": epoch " in line]
+    titles = ("an fspl seed 0", "epr:regulariser=0.1 fspl seed 0")
+    begins = [f"{t} rate 0.001 batch 16: epoch {e}: cost " for t in titles for e in (1, 2)]
+    assert [line[: len(begin)] for line, begin in zip(lines, begins, strict=True)] == begins
+    assert all("mAP" in line for line in lines)
+    assert said.out.count(f"left out: {torn}: not a readable image") == 1
+
+
+def test_on_a_terminal_the_bar_tells_the_epoch(capsys):
+    console = Console(force_terminal=True, width=120)
+    with following(console, 3) as bar:
+        bar.say("an [fspl] seed 0: epoch 4: cost 0.1234")
+        bar.progress.refresh()
+        bar.tell("left out: a.png")
+        bar.done("an [fspl] seed 0: validation mAP 50.0%")
+    shown = capsys.readouterr().out
+    assert "an [fspl] seed 0: epoch 4: cost 0.1234" in shown
+    assert "\nleft out: a.png" in shown or "left out: a.png\n" in shown
+    assert "1/3" in shown
 
 
 def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):
