@@ -31,14 +31,14 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from g2netpl.commands.parsing import at_least_one
-
 if TYPE_CHECKING:
     from g2netpl.photo_cells import Photos
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.parsing import at_least_one
+
     add = parser.add_argument
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")

@@ -11,11 +11,11 @@ Trains BCE with full labels, and AN, WAN, EPR, ROLE and G²NetPL on one positive
 import argparse
 import os
 
-from g2netpl.commands.parsing import at_least_one
-
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.parsing import at_least_one
+
     parser.add_argument("--output", default="runs/demo", help="folder to write (runs/demo)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
     parser.add_argument("--epochs", type=int, default=12, help="epochs per training (12)")

@@ -21,8 +21,6 @@ import argparse
 import os
 from typing import TYPE_CHECKING, Any
 
-from g2netpl.commands.parsing import at_least_one
-
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,6 +29,8 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.parsing import at_least_one
+
     add = parser.add_argument
     add("what", metavar="WHAT", help="a table or figure of the paper, or all")
     add("--output", required=True, metavar="OUT", help="folder for the page and its files")
