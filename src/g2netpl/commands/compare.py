@@ -17,8 +17,9 @@ examples:
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
 With --labels networks are trained on image files as g2netpl train does, each in a folder of its own
-below OUT/runs; without test labels a fifth of the images is the test. Without --features and
---labels the data are the built-in scenes, and the network a small CNN.
+below OUT/runs; without test labels a fifth of the images is the test. A file of complete tags is
+one of full labels with --absent negative. Without --features and --labels the data are the built-in
+scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
 through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
