@@ -85,7 +85,7 @@ def main() -> None:
         epochs=flags.epochs,
     )
     contest = scenes_contest(flags.scenes, test=flags.scenes // 2)
-    comparison.check(contest)
+    comparison.check(contest.train, contest.test)
     with open(flags.output, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["method", "validation_map", "test_map"])

@@ -108,6 +108,7 @@ ORDER = [
     "comparison",
     "sweep",
     "subjects",
+    "photo_parts",
     "photo_cells",
     "paper",
     "reproduction",

@@ -1,14 +1,23 @@
 """`g2netpl compare` on image files: every cell is a run as `g2netpl train` makes it."""
 
+import csv
 import json
+import shutil
+import signal
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
+from g2netpl.disk import locked
+from g2netpl.keeping import Keeper
+from g2netpl.tracking import following
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
+NO_IMAGE = "not a readable image (no known image format, or damaged at its start)"
 
 
 @pytest.fixture(autouse=True)
@@ -55,8 +64,55 @@ def test_it_goes_on_with_what_is_missing(compared, capsys):
     again = (folder / "cells.jsonl").read_text().splitlines()
     assert json.loads(again[2])["test_map"] == json.loads(lines[2])["test_map"]
     assert {path: path.stat().st_mtime_ns for path in trained} == trained  # none trained again
-    assert main([*arguments, "--overwrite"]) == 3
-    assert "holds trained runs, which --overwrite does not touch" in capsys.readouterr().err
+
+
+def test_one_that_is_not_finished_says_how_to_go_on(compared, tmp_path, capsys):
+    shutil.copytree(compared[0], tmp_path / "out")
+    arguments = [*compared[1], "--output", str(tmp_path / "out")]
+    assert main(arguments) == 3
+    assert "is not empty" in capsys.readouterr().err
+    (tmp_path / "out" / "results.json").unlink()
+    assert main(arguments) == 3
+    err = capsys.readouterr().err
+    assert "holds a comparison that is not finished; go on with --resume" in err
+
+
+def test_overwrite_removes_what_the_comparison_wrote_and_nothing_else(compare, tmp_path):
+    out = tmp_path / "out"
+    assert compare(test=None)[0] == 0
+    ours = sorted(path.relative_to(out) for path in out.rglob("*"))
+    (cell,) = (out / "runs").iterdir()
+    before = (cell / "model.safetensors").read_bytes()
+    kept = [out / "notes.txt", out / "labels" / "mine.csv", out / "runs" / "mine" / "run.json"]
+    kept[2].parent.mkdir()
+    for path in kept:
+        path.write_text("years of work")
+    shutil.copytree(cell, out / "runs" / "by hand")  # a training of the user's own
+    (cell / "result.json.new").write_text("killed while it wrote")
+    (cell / "review.jsonl").write_text("decisions of people")
+    code, said = compare("--seeds", "1", "--overwrite", test=None)
+    assert code == 3
+    assert "review.jsonl: not of the comparison, so --overwrite does not touch it" in said.err
+    assert (cell / "model.safetensors").read_bytes() == before
+    (cell / "review.jsonl").unlink()
+    (out / "labels" / "test.csv").write_text("stale")
+    assert compare("--seeds", "1", "--overwrite", test=None)[0] == 0
+    now = {path.relative_to(out) for path in out.rglob("*")}
+    assert not cell.exists()
+    assert {Path(str(path).replace("seed 0", "seed 1")) for path in ours} <= now
+    assert len((out / "labels" / "test.csv").read_text().splitlines()) == 13
+    assert [path.read_text() for path in kept] == ["years of work"] * 3
+    assert (out / "runs" / "by hand" / "model.safetensors").read_bytes() == before
+
+
+def test_overwrite_waits_for_nobody_who_trains_there(compare, tmp_path):
+    assert compare()[0] == 0
+    (cell,) = (tmp_path / "out" / "runs").iterdir()
+    with locked(cell):
+        code, said = compare("--overwrite")
+    assert code == 3
+    assert "another process is training there" in said.err
+    assert (cell / "result.json").is_file()
 
 
 def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):
@@ -67,6 +123,242 @@ def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):
     assert len(test) - 1 == 12
     (row,) = json.loads((tmp_path / "out" / "results.json").read_text())
     assert row["test_map"] is not None
+
+
+@pytest.fixture
+def compare(photos, tmp_path, capsys):
+    """Run the command on the photos, by default with AN; gives its exit code and its output."""
+
+    def run(*more, labels=photos / "train.csv", test=photos / "test.csv", out="out"):
+        arguments = ["compare", "--labels", labels, "--images", photos, "--methods", "an", *FLAGS]
+        arguments += [
+            "--output",
+            tmp_path / out,
+            *([] if test is None else ["--test-labels", test]),
+        ]
+        code = main([str(each) for each in (*arguments, *more)])
+        return code, capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def tags(photos, tmp_path):
+    """The names and classes of the training file as a file of tags."""
+    with open(photos / "train.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    path = tmp_path / "tags.csv"
+    lines = []
+    for row in rows:
+        found = [name for name, value in row.items() if name != "image" and value == "1"]
+        lines.append(f"{row['image']},{';'.join(found)}\n")
+    path.write_text("image,labels\n" + "".join(lines))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "advice"),
+    [
+        (["compare", "--methods", "an"], "go on with the same command and --resume"),
+        (["reproduce", "table1", "--data", "LABELS"], "go on with the same command"),
+        (["search", "--setting", "fspl"], "go on with the same command"),
+    ],
+)
+def test_ctrl_c_says_how_the_command_goes_on(
+    photos, tmp_path, capsys, monkeypatch, command, advice
+):
+    """And not how one of its trainings would."""
+    step = Keeper.step
+
+    def press(keeper, take):
+        signal.raise_signal(signal.SIGINT)
+        step(keeper, take)
+
+    monkeypatch.setattr(Keeper, "step", press)
+    labels = str(photos / "train.csv")
+    if "LABELS" in command:
+        command = [labels if each == "LABELS" else each for each in command]
+    else:
+        command = [*command, "--labels", labels]
+    flags = FLAGS[: FLAGS.index("--settings")] + FLAGS[FLAGS.index("--learning-rates") :]
+    if command[0] == "compare":
+        flags = FLAGS
+    elif command[0] == "search":
+        flags = flags[: flags.index("--seeds")]
+    more = ["--images", str(photos), "--output", str(tmp_path / "out")]
+    assert main([*command, *more, *flags]) == 75
+    assert capsys.readouterr().err == f"g2netpl: stopped and saved; {advice}\n"
+
+
+def test_it_says_what_there_is(compare, photos, tmp_path):
+    """60 images of the file, of which a fifth are the test, and a fifth of the rest validation."""
+    shutil.copytree(photos, tmp_path / "more")
+    broken = tmp_path / "more" / "train-00007.png"
+    assert broken.is_file()
+    broken.write_bytes(b"no image")
+    code, said = compare("--images", tmp_path / "more", "--seeds", "0,1", test=None)
+    assert code == 0
+    test = (tmp_path / "out" / "labels" / "test.csv").read_text().splitlines()[1:]
+    classes = zip(*(line.split(",")[1:] for line in test), strict=True)
+    tested = sum("1" in column for column in classes)
+    lines = said.out.splitlines()
+    note = f"note: 20 images of {tmp_path / 'more'} not listed: left out"
+    assert lines.count(note) == 1
+    assert lines.count(f"left out: {broken}: {NO_IMAGE}") == 1
+    counts = "38 training, 10 validation and 12 test images of 10 classes"
+    assert lines.count(f"{counts}, {tested} of them in the test") == 1
+
+
+def test_it_says_how_far_a_training_is(compare, photos, tmp_path):
+    """A line for each epoch; a photo that breaks off in the middle is named once."""
+    shutil.copytree(photos, tmp_path / "more")
+    torn = tmp_path / "more" / "train-00007.png"
+    torn.write_bytes(torn.read_bytes()[:400])
+    code, said = compare("--images", tmp_path / "more", "--methods", "an,epr:regulariser=0.1")
+    assert code == 0
+    lines = [line for line in said.out.splitlines() if ": epoch " in line]
+    titles = ("an fspl seed 0", "epr:regulariser=0.1 fspl seed 0")
+    begins = [f"{t} rate 0.001 batch 16: epoch {e}: cost " for t in titles for e in (1, 2)]
+    assert [line[: len(begin)] for line, begin in zip(lines, begins, strict=True)] == begins
+    assert all("mAP" in line for line in lines)
+    assert said.out.count(f"left out: {torn}: not a readable image") == 1
+
+
+def test_on_a_terminal_the_bar_tells_the_epoch(capsys):
+    console = Console(force_terminal=True, width=120)
+    with following(console, 3) as bar:
+        bar.say("an [fspl] seed 0: epoch 4: cost 0.1234")
+        bar.progress.refresh()
+        bar.tell("left out: a.png")
+        bar.done("an [fspl] seed 0: validation mAP 50.0%")
+    shown = capsys.readouterr().out
+    assert "an [fspl] seed 0: epoch 4: cost 0.1234" in shown
+    assert "\nleft out: a.png" in shown or "left out: a.png\n" in shown
+    assert "1/3" in shown
+
+
+def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):
+    header, *rows = (photos / "train.csv").read_text().splitlines(keepends=True)
+    _, *tested = (photos / "test.csv").read_text().splitlines(keepends=True)
+    both = tmp_path / "both.csv"
+    both.write_text("".join([header, *tested, *rows[:3]]))
+    code, said = compare(test=both)
+    assert code == 2
+    assert f"{both}: 3 images also in the training file" in said.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
+    """Links to the same files under other names, some of which get into the test."""
+    folder = tmp_path / "linked"
+    folder.mkdir()
+    header, *rows = (photos / "train.csv").read_text().splitlines(keepends=True)
+    for row in rows:
+        name = row.split(",")[0]
+        shutil.copy(photos / name, folder / name)
+        (folder / f"again-{name}").symlink_to(name)
+    (tmp_path / "twice.csv").write_text("".join([header, *rows, *(f"again-{r}" for r in rows)]))
+    code, said = compare("--images", folder, labels=tmp_path / "twice.csv", test=None)
+    assert code == 2
+    assert "nothing is tested on what was trained on" in said.err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--mode", "linear", "--head", "boostlu"], "head boostlu: needs feature maps"),
+        (["--hidden", "8", "--head", "boostlu"], "head boostlu: needs one linear layer"),
+        (["--backbone", "resnet9999"], "resnet9999"),
+        (["--mode", "linear-init", "--methods", "ups"], "trains the network anew each round"),
+        (["--image-size", "4"], "image_size"),
+        (["--expected-positives", "11"], "11 per image of only 10 classes"),
+        (["--images", "BROKEN"], "2 images cannot be read"),
+    ],
+)
+def test_mistakes_of_a_training_are_found_before_anything_is_written(
+    compare, photos, tmp_path, more, message
+):
+    if "BROKEN" in more:
+        shutil.copytree(photos, tmp_path / "broken")
+        for number in (1, 2):
+            (tmp_path / "broken" / f"train-0000{number}.png").write_bytes(b"no image")
+        more = ["--images", tmp_path / "broken"]
+    code, said = compare(*more)
+    assert (code, said.err.count("\n")) == (2, 1)
+    assert message in said.err
+    assert not (tmp_path / "out").exists()
+    assert compare()[0] == 0
+
+
+def test_tags_that_are_complete_are_full_labels(compare, tags, photos, tmp_path):
+    """As the table of them is, to the last figure; read once, then split."""
+    names = (photos / "train.csv").read_text().splitlines()[0].split(",")[1:]
+    (tmp_path / "classes.txt").write_text("".join(f"{name}\n" for name in names))
+    commas = tmp_path / "tags.txt"
+    commas.write_text(tags.read_text().replace(";", " / "))
+    how = ["--absent", "negative", "--separator", " / ", "--format", "tags"]
+    how += ["--classes", tmp_path / "classes.txt"]
+    code, said = compare(*how, labels=commas, test=None)
+    assert (code, said.err) == (0, "")
+    assert compare(labels=photos / "train.csv", test=None, out="table")[0] == 0
+    found = [json.loads((tmp_path / o / "results.json").read_text()) for o in ("out", "table")]
+    for key in ("test_map", "validation_map", "best_epoch"):
+        assert found[0][0][key] == found[1][0][key]
+    assert compare(*how, "--resume", labels=commas, test=None)[0] == 0
+    code, said = compare(*how[:6], "--resume", labels=commas, test=None)
+    assert code == 3
+    assert "other --classes than it began with" in said.err
+
+
+@pytest.mark.parametrize("changed", ["mine.csv", "test.csv"])
+def test_label_files_that_changed_in_between_are_refused(compare, photos, tmp_path, changed):
+    files = {name: tmp_path / name for name in ("mine.csv", "test.csv")}
+    shutil.copy(photos / "train.csv", files["mine.csv"])
+    shutil.copy(photos / "test.csv", files["test.csv"])
+    own = {"labels": files["mine.csv"], "test": files[changed] if changed == "test.csv" else None}
+    assert compare(**own)[0] == 0
+    about = tmp_path / "out" / "run.json"
+    lines = files[changed].read_text().splitlines(keepends=True)
+    files[changed].write_text("".join(lines[:-1]))
+    code, said = compare("--resume", **own)
+    assert code == 3
+    assert f"{tmp_path / 'out'}: other content of the label files than it began with" in said.err
+    files[changed].write_text("".join(lines))
+    assert compare("--resume", **own)[0] == 0
+    older = json.loads(about.read_text())
+    del older["fingerprints"]
+    about.write_text(json.dumps(older))
+    assert compare("--resume", **own)[0] == 0
+
+
+def test_what_the_errors_advise_can_be_given(compare, photos, tmp_path):
+    folder = tmp_path / "some"
+    shutil.copytree(photos, folder)
+    for number in range(3):
+        (folder / f"train-0000{number}.png").unlink()
+    for number in range(3, 6):
+        (folder / f"train-0000{number}.png").write_bytes(b"no image")
+    code, said = compare("--images", folder)
+    assert code == 2
+    assert "(--missing leave-out goes on without them)" in said.err
+    code, said = compare("--images", folder, "--missing", "leave-out")
+    assert code == 2
+    assert "3 images cannot be read, --max-bad allows 1" in said.err
+    code, said = compare("--images", folder, "--missing", "leave-out", "--max-bad", "3")
+    assert code == 0
+    assert "46 training, 11 validation and 20 test images" in said.out
+    assert said.out.count("left out: ") == 3
+    code, said = compare("--missing", "perhaps", out="other")
+    assert code == 2
+    assert "missing" in said.err
+
+
+@pytest.mark.parametrize("k", ["truth", "estimate", "2"])
+def test_without_known_negatives_in_the_test_nothing_is_trained(compare, tags, tmp_path, k):
+    code, said = compare("--expected-positives", k, labels=tags, test=None)
+    assert code == 2
+    assert "12 test images: no class has both a positive and a negative" in said.err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

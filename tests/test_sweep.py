@@ -380,3 +380,16 @@ def test_overwriting_begins_again(features, whole, copied, trained):
     assert len(trained) == CELLS
     assert len(cells_of(copied)) == CELLS
     assert results_of(copied) == results_of(whole)
+
+
+@pytest.mark.parametrize("jobs", ["0", "-2", "many"])
+@pytest.mark.parametrize(
+    "command", [["compare", "--methods", "an", "--settings", "fspl"], ["demo"]]
+)
+def test_a_number_of_jobs_is_one_at_least(tmp_path, capsys, command, jobs):
+    with pytest.raises(SystemExit) as ended:
+        main([*command, "--output", str(tmp_path / "out"), "--jobs", jobs])
+    assert ended.value.code == 2
+    assert f"argument --jobs: expected a whole number of 1 or more, got '{jobs}'" in (
+        capsys.readouterr().err
+    )

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from g2netpl.errors import InputError
+from g2netpl.errors import InputError, counted
+from g2netpl.evaluation import can_rank
 from g2netpl.features import read_features
 from g2netpl.game import Setup
-from g2netpl.labels import LabelMatrix, LabelTable
+from g2netpl.labels import POSITIVE, LabelMatrix, LabelTable
 from g2netpl.methods import find_method, make_player, method_options, split_variant, weights_to_try
 from g2netpl.observed import ObservedLabels
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
@@ -126,18 +127,14 @@ class Comparison:
         """The plain name of a cell's method, and the options changed for it."""
         return self.options_of(f"{cell.method}:{cell.weight}" if cell.weight else cell.method)
 
-    def check(self, train: LabelTable, *, views: bool = False) -> None:
+    def check(self, train: LabelTable, test: LabelTable, *, views: bool = False) -> None:
         """Find what does not fit the data, before anything is trained or written.
 
         `views` tells whether there are several of each image.
         """
-        if self.expected_positives == "truth" and not train.is_complete:
-            raise InputError(
-                "expected positives: 'truth' needs full labels, some are unknown here; "
-                "use estimate or a number"
-            )
+        check_tables(train, test, self.expected_positives)
         for setting in self.settings:
-            _, _, visible = split_and_observe(train, Setting.parse(setting), self.seeds[0])
+            visible = check_setting(train, setting, self.seeds[0])
             for method in self.methods:
                 name, changes = self.options_of(method)
                 if find_method(name).two_views and not views:
@@ -166,6 +163,34 @@ class Comparison:
 
     def _weights(self, method: str) -> list[str]:
         return weights_to_try(*self.options_of(method)) if self.search_weights else [""]
+
+
+def check_tables(train: LabelTable, test: LabelTable, expected_positives: float | str) -> None:
+    """Refuse labels that no figure can be had from, or not the k that is asked for."""
+    if not can_rank(test.held):
+        raise InputError(
+            f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
+            "there, so mAP cannot be had; more images are needed, or full labels (g2netpl convert "
+            "--absent negative)"
+        )
+    if expected_positives == "truth" and not train.is_complete:
+        raise InputError(
+            "expected positives: 'truth' needs full labels, some are unknown here; use estimate "
+            "or a number"
+        )
+    classes = len(train.classes)
+    if isinstance(expected_positives, float) and expected_positives > classes:
+        raise InputError(
+            f"expected positives: {expected_positives:g} per image of only {classes} classes"
+        )
+
+
+def check_setting(train: LabelTable, setting: str, seed: int) -> LabelMatrix:
+    """The labels that a setting leaves to train on, of which some must be positive."""
+    _, _, visible = split_and_observe(train, Setting.parse(setting), seed)
+    if not (visible == POSITIVE).any():
+        raise InputError(f"setting {setting}: no positive label is left in {len(train)} images")
+    return visible
 
 
 def split_and_observe(

@@ -38,7 +38,9 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
         passes = sum(_passes(training) for training in trainings)
         return (passes * epoch + len(trainings) * once) / max(jobs, 1)
     name = next(name for name in plan.recipes if plan.comparisons(name))
-    config = config_of(plan.base(name), trainings[0].comparison, trainings[0].cell, Path("."))
+    config = config_of(
+        plan.photos(name).base, trainings[0].comparison, trainings[0].cell, Path(".")
+    )
     material = read_material(config.model_copy(update={"setting": "own"}))
     some = material.paths[: max(96, 4 * config.batch_size)]
     rate = images_per_second(config, some, len(material.table.classes))

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+AGAIN = "go on with the same command"
+
 
 class Stopped(BaseException):
     """Ended by a signal, to be gone on with later.
@@ -23,11 +25,15 @@ class Stopped(BaseException):
 
 
 class Interrupts:
-    """Catches the signals while it is entered; a no-op outside the main thread."""
+    """Catches the signals while it is entered; a no-op outside the main thread.
 
-    def __init__(self) -> None:
+    `advice` tells a person how to go on; without it that depends on whether anything was begun.
+    """
+
+    def __init__(self, advice: str | None = None) -> None:
         self.wanted = False
-        self.advice = "nothing was begun; run the same command again"
+        self.advice = advice or "nothing was begun; run the same command again"
+        self._given = advice is not None
         self._noting = 0
         self._keys = 0  # how often Ctrl-C was pressed
         self._before: dict[signal.Signals, object] = {}
@@ -46,6 +52,11 @@ class Interrupts:
             # None: one that was not set from Python, and cannot be set back from there
             signal.signal(number, signal.SIG_DFL if handler is None else handler)  # type: ignore[arg-type]
         self._before = {}
+
+    def begun(self, advice: str) -> None:
+        """From now on there is something to go on with, unless told otherwise by `advice`."""
+        if not self._given:
+            self.advice = advice
 
     @contextmanager
     def noted(self) -> Iterator[None]:

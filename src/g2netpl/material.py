@@ -1,6 +1,7 @@
 """What a run trains on: the label file, split into parts and observed as the setting says."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -221,10 +222,15 @@ def _is_new(path: str, taken: set[str]) -> bool:
     return os.path.realpath(path) not in taken
 
 
+def count_shared(paths: Iterable[str], others: Iterable[str]) -> int:
+    """How many of the others are files that `paths` lead to as well."""
+    there = {os.path.realpath(path) for path in paths}
+    return sum(os.path.realpath(path) in there for path in others)
+
+
 def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
     """Nothing is chosen on test: the two files must not share images."""
-    tested = {os.path.realpath(path) for path in test.paths}
-    shared = sum(os.path.realpath(path) in tested for path in validation.paths)
+    shared = count_shared(test.paths, validation.paths)
     if shared:
         raise InputError(
             f"--validation-labels {config.validation_labels}: {counted(shared, 'image')} also in "
@@ -235,8 +241,7 @@ def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
 
 def _overlap(listed: Listed, others: list[Listed]) -> list[str]:
     """A note on images that are trained on and judged by."""
-    trained = {os.path.realpath(path) for path in listed.paths}
-    shared = sum(os.path.realpath(path) in trained for part in others for path in part.paths)
+    shared = count_shared(listed.paths, [path for part in others for path in part.paths])
     if not shared:
         return []
     return [f"{counted(shared, 'image')} of the test or validation file also in the training file"]

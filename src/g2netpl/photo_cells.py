@@ -5,8 +5,9 @@ that is done on at most 2,000 training images.
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,21 @@ from g2netpl.data import Part
 from g2netpl.divergence import attempt
 from g2netpl.game import LabelPlayer
 from g2netpl.image_cache import KeptImages
+from g2netpl.interrupts import AGAIN
 from g2netpl.label_quality import watch_labels
-from g2netpl.labels import LabelTable
-from g2netpl.material import read_material
+from g2netpl.photo_parts import Parts, read_parts
+from g2netpl.playing import Watch, network_of
 from g2netpl.predicting import predict_all
 from g2netpl.snapshots import Snapshot
-from g2netpl.sources import Sources
+from g2netpl.sources import Sources, backbone_of
 from g2netpl.subjects import Subject, with_test_part
 from g2netpl.sweep import Runner
-from g2netpl.training import train
+from g2netpl.tracking import Following, describe
+from g2netpl.training import check_config, train
 
+TRACK = "labels.jsonl"
 _WATCHED = 2000
+_OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Photos:
 
     subject: Subject
     keys: dict[str, Any]
+    told: set[str] = field(default_factory=set)  # which images cannot be read
 
     @property
     def base(self) -> dict[str, Any]:
@@ -47,26 +53,56 @@ class Photos:
         files = {"labels": subject.labels, "test_labels": subject.test_labels}
         return {**self.keys, **files, "images": subject.images, "only_listed": True}
 
-    @property
-    def table(self) -> LabelTable:
-        """The labels to hide and to train on; mistakes in all the files show here."""
-        return read_material(RunConfig.read({**self.base, "output": "unused"}, "images")).table
+    @cached_property
+    def parts(self) -> Parts:
+        """The images; mistakes in all the label files show here."""
+        return read_parts(RunConfig.read({**self.base, "output": "unused"}, "images"))
+
+    def check(self, comparison: Comparison) -> list[str]:
+        """Find what a training would stop at, before anything is written.
+
+        Gives what a person should be told about the images.
+        """
+        parts = self.parts
+        comparison.check(*parts.tables, views=self.base["mode"] == "end-to-end")
+        configs = [
+            check_config(config_of(self.base, comparison, cell, Path("unused")))
+            for cell in comparison.cells()
+        ]
+        self.told.update(parts.check(configs[0]))
+        network_of(configs[0], backbone_of(configs[0]), len(parts.whole.classes))
+        notes = [f"note: {note}" for note in parts.notes]
+        return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(parts)]
 
     def runner(self, folder: Path) -> Runner:
         """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
-        subject = with_test_part(self.subject, folder / "labels")
-        return on_photos(replace(self, subject=subject).base, folder / "runs")
+        format = self.keys.get("format")
+        subject = with_test_part(self.subject, folder / "labels", self.parts.whole, format)
+        used = {} if subject is self.subject else dict.fromkeys(_OF_THE_FILE)
+        photos = Photos(subject, {**self.keys, **used})
+        return on_photos(photos.base, folder / "runs", f"{AGAIN} and --resume", self.told)
 
 
-def on_photos(base: dict[str, Any], folder: Path) -> Runner:
-    """Train cells with the keys of `base` (see RunConfig) below `folder`."""
+def on_photos(
+    base: dict[str, Any], folder: Path, advice: str = AGAIN, told: Iterable[str] = ()
+) -> Runner:
+    """Train cells with the keys of `base` (see RunConfig) below `folder`.
+
+    `advice` says how to go on after a stop, `told` which unreadable images a person knows of.
+    """
 
     images: KeptImages = {}
+    known = set(told)
 
-    def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
+    def run(comparison: Comparison, cells: Sequence[Cell], bar: Following) -> Iterator[Row]:
         for cell in cells:
             config = config_of(base, comparison, cell, folder)
-            yield _attempt(config, cell, comparison.keep_labels, images)
+            watches: list[Watch] = [partial(_show, _title(cell), bar, known)]
+            if comparison.keep_labels:
+                watches.append(partial(_watch_labels, config))
+            bar.say(f"{_title(cell)}: begins")
+            work = partial(_train, config, cell, watches, images, advice)
+            yield attempt(work, partial(_failed, cell), Path(config.output))
 
     return run
 
@@ -91,52 +127,75 @@ def config_of(base: dict[str, Any], comparison: Comparison, cell: Cell, folder: 
     return RunConfig.read(values, "a cell")
 
 
-def _name(cell: Cell) -> str:
+def _title(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
-    return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}".replace(":", "_")
+    return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}"
 
 
-def _attempt(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:
-    def failed(reason: str) -> Row:
-        return {**diverged_row(cell, reason), "history": [], "movement": []}
-
-    return attempt(lambda: _train(config, cell, watched, images), failed, Path(config.output))
+def _name(cell: Cell) -> str:
+    return _title(cell).replace(":", "_")
 
 
-def _train(config: RunConfig, cell: Cell, watched: bool, images: KeptImages) -> Row:
+def _failed(cell: Cell, reason: str) -> Row:
+    return {**diverged_row(cell, reason), "history": [], "movement": []}
+
+
+def _train(
+    config: RunConfig, cell: Cell, watches: Sequence[Watch], images: KeptImages, advice: str
+) -> Row:
     folder = Path(config.output)
-    track = folder / "labels.jsonl"
 
-    def watch(
-        now: Snapshot, network: nn.Module, player: LabelPlayer, sources: Sources, linear: bool
-    ) -> None:
-        soft = player.soft_labels()
-        if soft is None:
-            return
-        material = sources.material
-        rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(material.training))
-        rows = np.sort(rows[:_WATCHED])
-        record = watch_labels(
-            soft.cpu().numpy()[rows],
-            predict_all(network, Part(sources.training(linear), rows)),
-            material.table.values[material.training[rows]],
-            material.visible.values[rows],
-        )
-        seen = {**_records(track), now.history[-1]["epoch"]: record}
-        lines = (json.dumps({"epoch": epoch, **each}) + "\n" for epoch, each in seen.items())
-        temporary = track.with_name("labels.jsonl.new")
-        temporary.write_text("".join(lines), encoding="utf-8")
-        temporary.replace(track)
+    def on_epoch(*now: Any) -> None:
+        for watch in watches:
+            watch(*now)
 
     again = (folder / "run.json").is_file()
-    run = train(config, resume=again, on_epoch=watch if watched else None, kept=images)
+    run = train(config, resume=again, on_epoch=on_epoch, kept=images, advice=advice)
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-    seen = _records(track) if watched else {}
+    seen = _records(folder / TRACK)
     movement = [seen.get(record["epoch"]) for record in history] if seen else []
     named = {"method": cell.method, "weight": cell.weight}
     kept = {"history": history, "movement": movement}
     return {**run.result, **named, "expected_positives": run.expected_positives, **kept}
+
+
+def _show(title: str, bar: Following, told: set[str], now: Snapshot, *players: Any) -> None:
+    """An epoch in a line, and every unreadable image once."""
+    record, sources = now.history[-1], players[2]
+    bar.say(f"{title}: epoch {record['epoch']}: {describe(record)}")
+    for problem in sources.bad_images():
+        if not any(known.startswith(problem) for known in told):
+            told.add(problem)
+            bar.tell(f"left out: {problem}")
+
+
+def _watch_labels(
+    config: RunConfig,
+    now: Snapshot,
+    network: nn.Module,
+    player: LabelPlayer,
+    sources: Sources,
+    linear: bool,
+) -> None:
+    """Follow the soft labels over the epochs."""
+    soft = player.soft_labels()
+    if soft is None:
+        return
+    material, track = sources.material, Path(config.output) / TRACK
+    rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(material.training))
+    rows = np.sort(rows[:_WATCHED])
+    record = watch_labels(
+        soft.cpu().numpy()[rows],
+        predict_all(network, Part(sources.training(linear), rows)),
+        material.table.values[material.training[rows]],
+        material.visible.values[rows],
+    )
+    seen = {**_records(track), now.history[-1]["epoch"]: record}
+    lines = (json.dumps({"epoch": epoch, **each}) + "\n" for epoch, each in seen.items())
+    temporary = track.with_name(f"{TRACK}.new")
+    temporary.write_text("".join(lines), encoding="utf-8")
+    temporary.replace(track)
 
 
 def _records(track: Path) -> dict[int, Row]:

@@ -18,7 +18,7 @@ from g2netpl.interrupts import Interrupts, Stopped
 from g2netpl.keeping import Keeper
 from g2netpl.material import Material
 from g2netpl.methods import dropout_of, make_player
-from g2netpl.network import Network, build_network
+from g2netpl.network import Backbone, Network, build_network
 from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
 from g2netpl.shelf import Shelf
@@ -30,6 +30,17 @@ from g2netpl.teams import Team
 from g2netpl.tracking import epoch_bar, write_history
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
+
+
+def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
+    """The network that a run asks for."""
+    dropout = dropout_of(config.method, config.options)
+    network = build_network(
+        backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed
+    )
+    if config.head == "boostlu":
+        return boosted(network, config.backbone, config.image_size)
+    return network
 
 
 @dataclass(frozen=True)
@@ -55,16 +66,7 @@ class Players:
     ) -> "Players":
         """A network for the classes, and the label player of the method."""
         observed = ObservedLabels.of(material.visible.held, accelerator.device)
-        classes = len(material.table.classes)
-        network = build_network(
-            sources.backbone,
-            classes,
-            hidden=config.hidden,
-            dropout=dropout_of(config.method, config.options),
-            seed=config.seed,
-        )
-        if config.head == "boostlu":
-            network = boosted(network, config.backbone, config.image_size)
+        network = network_of(config, sources.backbone, len(material.table.classes))
         network.to(accelerator.device)
         phases = phases_of(config)
         first = phases[0].mode

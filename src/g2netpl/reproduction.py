@@ -12,18 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from g2netpl.comparison import Row, choose
-from g2netpl.config import RunConfig
-from g2netpl.contest import Cell, Comparison, load_contest, split_and_observe
+from g2netpl.contest import Cell, Comparison, check_setting, check_tables, load_contest
 from g2netpl.divergence import check_some_trained
-from g2netpl.errors import InputError, counted
-from g2netpl.evaluation import can_rank
-from g2netpl.labels import POSITIVE, LabelTable
-from g2netpl.material import read_material
+from g2netpl.labels import LabelTable
 from g2netpl.methods import find_method, method_options, split_variant
 from g2netpl.paper import Recipe
 from g2netpl.photo_cells import Photos, on_photos
-from g2netpl.settings import Setting
-from g2netpl.subjects import Kind, Subject, split_test_part
+from g2netpl.subjects import Kind, Subject
 from g2netpl.sweep import Runner, in_memory, sweep
 
 
@@ -138,9 +133,9 @@ class Plan:
         """Where the cells of a recipe are: those of different modes must not be mixed up."""
         return folder / "runs" / self.mode(name) if self.subject.kind == "images" else folder
 
-    def base(self, name: str) -> dict[str, Any]:
-        """What every training on images has in common."""
-        return Photos(self.subject, {**self.protocol.photos, "mode": self.mode(name)}).base
+    def photos(self, name: str) -> Photos:
+        """The images, and what every training on them has in common."""
+        return Photos(self.subject, {**self.protocol.photos, "mode": self.mode(name)})
 
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
@@ -180,7 +175,7 @@ def _chosen(rows: list[Row]) -> list[Row]:
 def _runner(plan: Plan, name: str, folder: Path, jobs: int) -> Runner:
     if plan.subject.kind != "images":
         return in_memory(jobs)
-    return on_photos(plan.base(name), folder)
+    return on_photos(plan.photos(name).base, folder)
 
 
 def tables_of(plan: Plan) -> tuple[LabelTable, LabelTable]:
@@ -188,11 +183,7 @@ def tables_of(plan: Plan) -> tuple[LabelTable, LabelTable]:
     if plan.subject.kind != "images":
         contest = load_contest(plan.subject.root if plan.subject.kind == "features" else None)
         return contest.train, contest.test
-    base = plan.base(next(iter(plan.recipes)))
-    material = read_material(RunConfig.read({**base, "output": "unused"}, "reproduce"))
-    if material.test is None:
-        return split_test_part(material.table)
-    return material.table, material.test.table
+    return plan.photos(next(iter(plan.recipes))).parts.tables
 
 
 def check(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> None:
@@ -201,21 +192,6 @@ def check(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> None:
     comparisons = [each for name in plan.recipes for each in plan.comparisons(name)]
     if not comparisons:
         return
-    given, classes = plan.protocol.expected_positives, len(train.classes)
-    if given == "truth" and not train.is_complete:
-        raise InputError(
-            "expected positives: 'truth' needs full labels, some are unknown here; use estimate "
-            "or a number"
-        )
-    if isinstance(given, float) and given > classes:
-        raise InputError(f"expected positives: {given:g} per image of only {classes} classes")
-    if not can_rank(test.values):
-        raise InputError(
-            f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
-            "there, so mAP cannot be had; more images are needed, or full labels (g2netpl convert "
-            "--absent negative)"
-        )
+    check_tables(train, test, plan.protocol.expected_positives)
     for setting in dict.fromkeys(setting for each in comparisons for setting in each.settings):
-        _, _, visible = split_and_observe(train, Setting.parse(setting), plan.protocol.seeds[0])
-        if not (visible == POSITIVE).any():
-            raise InputError(f"setting {setting}: no positive label is left in {len(train)} images")
+        check_setting(train, setting, plan.protocol.seeds[0])

@@ -22,6 +22,7 @@ review.jsonl, of `g2netpl review`, holds the decisions of people: no training ev
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +33,7 @@ import numpy.typing as npt
 
 from g2netpl.config import RunConfig
 from g2netpl.decisions import Decisions
-from g2netpl.disk import LOCK, write_json
+from g2netpl.disk import LOCK, locked, write_json
 from g2netpl.errors import InputError, Refused
 from g2netpl.evaluation import Scores
 from g2netpl.labels import LabelTable
@@ -47,14 +48,16 @@ def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
 
     Only files that this command writes are ever removed, and only beside a run.json of its own.
     """
-    from g2netpl.checkpoints import remove_checkpoint
-
     check_folder(folder, command, overwrite=overwrite)
-    if folder.is_dir():  # run.json last: without it nobody would know whose the rest is
-        for name in _FILES[command]:
-            (folder / name).unlink(missing_ok=True)
-        remove_checkpoint(folder)
-        (folder / "run.json").unlink(missing_ok=True)
+    cells = _cells(folder, command)
+    for cell in cells:
+        with locked(cell):  # refused where somebody trains
+            pass
+    for cell in cells:
+        _clear(cell, "train")
+        cell.rmdir()
+    if folder.is_dir():
+        _clear(folder, command)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
@@ -66,22 +69,28 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
     if not is_empty(folder):
-        if not overwrite and command == "train" and _is_unfinished(folder):
-            raise Refused(
-                f"{folder}: holds a training that is not finished; go on with --resume, or begin "
-                "anew with --overwrite"
-            )
+        ours = _is_of(folder, command)
+        if not overwrite and ours and command in _RESUMED:
+            what, result = _RESUMED[command]
+            if not (folder / result).is_file():
+                raise Refused(
+                    f"{folder}: holds a {what} that is not finished; go on with --resume, or "
+                    "begin anew with --overwrite"
+                )
         if not overwrite:
             raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
-        try:
-            ours = read_run(folder).get("command") == command
-        except InputError:
-            ours = False
         if not ours:
             raise Refused(
                 f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
                 "touch it; choose another --output"
             )
+        for cell in _cells(folder, command):
+            for name in sorted(path.name for path in cell.iterdir()):
+                if name.removesuffix(".new") not in _OF_CELL:
+                    raise Refused(
+                        f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
+                        "move it away"
+                    )
 
 
 def is_empty(folder: Path) -> bool:
@@ -90,12 +99,37 @@ def is_empty(folder: Path) -> bool:
     return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
 
 
-def _is_unfinished(folder: Path) -> bool:
+def _is_of(folder: Path, command: str) -> bool:
+    """Whether a folder was written by this command."""
     try:
-        read_training(folder)
+        return read_run(folder).get("command") == command
     except InputError:
         return False
-    return not (folder / "result.json").is_file()
+
+
+def _cells(folder: Path, command: str) -> list[Path]:
+    """The run folders that a comparison on images made, by their names and what is in them."""
+    if command != "compare":
+        return []
+    found = sorted((folder / "runs").glob("* seed * rate * batch *"))
+    return [path for path in found if _is_of(path, "train")]
+
+
+def _clear(folder: Path, command: str) -> None:
+    """Remove what the command writes; run.json last, without it nobody knows whose the rest is."""
+    from g2netpl.checkpoints import remove_checkpoint
+
+    for name in (*_FILES[command], "run.json"):
+        with suppress(NotADirectoryError):
+            (folder / f"{name}.new").unlink(missing_ok=True)  # of a process that was killed
+            if name != "run.json":
+                (folder / name).unlink(missing_ok=True)
+    if command == "train":
+        remove_checkpoint(folder)
+    for name in _FOLDERS.get(command, ()):
+        with suppress(OSError):  # there are other things in it
+            (folder / name).rmdir()
+    (folder / "run.json").unlink(missing_ok=True)
 
 
 def begin_or_resume(
@@ -113,36 +147,35 @@ def begin_or_resume(
             f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
         )
     now = json.loads(json.dumps(description))
+    before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
     changed = [key for key in now if before.get(key) != now[key]]
-    if changed:
-        names = {"what": "WHAT"}
+    if changed:  # another flag explains another content
+        changed = [key for key in changed if key != "fingerprints"] or changed
+        names = {
+            "what": "WHAT",
+            "label_format": "--format",
+            "fingerprints": "content of the label files",
+        }
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
         raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
 
 
+_SPLIT = ("labels/train.csv", "labels/test.csv")
 _FILES = {
     "train": (
-        "history.jsonl",
-        "nonsense.jsonl",
-        "diverged.json",
-        "model.safetensors",
-        "soft_labels.npy",
-        "predictions.npy",
-        "labels.npz",
-        "decided.jsonl",
-        "decisions.json",
-        "result.json",
-        "evaluation.json",
-        "scores.npz",
-        "report.html",
-        "trackers.json",
+        *("history.jsonl", "nonsense.jsonl", "diverged.json", "model.safetensors"),
+        *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
+        *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
     ),
-    "compare": ("results.json", "results.md", "cells.jsonl", "report.html"),
-    "reproduce": ("cells.jsonl", "index.html"),
+    "compare": ("results.json", "results.md", "cells.jsonl", "report.html", *_SPLIT),
+    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
     "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
     "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
 }
+_FOLDERS = {"compare": ("runs", "labels"), "reproduce": ("labels",)}
+_RESUMED = {"train": ("training", "result.json"), "compare": ("comparison", "results.json")}
+_OF_CELL = {*_FILES["train"], "run.json", LOCK, "checkpoints", "labels"}
 
 
 @dataclass(frozen=True)

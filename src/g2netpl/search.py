@@ -21,6 +21,7 @@ from g2netpl.disk import write_json
 from g2netpl.divergence import attempt, check_some_trained
 from g2netpl.errors import InputError, Refused
 from g2netpl.image_cache import KeptImages
+from g2netpl.interrupts import AGAIN
 from g2netpl.material import read_material
 from g2netpl.training import train
 
@@ -134,7 +135,7 @@ def _train_cell(
 
     def trained() -> Found:
         again = (folder / "run.json").is_file()
-        run = train(cell, resume=again, console=console, kept=images)
+        run = train(cell, resume=again, console=console, kept=images, advice=AGAIN)
         score, epoch = run.result["validation_map"], run.result["best_epoch"]
         return Found(rate, batch, score, epoch, str(run.folder))
 

@@ -35,6 +35,11 @@ def backbone_of(config: RunConfig) -> Backbone:
     )
 
 
+def most_bad(config: RunConfig, images: int) -> int:
+    """How many of the images may be unreadable."""
+    return max(1, images // 1000) if config.max_bad is None else config.max_bad
+
+
 class Sources:
     """The images of each part; with `linear` their features, computed once and cached."""
 
@@ -116,8 +121,7 @@ class Sources:
         return compute_features(self.backbone.module, source, team=self.team)
 
     def _max_bad(self, paths: Sequence[str]) -> int:
-        allowed = self.config.max_bad
-        return max(1, len(paths) // 1000) if allowed is None else allowed
+        return most_bad(self.config, len(paths))
 
     def _images(
         self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None

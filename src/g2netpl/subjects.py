@@ -7,7 +7,7 @@ from typing import Literal
 from g2netpl.errors import InputError
 from g2netpl.formats import image_folder, read_labels, write_labels
 from g2netpl.labels import LabelTable
-from g2netpl.settings import split_indices
+from g2netpl.settings import IndexArray, split_indices
 
 Kind = Literal["scenes", "features", "images"]
 
@@ -62,21 +62,25 @@ def find_subject(
     )
 
 
-def with_test_part(subject: Subject, folder: Path) -> Subject:
-    """A label file without a test file is split once: a fifth of its images become the test."""
+def with_test_part(
+    subject: Subject, folder: Path, table: LabelTable | None = None, format: str | None = None
+) -> Subject:
+    """A label file without a test file is split once: a fifth of its images become the test.
+
+    `table` is what the file says, where that was read already.
+    """
     if subject.labels is None or subject.test_labels is not None:
         return subject
-    images = subject.images or str(image_folder(subject.labels))
+    images = subject.images or str(image_folder(subject.labels, format))
     parts = [folder / f"{part}.csv" for part in ("train", "test")]
     if not all(part.is_file() for part in parts):
-        table = read_labels(subject.labels)
+        table = read_labels(subject.labels, format) if table is None else table
         folder.mkdir(parents=True, exist_ok=True)
-        for part, own in zip(parts, split_test_part(table), strict=True):
-            write_labels(own, part)
+        for part, rows in zip(parts, split_rows(len(table)), strict=True):
+            write_labels(table.take(rows), part)
     return Subject("images", subject.root, str(parts[0]), str(parts[1]), images)
 
 
-def split_test_part(table: LabelTable) -> tuple[LabelTable, LabelTable]:
-    """Four fifths to train on, and the test; always the same."""
-    train, test = split_indices(len(table), 0.2, 0)
-    return table.take(train), table.take(test)
+def split_rows(images: int) -> tuple[IndexArray, IndexArray]:
+    """Four fifths to train on, and those of the test; always the same."""
+    return split_indices(images, 0.2, 0)

@@ -13,11 +13,11 @@ from rich.console import Console
 from g2netpl.comparison import RESULT_KEYS, Outcome, Row, choose, describe_row, run_cells
 from g2netpl.contest import Cell, Comparison
 from g2netpl.errors import InputError
-from g2netpl.tracking import follow
+from g2netpl.tracking import Following, following
 
 CELLS = "cells.jsonl"
 
-Runner = Callable[[Comparison, Sequence[Cell]], Iterator[Row]]
+Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
 
 
 def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -> list[Row]:
@@ -29,8 +29,9 @@ def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -
         missing = [cell for cell in cells if not _has(rows.get(cell), comparison)]
         if not missing:
             return
-        with path.open("a", encoding="utf-8") as file:
-            for row in follow(console, run(comparison, missing), len(missing), describe_row):
+        with path.open("a", encoding="utf-8") as file, following(console, len(missing)) as bar:
+            for row in run(comparison, missing, bar):
+                bar.done(describe_row(row))
                 rows[cell_of(row)] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
@@ -46,7 +47,7 @@ def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -
 def in_memory(jobs: int) -> Runner:
     """Train cells of features or scenes in `jobs` processes."""
 
-    def run(comparison: Comparison, cells: Sequence[Cell]) -> Iterator[Row]:
+    def run(comparison: Comparison, cells: Sequence[Cell], _: Following) -> Iterator[Row]:
         for outcome in run_cells(comparison, jobs, cells):
             yield row_of(outcome)
 

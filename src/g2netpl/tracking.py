@@ -50,15 +50,44 @@ def follow(
     console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
 ) -> Iterator[Item]:
     """Pass outcomes through under a bar; a line for each where there is no terminal."""
-    note_column = TextColumn("{task.fields[note]}")
-    with _bar(console, MofNCompleteColumn(), note_column) as progress:
-        task = progress.add_task("training", total=total, note="")
-        for number, outcome in enumerate(outcomes, start=1):
-            note = name(outcome)
-            progress.update(task, advance=1, note=note)
-            if not console.is_terminal:
-                console.print(f"{number}/{total} {note}", highlight=False, soft_wrap=True)
+    with following(console, total) as bar:
+        for outcome in outcomes:
+            bar.done(name(outcome))
             yield outcome
+
+
+class Following:
+    """A bar over trainings; lines where there is no terminal."""
+
+    def __init__(self, progress: Progress, console: Console, total: int) -> None:
+        self.progress, self.console, self.total = progress, console, total
+        self.task = progress.add_task("training", total=total, note="")
+        self._done = 0
+
+    def tell(self, line: str) -> None:
+        """Something that is to stay on the screen."""
+        self.console.print(line, highlight=False, soft_wrap=True)
+
+    def say(self, note: str) -> None:
+        """How far a training is."""
+        self.progress.update(self.task, note=note)
+        if not self.console.is_terminal:
+            self.tell(note)
+
+    def done(self, note: str) -> None:
+        """A training is done."""
+        self._done += 1
+        self.progress.update(self.task, advance=1, note=note)
+        if not self.console.is_terminal:
+            self.tell(f"{self._done}/{self.total} {note}")
+
+
+@contextmanager
+def following(console: Console, total: int) -> Iterator[Following]:
+    """Show progress over several trainings."""
+    note = TextColumn("{task.fields[note]}", markup=False)
+    with _bar(console, MofNCompleteColumn(), note) as progress:
+        yield Following(progress, console, total)
 
 
 class EpochBar:

@@ -66,13 +66,15 @@ def train(
     console: Console | None = None,
     on_epoch: Watch | None = None,
     kept: KeptImages | None = None,
+    advice: str | None = None,
 ) -> Run:
     """Train as the configuration says, write the run folder and give the run back.
 
     `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
-    given the same `kept`, an empty dictionary at first, decode their images once.
+    given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
+    to go on after a stop, where that is not by `g2netpl train`.
     """
-    with Interrupts() as interrupts, ExitStack() as lock:
+    with Interrupts(advice) as interrupts, ExitStack() as lock:
         team = connect(config.device == "cpu", interrupts)
         if console is None or not team.leads:
             console = Console(quiet=True)
@@ -94,7 +96,7 @@ def _train(
     lock: ExitStack,
 ) -> Run:
     began = time.perf_counter()
-    config = _checked(config)
+    config = check_config(config)
     folder = Path(config.output)
     resume = resume and not team.same(
         is_empty(folder)
@@ -116,7 +118,7 @@ def _train(
         if other:
             console.print(f"note: begun with other versions ({other}): results may differ a little")
         check_given_up(folder)
-        interrupts.advice = _how_to_go_on(folder)
+        interrupts.begun(_how_to_go_on(folder))
         if team.same((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")
             if team.leads:
@@ -145,7 +147,7 @@ def _train(
         write_json(folder / "run.json", description)
         if decisions:
             write_decided(folder, decisions)
-    interrupts.advice = _how_to_go_on(folder)
+    interrupts.begun(_how_to_go_on(folder))
     team.wait()
     announce(console, config, material, f"{k:.2f} ({how})")
     say = None if console.quiet else partial(console.print, markup=False, highlight=False)
@@ -223,7 +225,7 @@ def _expected_positives(
     )
 
 
-def _checked(config: RunConfig) -> RunConfig:
+def check_config(config: RunConfig) -> RunConfig:
     """The configuration with its method's options read, or one line about what does not fit."""
     if find_method(config.method).full_labels_only and config.setting != "full":
         raise InputError(f"method {config.method} needs full labels: use it with --setting full")

@@ -17,8 +17,9 @@ examples:
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
 With --labels networks are trained on image files as g2netpl train does, each in a folder of its own
-below OUT/runs; without test labels a fifth of the images is the test. Without --features and
---labels the data are the built-in scenes, and the network a small CNN.
+below OUT/runs; without test labels a fifth of the images is the test. A file of complete tags is
+one of full labels with --absent negative. Without --features and --labels the data are the built-in
+scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
 through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.parsing import at_least_one
+
     add = parser.add_argument
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
@@ -48,6 +51,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--image-size", type=int, help="images: squashed to this square (224)")
     add("--head", help="images: linear or boostlu (linear)")
     add("--workers", type=int, help="images: loader processes (2)")
+    add("--missing", help="images: refuse listed ones that are not there, or leave-out (refuse)")
+    add("--max-bad", type=int, help="images: unreadable ones to put up with (0.1 %%, 1 at least)")
+    add("--format", help="images: format of the label files, if not clear")
+    add("--absent", help="images: labels that a file does not name are unobserved or negative")
+    add("--separator", help="images: between tags (; or |)")
+    add("--classes", metavar="FILE", help="images: file with the classes there may be")
     add(
         "--methods",
         required=True,
@@ -72,7 +81,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="truth (the training truth's mean, as in the protocol), estimate, or a number",
     )
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time (all cores)")
+    add(
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        help="features, scenes: trainings at a time (all cores); on images it is one",
+    )
     add("--search-weights", action="store_true", help="try 3 values of each method's main weight")
     add(
         "--choose-once",
@@ -96,7 +110,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
-    from g2netpl.errors import InputError, Refused
+    from g2netpl.errors import InputError
     from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
     from g2netpl.tables import results_markdown, results_table
@@ -127,17 +141,20 @@ def run(flags: argparse.Namespace) -> None:
     )
     folder = Path(flags.output)  # mistakes show before anything is written there
     photos = _photos(flags)
+    lines: list[str] = []
     if photos is None:
-        comparison.check(load_contest(flags.features).train)
+        contest = load_contest(flags.features)
+        comparison.check(contest.train, contest.test)
     else:
-        comparison.check(photos.table, views=photos.base["mode"] == "end-to-end")
-    if flags.overwrite and (folder / "runs").is_dir():
-        raise Refused(
-            f"{folder}: holds trained runs, which --overwrite does not touch; remove them"
-        )
+        lines = photos.check(comparison)
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
+    description["label_format"] = description.pop("format")  # run.json has one of its own
+    if photos is not None:
+        description["fingerprints"] = photos.parts.fingerprints
     begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
     console = Console(markup=False, soft_wrap=True)
+    for line in lines:
+        console.print(line, highlight=False)
     runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)
     cells = sweep(comparison, folder, runner, console)
     check_some_trained(row.get("diverged") for row in cells)
@@ -148,8 +165,11 @@ def run(flags: argparse.Namespace) -> None:
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
 
 
-_NOT_KEPT = {"execute", "output", "jobs", "workers", "resume", "overwrite"}
-_OF_IMAGES = ("test_labels", "images", "mode", "backbone", "image_size", "head", "workers")
+_NOT_KEPT = {"execute", "output", "jobs", "workers", "max_bad", "resume", "overwrite"}
+_OF_IMAGES = (
+    *("test_labels", "images", "mode", "backbone", "image_size", "head", "workers"),
+    *("missing", "max_bad", "format", "absent", "separator", "classes"),
+)
 
 
 def _photos(flags: argparse.Namespace) -> "Photos | None":

@@ -14,10 +14,14 @@ import os
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.parsing import at_least_one
+
     parser.add_argument("--output", default="runs/demo", help="folder to write (runs/demo)")
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
     parser.add_argument("--epochs", type=int, default=12, help="epochs per training (12)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="trainings at a time")
+    parser.add_argument(
+        "--jobs", type=at_least_one, default=os.cpu_count() or 1, help="trainings at a time"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Reading lists and key=value pairs from flags."""
 
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -23,6 +24,17 @@ def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[It
     if len(set(items)) != len(items):
         raise InputError(f"{flag}: {text!r} names something twice")
     return tuple(items)
+
+
+def at_least_one(text: str) -> int:
+    """Read a number of things, for argparse."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise ArgumentTypeError(f"expected a whole number of 1 or more, got {text!r}")
+    return value
 
 
 def split_changes(changes: Sequence[str]) -> list[tuple[str | None, str, str]]:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.parsing import at_least_one
+
     add = parser.add_argument
     add("what", metavar="WHAT", help="a table or figure of the paper, or all")
     add("--output", required=True, metavar="OUT", help="folder for the page and its files")
@@ -52,7 +54,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--image-size", type=int, default=448, help="images: squash to this square (448)")
     add("--linear-epochs", type=int, default=25, help="images: first epochs of linear-init (25)")
     add("--workers", type=int, default=2, help="image loader processes")
-    add("--jobs", type=int, default=os.cpu_count() or 1, help="features, scenes: trainings at once")
+    add(
+        "--jobs",
+        type=at_least_one,
+        default=os.cpu_count() or 1,
+        help="features, scenes: trainings at once",
+    )
     add("--dry-run", action="store_true", help="say what would be trained, and for how long")
 
 
@@ -114,9 +121,6 @@ def _begin(folder: "Path", kept: dict[str, Any]) -> None:
     trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))
     trained = trained or any(path.stat().st_size for path in folder.rglob("cells.jsonl"))
     anew = there and not trained and read_run(folder).get("command") == "reproduce"
-    if anew:
-        for part in ("train", "test"):
-            (folder / "labels" / f"{part}.csv").unlink(missing_ok=True)
     begin_or_resume(folder, "reproduce", kept, resume=there and not anew, overwrite=anew)
 
 
