@@ -241,7 +241,7 @@ def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeyp
 
 def test_a_step_is_told_of_the_seeds_that_both_rows_have():
     recipe = RECIPES["ablation"]
-    first, second, third, _ = recipe.blocks[0].methods
+    first, second, third, *_ = recipe.blocks[0].methods
     scores = {(first, 0): 0.5, (first, 1): 0.6, (second, 1): 0.64, (third, 0): 0.7}
     rows = [
         {"method": method, "setting": "fspl", "seed": seed, "test_map": score}
@@ -257,7 +257,7 @@ def test_a_reproduction_of_which_all_diverged_is_one_line(features, tmp_path, ca
     with monkeypatch.context() as patch:
         patch.setattr(comparison, "train_cell", stop)
         assert reproduce(features, tmp_path / "out", "ablation") == 5
-    assert "all 16 trainings diverged; the first: epoch 1: no number" in one_line(capsys)
+    assert "all 20 trainings diverged; the first: epoch 1: no number" in one_line(capsys)
     assert not (tmp_path / "out" / "index.html").exists()
     # how long it would take is told from a trial at a rate that is none of them
     tried = []
