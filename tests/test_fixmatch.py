@@ -101,4 +101,4 @@ def test_it_trains_on_photos_and_nowhere_else(photos, tmp_path, capsys):
         train(RunConfig(**values | {"mode": "linear", "output": str(tmp_path / "no")}))
     arguments = ["--methods", "fixmatch", "--settings", "fspl", "--output", str(tmp_path / "c")]
     assert main(["compare", *arguments]) == 2
-    assert "train it with g2netpl train" in capsys.readouterr().err
+    assert "use it with --labels and --mode end-to-end" in capsys.readouterr().err

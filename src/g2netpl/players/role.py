@@ -47,7 +47,7 @@ class RolePlayer(LabelPlayer):
         self.first = shelf.store("first_moment", shape, 0.0, device)
         self.second = shelf.store("second_moment", shape, 0.0, device)
         self.visits = shelf.store("visits", (shape[0], 1), 0.0, device)  # the last step of a row
-        self.steps = 0
+        self.steps = self.shown = 0  # until now, and until the end of the last epoch
 
     def begin_with(self, soft: OfRows) -> None:
         """Take up earlier estimates; observed entries begin as ever."""
@@ -64,7 +64,7 @@ class RolePlayer(LabelPlayer):
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """½CE(g, f) on every entry, and ½·(−log f) more on observed positives, as one target."""
-        estimate = self._reader()(batch.rows).sigmoid()
+        estimate = self._reader(self.steps)(batch.rows).sigmoid()
         positive = batch.observed == POSITIVE
         targets = torch.where(positive, 0.5 * (1.0 + estimate), estimate)
         weights = torch.where(positive, 1.0, 0.5)
@@ -72,7 +72,7 @@ class RolePlayer(LabelPlayer):
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """One Adam step of the estimates on ½[pos(g) + CE(f, g)]/(B·L) + ½R(g)."""
-        logits = self._reader()(batch.rows).requires_grad_()
+        logits = self._reader(self.steps)(batch.rows).requires_grad_()
         positive = batch.observed == POSITIVE
         targets = torch.where(positive, 0.5 * (1.0 + predicted), predicted)
         weights = torch.where(positive, 1.0, 0.5)
@@ -92,11 +92,11 @@ class RolePlayer(LabelPlayer):
         self.second.write(batch.rows, second)
         self.visits.write(batch.rows, torch.full_like(rested, self.steps))
 
-    def _reader(self) -> OfRows:
-        """The estimates as they are after the last step, as a function of rows."""
+    def _reader(self, steps: int) -> OfRows:
+        """The estimates as they are after so many steps, as a function of rows."""
         stores = (self.logits, self.first, self.second, self.visits)
         readers = [store.reader() for store in stores]
-        steps, rate = self.steps, self.learning_rate
+        rate = self.learning_rate
 
         def read(rows: Tensor) -> Tensor:
             logits, first, second, visits = (reader(rows) for reader in readers)
@@ -107,6 +107,7 @@ class RolePlayer(LabelPlayer):
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
+        self.shown = self.steps
         for store in self._stores().values():
             store.end_epoch()
 
@@ -120,17 +121,18 @@ class RolePlayer(LabelPlayer):
 
     def labels_now(self) -> OfRows:
         """The same as a function of rows."""
-        read = self._reader()
+        read = self._reader(self.shown)
         return lambda rows: _shown(read(rows), self.observed.rows(rows))
 
     def state(self) -> dict[str, Tensor]:
         """The estimates and their Adam moments."""
-        return join_states(self._stores()) | {"steps": torch.tensor(self.steps)}
+        counts = {"steps": torch.tensor(self.steps), "shown": torch.tensor(self.shown)}
+        return join_states(self._stores()) | counts
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on from `state`."""
         load_states(self._stores(), state)
-        self.steps = int(state["steps"])
+        self.steps, self.shown = int(state["steps"]), int(state["shown"])
 
     def _stores(self) -> dict[str, LabelStore]:
         return {
