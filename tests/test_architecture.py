@@ -84,6 +84,7 @@ ORDER = [
     "run_files",
     "divergence",
     "review_log",
+    "claims",
     "runs",
     "material",
     "export",

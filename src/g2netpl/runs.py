@@ -20,9 +20,7 @@ decided.jsonl     what people had decided in reviews before the run began, see a
 review.jsonl, of `g2netpl review`, holds the decisions of people: no training ever removes it.
 """
 
-import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,149 +31,13 @@ import numpy.typing as npt
 
 from g2netpl.config import RunConfig
 from g2netpl.decisions import Decisions
-from g2netpl.disk import LOCK, locked, write_json
-from g2netpl.errors import InputError, Refused
+from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
 from g2netpl.labels import LabelTable
-from g2netpl.run_files import RUN_FORMAT, read_json, read_run, read_training
+from g2netpl.run_files import read_json, read_training
 
 if TYPE_CHECKING:
     from g2netpl.network import Network
-
-
-def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
-    """Make a folder for results. One with content is refused, or cleared of what we wrote there.
-
-    Only files that this command writes are ever removed, and only beside a run.json of its own.
-    """
-    check_folder(folder, command, overwrite=overwrite)
-    cells = _cells(folder, command)
-    for cell in cells:
-        with locked(cell):  # refused where somebody trains
-            pass
-    for cell in cells:
-        _clear(cell, "train")
-        cell.rmdir()
-    if folder.is_dir():
-        _clear(folder, command)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
-
-
-def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
-    """Whether results may be written there; nothing is touched."""
-    if folder.exists() and not folder.is_dir():
-        raise Refused(f"{folder}: is a file; choose another --output")
-    if not is_empty(folder):
-        ours = _is_of(folder, command)
-        if not overwrite and ours and command in _RESUMED:
-            what, result = _RESUMED[command]
-            if not (folder / result).is_file():
-                raise Refused(
-                    f"{folder}: holds a {what} that is not finished; go on with --resume, or "
-                    "begin anew with --overwrite"
-                )
-        if not overwrite:
-            raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
-        if not ours:
-            raise Refused(
-                f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
-                "touch it; choose another --output"
-            )
-        for cell in _cells(folder, command):
-            for name in sorted(path.name for path in cell.iterdir()):
-                if name.removesuffix(".new") not in _OF_CELL:
-                    raise Refused(
-                        f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
-                        "move it away"
-                    )
-
-
-def is_empty(folder: Path) -> bool:
-    """Whether there is nothing in it, or it is not there; what a crash left does not count."""
-    left = {LOCK, "run.json.new"}
-    return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
-
-
-def _is_of(folder: Path, command: str) -> bool:
-    """Whether a folder was written by this command."""
-    try:
-        return read_run(folder).get("command") == command
-    except InputError:
-        return False
-
-
-def _cells(folder: Path, command: str) -> list[Path]:
-    """The run folders that a comparison on images made, by their names and what is in them."""
-    if command != "compare":
-        return []
-    found = sorted((folder / "runs").glob("* seed * rate * batch *"))
-    return [path for path in found if _is_of(path, "train")]
-
-
-def _clear(folder: Path, command: str) -> None:
-    """Remove what the command writes; run.json last, without it nobody knows whose the rest is."""
-    from g2netpl.checkpoints import remove_checkpoint
-
-    for name in (*_FILES[command], "run.json"):
-        with suppress(NotADirectoryError):
-            (folder / f"{name}.new").unlink(missing_ok=True)  # of a process that was killed
-            if name != "run.json":
-                (folder / name).unlink(missing_ok=True)
-    if command == "train":
-        remove_checkpoint(folder)
-    for name in _FOLDERS.get(command, ()):
-        with suppress(OSError):  # there are other things in it
-            (folder / name).rmdir()
-    (folder / "run.json").unlink(missing_ok=True)
-
-
-def begin_or_resume(
-    folder: Path, command: str, description: dict[str, Any], *, resume: bool, overwrite: bool
-) -> None:
-    """Claim the folder and write run.json; or see that it holds the same, to go on with."""
-
-    if not resume:
-        claim_folder(folder, command, overwrite=overwrite)
-        write_json(folder / "run.json", {"format": RUN_FORMAT, "command": command, **description})
-        return
-    before = read_run(folder)
-    if before.get("command") != command:
-        raise InputError(
-            f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
-        )
-    now = json.loads(json.dumps(description))
-    before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
-    changed = [key for key in now if before.get(key) != now[key]]
-    if changed:  # another flag explains another content
-        changed = [key for key in changed if key != "fingerprints"] or changed
-        names = {
-            "what": "WHAT",
-            "label_format": "--format",
-            "fingerprints": "content of the label files",
-        }
-        flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
-        raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
-
-
-_SPLIT = ("labels/train.csv", "labels/test.csv")
-_FILES = {
-    "train": (
-        *("history.jsonl", "nonsense.jsonl", "diverged.json", "model.safetensors"),
-        *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
-        *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
-    ),
-    "compare": ("results.json", "results.md", "cells.jsonl", "report.html", *_SPLIT),
-    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
-    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
-    "features": ("train.npz", "test.npz", "meta.npz"),
-    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
-}
-_FOLDERS = {"compare": ("runs", "labels"), "reproduce": ("labels",)}
-_RESUMED = {"train": ("training", "result.json"), "compare": ("comparison", "results.json")}
-_OF_CELL = {*_FILES["train"], "run.json", LOCK, "checkpoints", "labels"}
 
 
 @dataclass(frozen=True)
@@ -250,47 +112,6 @@ class Run:
         """What the network says of every image of the label file; None for an older run."""
         path = self.folder / "predictions.npy"
         return np.load(path, allow_pickle=False).astype(np.float32) if path.is_file() else None
-
-
-_FREE_TO_CHANGE = {
-    *("output", "workers", "cache", "device", "max_bad", "image_cache"),
-    *("checkpoint_minutes", "checkpoint_steps", "track"),
-}
-
-
-def _defaults() -> dict[str, Any]:
-    fields = RunConfig.model_fields.items()
-    return {key: field.get_default(call_default_factory=True) for key, field in fields}
-
-
-def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
-    """Refuse to go on with another configuration or other data than the run began with.
-
-    Gives what else is different, in words; nothing where nothing is.
-    """
-    before = read_training(folder)
-    now = json.loads(json.dumps(description))  # tuples become lists, as in the file
-    compared = sorted(set(now["config"]) - _FREE_TO_CHANGE)
-    began = {**_defaults(), **before["config"]}  # an older version wrote fewer keys
-    changed = [key for key in compared if began.get(key) != now["config"][key]]
-    data, prints = before["data"], before["data"]["fingerprints"]
-    for part, fingerprint in now["data"]["fingerprints"].items():
-        if prints.get(part) != fingerprint:
-            changed.append(f"the {part} labels")
-    if before.get("classes") != now["classes"]:
-        changed.append("the classes")
-    for part in ("image_files", "backbone_weights", "earlier_network"):
-        if data.get(part, now["data"][part]) != now["data"][part]:
-            changed.append(f"the {part.replace('_', ' ')}")
-    if changed:
-        raise Refused(
-            f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
-        )
-    versions = before.get("versions", {})
-    other = [
-        f"{n} {versions.get(n)} → {v}" for n, v in now["versions"].items() if versions.get(n) != v
-    ]
-    return ", ".join(other)
 
 
 def load_run(folder: str | Path) -> Run:

@@ -27,6 +27,7 @@ from g2netpl.after_review import (
     write_decided,
 )
 from g2netpl.checkpoints import KEPT, remove_checkpoint, saved
+from g2netpl.claims import check_folder, check_unchanged, claim_folder, is_empty
 from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
 from g2netpl.description import announce, describe
@@ -44,14 +45,7 @@ from g2netpl.methods import find_method, method_options
 from g2netpl.optimizers import make_optimizer
 from g2netpl.playing import Players, Watch, play
 from g2netpl.run_files import read_training
-from g2netpl.runs import (
-    Run,
-    check_folder,
-    check_unchanged,
-    claim_folder,
-    is_empty,
-    load_run,
-)
+from g2netpl.runs import Run, load_run
 from g2netpl.snapshots import Record, Snapshot
 from g2netpl.sources import Sources, backbone_of
 from g2netpl.teams import Team, connect

@@ -104,6 +104,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
+    from g2netpl.claims import begin_or_resume
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
     from g2netpl.comparison import choose
     from g2netpl.comparison_report import write_comparison_report
@@ -111,7 +112,6 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
     from g2netpl.errors import InputError
-    from g2netpl.runs import begin_or_resume
     from g2netpl.sweep import in_memory, sweep
     from g2netpl.tables import results_markdown, results_table
 

@@ -30,12 +30,12 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
+    from g2netpl.claims import claim_folder
     from g2netpl.comparison import choose, run_cells
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.report import write_report
     from g2netpl.run_files import RUN_FORMAT
-    from g2netpl.runs import claim_folder
     from g2netpl.sweep import CELLS, row_of
     from g2netpl.tables import results_table
     from g2netpl.tracking import follow, write_history

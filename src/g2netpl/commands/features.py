@@ -32,6 +32,7 @@ def run(flags: argparse.Namespace) -> None:
     import torch
     from rich.console import Console
 
+    from g2netpl.claims import claim_folder
     from g2netpl.data import ImageSource
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
@@ -41,7 +42,6 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.material import read_matching
     from g2netpl.network import build_backbone
     from g2netpl.run_files import RUN_FORMAT
-    from g2netpl.runs import claim_folder
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 

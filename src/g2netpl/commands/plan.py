@@ -39,13 +39,13 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
+    from g2netpl.claims import check_folder, claim_folder
     from g2netpl.commands.training_flags import config_of
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
     from g2netpl.figures import PLAN, draw_plan, write_csv
     from g2netpl.plan import check_plan, describe, make_plan, measure, read_pool
     from g2netpl.run_files import RUN_FORMAT
-    from g2netpl.runs import check_folder, claim_folder
     from g2netpl.tracking import follow
 
     console = Console(markup=False, soft_wrap=True)

@@ -111,9 +111,9 @@ _NOT_KEPT = {"execute", "output", "jobs", "workers", "dry_run"}
 
 def _begin(folder: "Path", kept: dict[str, Any]) -> None:
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
+    from g2netpl.claims import begin_or_resume
     from g2netpl.errors import Refused
     from g2netpl.run_files import read_run
-    from g2netpl.runs import begin_or_resume
 
     there = (folder / "run.json").is_file()
     if not there and folder.is_dir() and any(folder.iterdir()):

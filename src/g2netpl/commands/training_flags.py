@@ -75,9 +75,9 @@ def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
     from pathlib import Path
 
     from g2netpl.after_review import config_after_review
+    from g2netpl.claims import is_empty
     from g2netpl.errors import InputError
     from g2netpl.run_files import read_training
-    from g2netpl.runs import is_empty
 
     if resume:
         if "output" not in given:
