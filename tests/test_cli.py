@@ -167,7 +167,7 @@ def test_a_run_from_toml_with_flags_over_it(photos, tmp_path, capsys, monkeypatc
     assert main(["train", "--resume", "--output", "run"]) == 0
     assert "finished already" in capsys.readouterr().out
     assert main(arguments) == 3
-    assert "not empty" in capsys.readouterr().err
+    assert "holds a training that is finished" in capsys.readouterr().err
     assert main([*arguments, "--overwrite"]) == 0
 
 

@@ -70,7 +70,7 @@ def test_one_that_is_not_finished_says_how_to_go_on(compared, tmp_path, capsys):
     shutil.copytree(compared[0], tmp_path / "out")
     arguments = [*compared[1], "--output", str(tmp_path / "out")]
     assert main(arguments) == 3
-    assert "is not empty" in capsys.readouterr().err
+    assert "holds a comparison that is finished" in capsys.readouterr().err
     (tmp_path / "out" / "results.json").unlink()
     assert main(arguments) == 3
     err = capsys.readouterr().err

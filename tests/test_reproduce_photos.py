@@ -15,7 +15,7 @@ from g2netpl.formats import table as csv_table
 from g2netpl.keeping import Keeper
 from g2netpl.labels import LabelTable
 from g2netpl.paper import RECIPES, Block, Recipe
-from g2netpl.reproduction import Plan, Protocol, reproduce, tables_of
+from g2netpl.reproduction import Plan, Protocol, reproduce
 from g2netpl.reproduction_page import here
 from g2netpl.subjects import Subject
 
@@ -252,7 +252,7 @@ def test_epochs_are_the_papers_unless_told(photos):
         assert (told.mode(name), told.epochs(name)) == ("linear", 7)
     subject = Subject("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
     plan = plan_of("table1", "ablation", subject=subject)
-    ours = here(plan, tables_of(plan))
+    ours = here(plan)
     assert "end-to-end, 10 epochs" in ours["training"]
     assert "linear-init, 25 epochs linear + 5 of everything" in ours["training"]
     assert "60 images" in ours["data"]
@@ -292,7 +292,8 @@ def test_everything_on_images_counts_the_ablation_on_its_own():
 
 def test_a_dry_run_says_how(photos, tmp_path, capsys):
     assert run("ablation", photos, tmp_path / "out", "--dry-run") == 0
-    *lines, last = capsys.readouterr().out.strip().splitlines()
+    images, *lines, last = capsys.readouterr().out.strip().splitlines()
+    assert images.startswith("48 training, 12 validation and 20 test images")
     assert len(set(lines)) == len(lines) == 10
     assert all(line.endswith(": linear-init 5 epochs") for line in lines)
     assert re.fullmatch(r"10 trainings, about \d+\.\d hours on this machine", last)
@@ -327,6 +328,23 @@ def test_a_file_without_a_test_is_split(photos, tmp_path, capsys):
     assert len(csv_of(out / "figure-convergence.csv")) == 4
 
 
+def test_what_is_odd_about_the_files_is_told_once(photos, tmp_path, capsys):
+    for name in ("train.csv", "test.csv"):
+        lines = (photos / name).read_text().splitlines()
+        (tmp_path / name).write_text("\n".join([*lines, lines[-1]]) + "\n")
+    first = lines[1].split(",")[0]
+    shutil.copytree(photos, tmp_path / "images")
+    (tmp_path / "images" / first).write_bytes(b"no image")
+    more = ["--test-labels", str(tmp_path / "test.csv"), "--images", str(tmp_path / "images")]
+    more += ["--mode", "linear", "--epochs", "1"]
+    assert run("convergence", tmp_path / "train.csv", tmp_path / "out", *more) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told.count("note: 1 row was listed twice, and dropped") == 1
+    assert told.count(f"note: {tmp_path}/test.csv: 1 row was listed twice, and dropped") == 1
+    assert sum(line.startswith("left out: ") and first in line for line in told) == 1
+    assert sum("test images of 10 classes" in line for line in told) == 1
+
+
 # --- mistakes -------------------------------------------------------------------------------------
 
 
@@ -346,6 +364,9 @@ def files(photos, tmp_path):
     folder.mkdir()
     write(folder / "unknown.csv", full, unknown)
     write(folder / "one.csv", full.take(np.arange(1)))
+    three = full.take(np.arange(3))
+    both = np.concatenate([three.values, test.values])
+    write(folder / "both.csv", LabelTable((*three.images, *test.images), full.classes, both))
     write(folder / "few.csv", full.take(np.arange(5)))
     write(folder / "tags.csv", test, np.where(test.values == 1, 1, -1))
     write(folder / "other.csv", test, classes=tuple(f"no {name}" for name in test.classes))
@@ -365,6 +386,7 @@ def files(photos, tmp_path):
         (".", ["--expected-positives", "11"], "11 per image of only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
         ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
+        ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also in the"),
         ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
         ("FILES/unknown.csv", [], "'truth' needs full labels"),
         ("FILES/unknown.csv", ["--expected-positives", "2"], "every label must be known"),

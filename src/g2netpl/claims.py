@@ -40,11 +40,13 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
         ours = _is_of(folder, command)
         if not overwrite and ours and command in _RESUMED:
             what, result = _RESUMED[command]
-            if not (folder / result).is_file():
-                raise Refused(
-                    f"{folder}: holds a {what} that is not finished; go on with --resume, or "
-                    "begin anew with --overwrite"
-                )
+            if (folder / result).is_file():
+                state, advice = "is finished", "choose another --output"
+            else:
+                state, advice = "is not finished", "go on with --resume"
+            raise Refused(
+                f"{folder}: holds a {what} that {state}; {advice}, or begin anew with --overwrite"
+            )
         if not overwrite:
             raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
         if not ours:

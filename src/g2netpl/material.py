@@ -55,8 +55,9 @@ def read_material(config: RunConfig) -> Material:
     listed, notes = _read_listed(config.labels, config.images, config, reading)
     if len(listed.table) < 2:
         raise InputError(f"{config.labels}: expected at least 2 images, got {len(listed.table)}")
-    test = _read_other(config.test_labels, config.test_images, config, listed.table)
-    own = _read_other(config.validation_labels, None, config, listed.table)
+    test, told = _read_other(config.test_labels, config.test_images, config, listed.table)
+    own, more = _read_other(config.validation_labels, None, config, listed.table)
+    notes += [*told, *more]
     if test is not None and own is not None:
         _keep_apart(own, test, config)
     others = [part for part in (test, own) if part is not None]
@@ -143,35 +144,38 @@ def _read_listed(
     path: str, images: str | None, config: RunConfig, reading: Reading
 ) -> tuple[Listed, list[str]]:
     table = read_labels(path, config.format, reading)
-    return _located(path, table, _root(path, images, config), config)
-
-
-def _read_other(
-    path: str | None, images: str | None, config: RunConfig, table: LabelTable
-) -> Listed | None:
-    if path is None:
-        return None
-    other = read_matching(path, table, config.format, config.reading())
-    return _located(path, other, _root(path, images, config), config)[0]
-
-
-def _located(
-    path: str, table: LabelTable, root: str, config: RunConfig
-) -> tuple[Listed, list[str]]:
     notes = list(table.notes)
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     notes += look_alikes_note(table)
+    listed, missing = _located(path, table, _root(path, images, config), config)
+    return listed, [*notes, *missing]
+
+
+def _read_other(
+    path: str | None, images: str | None, config: RunConfig, table: LabelTable
+) -> tuple[Listed | None, list[str]]:
+    if path is None:
+        return None, []
+    other = read_matching(path, table, config.format, config.reading())
+    listed, missing = _located(path, other, _root(path, images, config), config)
+    return listed, [*(f"{path}: {note}" for note in other.notes), *missing]
+
+
+def _located(
+    path: str, table: LabelTable, root: str, config: RunConfig
+) -> tuple[Listed, list[str]]:
+    """The images that are there, and a note on the others."""
     if config.missing == "refuse":
         hint = " (--missing leave-out goes on without them)"
-        return Listed(table, locate(table.images, root, hint)), notes
+        return Listed(table, locate(table.images, root, hint)), []
     located = find(table.images, root)
     if not located.missing:
-        return Listed(table, located.paths), notes
+        return Listed(table, located.paths), []
     there = np.setdiff1d(np.arange(len(table)), located.missing)
-    notes.append(f"{counted(len(located.missing), 'image')} of {path} not there: left out")
-    return Listed(table.take(there), [located.paths[row] for row in there]), notes
+    note = f"{counted(len(located.missing), 'image')} of {path} not there: left out"
+    return Listed(table.take(there), [located.paths[row] for row in there]), [note]
 
 
 def _with_unlisted(

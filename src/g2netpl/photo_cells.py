@@ -56,21 +56,35 @@ class Photos:
     @cached_property
     def parts(self) -> Parts:
         """The images; mistakes in all the label files show here."""
-        return read_parts(RunConfig.read({**self.base, "output": "unused"}, "images"))
+        return read_parts(self._config)
+
+    @property
+    def _config(self) -> RunConfig:
+        return RunConfig.read({**self.base, "output": "unused"}, "images")
 
     def check(self, comparison: Comparison) -> list[str]:
         """Find what a training would stop at, before anything is written.
 
         Gives what a person should be told about the images.
         """
-        parts = self.parts
-        comparison.check(*parts.tables, views=self.base["mode"] == "end-to-end")
+        config = self.check_cells(comparison)
+        found = self.look_at_files()
+        network_of(config, backbone_of(config), len(self.parts.whole.classes))
+        return found
+
+    def check_cells(self, comparison: Comparison) -> RunConfig:
+        """Find what does not fit the labels, or no training can be told; gives one training."""
+        comparison.check(*self.parts.tables, views=self.base["mode"] == "end-to-end")
         configs = [
             check_config(config_of(self.base, comparison, cell, Path("unused")))
             for cell in comparison.cells()
         ]
-        self.told.update(parts.check(configs[0]))
-        network_of(configs[0], backbone_of(configs[0]), len(parts.whole.classes))
+        return configs[0]
+
+    def look_at_files(self) -> list[str]:
+        """Refuse images that cannot be compared on; what a person should be told about the rest."""
+        parts = self.parts
+        self.told.update(parts.check(self._config))
         notes = [f"note: {note}" for note in parts.notes]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(parts)]
 

@@ -6,6 +6,7 @@ nothing is trained twice, and a reproduction that was broken off goes on with th
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ class Plan:
     subject: Subject
     protocol: Protocol
     recipes: dict[str, Recipe]
+    told: set[str] = field(default_factory=set)  # which images cannot be read
 
     def comparisons(self, name: str) -> list[Comparison]:
         """The blocks of a recipe."""
@@ -135,7 +137,24 @@ class Plan:
 
     def photos(self, name: str) -> Photos:
         """The images, and what every training on them has in common."""
-        return Photos(self.subject, {**self.protocol.photos, "mode": self.mode(name)})
+        mode = self.mode(name)
+        if mode not in self._photos:
+            keys = {**self.protocol.photos, "mode": mode}
+            self._photos[mode] = Photos(self.subject, keys, self.told)
+        return self._photos[mode]
+
+    @cached_property
+    def tables(self) -> tuple[LabelTable, LabelTable]:
+        """The labels to train on and those of the test."""
+        if self.subject.kind == "images":
+            return self.photos(next(iter(self.recipes))).parts.tables
+        contest = load_contest(self.subject.root)
+        return contest.train, contest.test
+
+    @cached_property
+    def _photos(self) -> dict[str, Photos]:
+        """Those of each mode; their label files are read once."""
+        return {}
 
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
@@ -175,23 +194,23 @@ def _chosen(rows: list[Row]) -> list[Row]:
 def _runner(plan: Plan, name: str, folder: Path, jobs: int) -> Runner:
     if plan.subject.kind != "images":
         return in_memory(jobs)
-    return on_photos(plan.photos(name).base, folder)
+    return on_photos(plan.photos(name).base, folder, told=plan.told)
 
 
-def tables_of(plan: Plan) -> tuple[LabelTable, LabelTable]:
-    """The labels to train on and those of the test."""
-    if plan.subject.kind != "images":
-        contest = load_contest(plan.subject.root if plan.subject.kind == "features" else None)
-        return contest.train, contest.test
-    return plan.photos(next(iter(plan.recipes))).parts.tables
+def check(plan: Plan) -> list[str]:
+    """Find what does not fit the data, before anything is trained or written.
 
-
-def check(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> None:
-    """Find what does not fit the data, before anything is trained or written."""
-    train, test = tables
-    comparisons = [each for name in plan.recipes for each in plan.comparisons(name)]
-    if not comparisons:
-        return
+    Gives what a person should be told about the data.
+    """
+    planned = [(name, each) for name in plan.recipes for each in plan.comparisons(name)]
+    if not planned:
+        return []
+    if plan.subject.kind == "images":
+        for name, comparison in planned:
+            plan.photos(name).check_cells(comparison)
+        return plan.photos(planned[0][0]).look_at_files()
+    train, test = plan.tables
     check_tables(train, test, plan.protocol.expected_positives)
-    for setting in dict.fromkeys(setting for each in comparisons for setting in each.settings):
+    for setting in dict.fromkeys(setting for _, each in planned for setting in each.settings):
         check_setting(train, setting, plan.protocol.seeds[0])
+    return []

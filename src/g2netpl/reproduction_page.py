@@ -15,7 +15,7 @@ import numpy as np
 
 from g2netpl import figures, page
 from g2netpl.comparison import Row, describe_row
-from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.labels import POSITIVE
 from g2netpl.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
 from g2netpl.players.soft_options import SoftOptions
 from g2netpl.reproduction import Plan
@@ -62,20 +62,14 @@ class Section:
         ]
 
 
-def write_page(
-    plan: Plan,
-    found: dict[str, list[Row]],
-    tables: tuple[LabelTable, LabelTable],
-    data: str | None,
-    folder: Path,
-) -> Path:
+def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder: Path) -> Path:
     """CSV, PNG and index.html in the folder."""
     sections = [
         _section(name, plan.recipes[name], found[name], data, plan.left_out(name), folder)
         for name in RECIPES  # in the paper's order, not that of training
         if name in plan.recipes
     ]
-    ours = here(plan, tables)
+    ours = here(plan)
     shown = page.render(
         "reproduction.html",
         sections=sections,
@@ -253,9 +247,9 @@ def against_role(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def here(plan: Plan, tables: tuple[LabelTable, LabelTable]) -> dict[str, str]:
+def here(plan: Plan) -> dict[str, str]:
     """The protocol of this reproduction, in the words of the paper's."""
-    train, test = tables
+    train, test = plan.tables
     protocol, subject = plan.protocol, plan.subject
     rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
     batches = ", ".join(str(size) for size in protocol.batch_sizes)

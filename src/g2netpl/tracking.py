@@ -17,6 +17,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+
+_WIDE = 100  # columns of a terminal
 
 Item = TypeVar("Item")
 
@@ -66,7 +69,7 @@ class Following:
 
     def tell(self, line: str) -> None:
         """Something that is to stay on the screen."""
-        self.console.print(line, highlight=False, soft_wrap=True)
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def say(self, note: str) -> None:
         """How far a training is."""
@@ -85,8 +88,7 @@ class Following:
 @contextmanager
 def following(console: Console, total: int) -> Iterator[Following]:
     """Show progress over several trainings."""
-    note = TextColumn("{task.fields[note]}", markup=False)
-    with _bar(console, MofNCompleteColumn(), note) as progress:
+    with _bar(console, MofNCompleteColumn(), _note()) as progress:
         yield Following(progress, console, total)
 
 
@@ -120,12 +122,21 @@ def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[in
 @contextmanager
 def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[EpochBar]:
     """Show progress while training."""
-    with _bar(console, TextColumn("{task.fields[note]}")) as progress:
+    with _bar(console, _note()) as progress:
         yield EpochBar(progress, console, epochs, images)
+
+
+def _note() -> TextColumn:
+    """What was last said; it takes what room the bar leaves, and is cut where that is little."""
+    room = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    return TextColumn("{task.fields[note]}", markup=False, table_column=room)
 
 
 def _bar(console: Console, *more: ProgressColumn) -> Progress:
     """A bar with times, and more columns; nothing where there is no terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=20))
+    width = 20 if console.width >= _WIDE else 10
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=width))
     times = (TimeElapsedColumn(), TimeRemainingColumn())
-    return Progress(*columns, *times, *more, console=console, disable=not console.is_terminal)
+    expand = any(column.get_table_column().ratio for column in more)
+    hidden = not console.is_terminal
+    return Progress(*columns, *times, *more, console=console, disable=hidden, expand=expand)

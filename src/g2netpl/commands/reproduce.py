@@ -72,7 +72,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.durations import estimate_seconds
     from g2netpl.paper import data_set_of
-    from g2netpl.reproduction import check, reproduce, tables_of
+    from g2netpl.reproduction import check, reproduce
     from g2netpl.reproduction_page import write_page
     from g2netpl.subjects import with_test_part
 
@@ -80,8 +80,8 @@ def run(flags: argparse.Namespace) -> None:
     plan = _plan(flags)
     folder = Path(flags.output)
     trainings = plan.trainings()
-    tables = tables_of(plan)
-    check(plan, tables)
+    for line in check(plan):
+        console.print(line, highlight=False)
     if flags.dry_run:
         for training in trainings:
             cell = training.cell
@@ -96,13 +96,12 @@ def run(flags: argparse.Namespace) -> None:
     subject = with_test_part(plan.subject, folder / "labels")
     if subject != plan.subject:
         plan = replace(plan, subject=subject)
-        tables = tables_of(plan)
     for name in plan.recipes:
         for note in plan.left_out(name):
             console.print(f"{name}: {note}", highlight=False)
     found = reproduce(plan, folder, flags.jobs, console)
-    data = flags.published or data_set_of(tables[0].classes)
-    page = write_page(plan, found, tables, data, folder)
+    data = flags.published or data_set_of(plan.tables[0].classes)
+    page = write_page(plan, found, data, folder)
     console.print(f"{len(trainings):,} trainings; open {page}", highlight=False)
 
 
