@@ -26,6 +26,8 @@ ORDER = [
     "jpeg",
     "images",
     "image_cache",
+    "formats.problems",
+    "formats.text",
     "formats.reading",
     "formats.json_file",
     "formats.published",

@@ -19,10 +19,10 @@ from g2netpl.formats import (
     image_folder,
     read_classes,
     read_labels,
-    reading,
     write_labels,
 )
 from g2netpl.formats import table as csv_table
+from g2netpl.formats import text as file_text
 from g2netpl.labels import UNOBSERVED, LabelTable, name_problem
 
 PATHS = {
@@ -599,7 +599,7 @@ def written(draw, rows):
 
 def read_in_blocks(text, size):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BLOCK", size)
+        patch.setattr(file_text, "_BLOCK", size)
         return csv_table.read(put(Path(folder, "x.csv"), text), Reading())
 
 
@@ -614,7 +614,7 @@ def test_however_a_wide_file_is_written_it_says_the_same(content, data):
 
 
 def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BLOCK", 16)
+    monkeypatch.setattr(file_text, "_BLOCK", 16)
     monkeypatch.setattr(csv_table._Rows, "_slowly", lambda *_: pytest.fail("read row by row"))
     rows = "".join(f"sub/é{number}.jpg,1,,-1\r\n" for number in range(40))
     table = csv_table.read(put(tmp_path / "x.csv", f"image,a,b,c\r\n{rows}"), Reading())

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from g2netpl.entries import Entries
-from g2netpl.formats import LabelFileError, Reading, read_labels, reading, write_labels
+from g2netpl.formats import LabelFileError, Reading, read_labels, write_labels
+from g2netpl.formats import text as file_text
 from g2netpl.labels import LabelTable
 
 TABLE = LabelTable(
@@ -115,7 +116,7 @@ def test_tags_say_what_dictionaries_say(rows, size, shape):
         keys = ("file_name", "labels", "absent")
         lines = ["", *(json.dumps(dict(zip(keys, row, strict=True))) for row in rows)]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BLOCK", size)
+        patch.setattr(file_text, "_BLOCK", size)
         path = Path(folder, name)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         classes = sorted({tag for _, yes, no in rows for tag in (*yes, *no)})
@@ -156,7 +157,7 @@ def test_a_row_per_label_in_any_order(rows, size):
         if sign == 0 and len(signs[image, name]) == 2
     ]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "_BLOCK", size)
+        patch.setattr(file_text, "_BLOCK", size)
         path = Path(folder, "x.csv")
         text = "".join(f"{image},{name},{sign}\r\n" for image, name, sign in rows)
         path.write_bytes(f"ImageID,LabelName,Confidence\r\n{text}".encode())
@@ -179,7 +180,7 @@ def test_a_row_per_label_in_any_order(rows, size):
 @pytest.mark.parametrize("size", [1, 10, 1 << 22])
 @pytest.mark.parametrize("content", [b"image,labels\na,x\nb,\xff\n", b"image,labels\na,x\nb,\0\n"])
 def test_bytes_that_are_no_text_are_named_by_line(content, size, tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "_BLOCK", size)
+    monkeypatch.setattr(file_text, "_BLOCK", size)
     path = tmp_path / "x.csv"
     path.write_bytes(b"\xef\xbb\xbf" + content)
     with pytest.raises(LabelFileError, match=r"x\.csv:3: (a NUL|expected UTF-8 text, byte 22)"):
@@ -190,6 +191,6 @@ def test_a_quoted_cell_may_go_on_in_the_next_block(tmp_path, monkeypatch):
     path = tmp_path / "x.csv"
     path.write_text('image,labels\n"a\nb.jpg","x;y"\nc.jpg,y\n/d.jpg,x\n')
     for size in (1, 8, 1 << 22):
-        monkeypatch.setattr(reading, "_BLOCK", size)
+        monkeypatch.setattr(file_text, "_BLOCK", size)
         with pytest.raises(LabelFileError, match=r"x\.csv:5: image '/d\.jpg'"):
             read_labels(path)

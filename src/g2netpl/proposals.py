@@ -19,8 +19,9 @@ from g2netpl.decisions import Decisions, choose
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import Scores
 from g2netpl.formats import Reading, find_format, parquet, read_labels
-from g2netpl.formats.reading import Problems, beginning, read_text
+from g2netpl.formats.problems import Problems
 from g2netpl.formats.table import IMAGE_HEADERS
+from g2netpl.formats.text import beginning, read_text
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.material import read_matching
 from g2netpl.runs import Run

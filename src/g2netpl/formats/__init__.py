@@ -17,14 +17,9 @@ from g2netpl.formats import (
     tags,
     voc,
 )
-from g2netpl.formats.reading import (
-    LabelFileError,
-    Problem,
-    Reading,
-    class_problem,
-    is_text,
-    read_classes,
-)
+from g2netpl.formats.problems import LabelFileError, Problem
+from g2netpl.formats.reading import Reading, class_problem, read_classes
+from g2netpl.formats.text import is_text
 from g2netpl.labels import LabelTable, name_problem, plain_name
 
 __all__ = [

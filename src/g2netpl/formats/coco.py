@@ -19,14 +19,9 @@ from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import member, mistake, read_json
-from g2netpl.formats.reading import (
-    LabelFileError,
-    Problems,
-    Reading,
-    beginning,
-    class_problem,
-    in_class_order,
-)
+from g2netpl.formats.problems import LabelFileError, Problems
+from g2netpl.formats.reading import Reading, class_problem, in_class_order
+from g2netpl.formats.text import beginning
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
 Image = tuple[dict[str, Any], int]  # and its place in the file

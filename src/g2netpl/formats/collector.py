@@ -8,14 +8,8 @@ import numpy.typing as npt
 
 from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.errors import InputError
-from g2netpl.formats.reading import (
-    Problems,
-    Reading,
-    class_problem,
-    good_rows,
-    twins_note,
-    unknown_class,
-)
+from g2netpl.formats.problems import Problems
+from g2netpl.formats.reading import Reading, class_problem, good_rows, twins_note, unknown_class
 from g2netpl.labels import LabelTable, name_problem, plain_name, repeated
 
 

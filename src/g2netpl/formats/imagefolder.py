@@ -18,8 +18,10 @@ from g2netpl.errors import InputError
 from g2netpl.formats import parquet, table, tags
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import parse_json
-from g2netpl.formats.reading import LabelFileError, Problems, Reading, text_blocks
+from g2netpl.formats.problems import LabelFileError, Problems
+from g2netpl.formats.reading import Reading
 from g2netpl.formats.table import TAG_HEADERS
+from g2netpl.formats.text import text_blocks
 from g2netpl.images import list_images
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 from typing import Any, NoReturn
 
-from g2netpl.formats.reading import LabelFileError, Problem, Problems, read_text
+from g2netpl.formats.problems import LabelFileError, Problem, Problems
+from g2netpl.formats.text import read_text
 
 _UNUSED = {"segmentation", "keypoints", "rle"}  # large, and of no use here
 _MOST_LEVELS = 64

@@ -18,7 +18,9 @@ from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.json_file import member, mistake, read_json
-from g2netpl.formats.reading import LabelFileError, Problems, Reading, beginning
+from g2netpl.formats.problems import LabelFileError, Problems
+from g2netpl.formats.reading import Reading
+from g2netpl.formats.text import beginning
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
 _LOCAL_FILES = "/data/local-files/"

@@ -12,16 +12,15 @@ import numpy.typing as npt
 
 from g2netpl.errors import InputError
 from g2netpl.formats import published
+from g2netpl.formats.problems import Problems
 from g2netpl.formats.reading import (
-    BOM,
-    Problems,
     Reading,
     class_problem,
     in_class_order,
     positives_only,
     read_classes,
-    read_text,
 )
+from g2netpl.formats.text import BOM, read_text
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable, name_problem, plain_name
 
 _LISTS = {

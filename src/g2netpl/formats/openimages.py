@@ -11,8 +11,10 @@ import numpy as np
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
-from g2netpl.formats.reading import Problems, Reading, beginning, csv_rows, text_lines
+from g2netpl.formats.problems import Problems
+from g2netpl.formats.reading import Reading
 from g2netpl.formats.table import csv_writer
+from g2netpl.formats.text import beginning, csv_rows, text_lines
 from g2netpl.images import SUFFIXES
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 

@@ -12,17 +12,16 @@ import numpy as np
 
 from g2netpl.errors import InputError
 from g2netpl.formats import tags
+from g2netpl.formats.problems import LabelFileError, Problems
 from g2netpl.formats.reading import (
-    LabelFileError,
-    Problems,
     Reading,
     class_problem,
     every_cell_speaks,
     in_class_order,
-    read_bytes,
     without_twins,
 )
 from g2netpl.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
+from g2netpl.formats.text import read_bytes
 from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem, plain_name
 
 _ROWS = 10_000  # that are looked at as Python's objects at a time

@@ -17,15 +17,15 @@ import numpy.typing as npt
 
 from g2netpl.errors import InputError
 from g2netpl.formats import published
+from g2netpl.formats.problems import Problems
 from g2netpl.formats.reading import (
-    Problems,
     Reading,
     class_problem,
     every_cell_speaks,
     in_class_order,
-    read_bytes,
     without_twins,
 )
+from g2netpl.formats.text import read_bytes
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, name_problem, plain_name
 
 

@@ -17,18 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.errors import InputError
+from g2netpl.formats.problems import LabelFileError, Problems
 from g2netpl.formats.reading import (
-    LabelFileError,
-    Problems,
     Reading,
-    beginning,
-    csv_rows,
     every_cell_speaks,
     good_rows,
     in_class_order,
-    text_blocks,
     without_twins,
 )
+from g2netpl.formats.text import beginning, csv_rows, text_blocks
 from g2netpl.labels import (
     NEGATIVE,
     POSITIVE,

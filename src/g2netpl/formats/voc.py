@@ -12,16 +12,9 @@ from xml.parsers import expat
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.collector import Collector
-from g2netpl.formats.reading import (
-    BOM,
-    Problems,
-    Reading,
-    class_problem,
-    in_class_order,
-    positives_only,
-    read_bytes,
-    read_text,
-)
+from g2netpl.formats.problems import Problems
+from g2netpl.formats.reading import Reading, class_problem, in_class_order, positives_only
+from g2netpl.formats.text import BOM, read_bytes, read_text
 from g2netpl.labels import POSITIVE, LabelTable
 
 
