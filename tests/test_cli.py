@@ -1,5 +1,6 @@
 """The command line as a user meets it: exit codes, one-line errors, files."""
 
+import csv
 import json
 import re
 import shutil
@@ -105,6 +106,22 @@ def test_compare_writes_rows_and_cells(features, tmp_path, capsys, result_keys):
         assert name == f"`{method}`"
         own = [100 * row["test_map"] for row in rows if row["method"] == method]
         assert cell.startswith(f"{np.mean(own):.1f} ± {np.std(own, ddof=1):.1f} / ")
+    with (tmp_path / "out" / "results.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert [(line["method"], line["setting"], line["seeds"]) for line in lines] == [
+        ("an", "fspl", "2"),
+        ("g2netpl", "fspl", "2"),
+    ]
+    for line in lines:
+        own = [row for row in rows if row["method"] == line["method"]]
+        for key, column in (("test_map", "best"), ("last_test_map", "last")):
+            pair = [100 * row[key] for row in own]
+            assert float(line[f"{column} epoch"]) == pytest.approx(sum(pair) / 2, abs=0.006)
+            apart = abs(pair[0] - pair[1]) / np.sqrt(2)  # the deviation of two
+            assert float(line[f"± {column}"]) == pytest.approx(apart, abs=0.006)
+        rates = [f"{row['learning_rate']:g}" for row in own]
+        assert line["learning rate"].split() == list(dict.fromkeys(rates))
+        assert (line["undecided %"] == "") == (line["method"] == "an")
 
 
 def test_compare_gives_the_same_figures_for_any_number_of_jobs(features, tmp_path):

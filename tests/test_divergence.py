@@ -162,6 +162,8 @@ def test_a_method_that_diverged_altogether_has_a_row_that_says_so(features, tmp_
     assert [row["seed"] for row in others] == ([0] if more else [0, 1])
     assert all(row["diverged"] and row["test_map"] is None for row in others)
     assert f"| `{lost}` | diverged |\n" in (tmp_path / "out" / "results.md").read_text()
+    lines = (tmp_path / "out" / "results.csv").read_text().splitlines()
+    assert lines[1] == f"{lost},sspl:0.5,0,,,,,,,,,{len(others)}"
     page = words_of(tmp_path / "out" / "report.html")
     assert f"{lost} diverged an " in page  # the table of results
     assert f"{lost} sspl:0.5 0 0.1 64 – diverged – " in page  # that of the trainings

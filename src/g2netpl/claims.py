@@ -137,7 +137,10 @@ _FILES = {
         *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
         *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
     ),
-    "compare": ("results.json", "results.md", "cells.jsonl", "report.html", *_SPLIT),
+    "compare": (
+        *("results.json", "results.md", "results.csv", "cells.jsonl", "report.html"),
+        *_SPLIT,
+    ),
     "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
     "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),

@@ -24,10 +24,14 @@ def summarise(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, str]]:
 
     Seeds that diverged are counted, and left out of the means.
     """
+    return {key: _summary(group) for key, group in _groups(rows).items()}
+
+
+def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["method"], row["setting"]), []).append(row)
-    return {key: _summary(group) for key, group in groups.items()}
+    return groups
 
 
 def _summary(group: Sequence[Row]) -> dict[str, str]:
@@ -76,6 +80,41 @@ def results_markdown(rows: Sequence[Row]) -> str:
         cells = [summary.get((method, setting)) for setting in settings]
         lines.append(f"| `{method}` | {' | '.join(_markdown(cell) for cell in cells)} |")
     return "\n".join(lines) + "\n"
+
+
+RESULT_COLUMNS = (
+    *("method", "setting", "seeds", "learning rate", "batch size", "weight"),
+    *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
+)
+
+
+def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
+    """The same as numbers, a line for every method and setting: see RESULT_COLUMNS.
+
+    What the seeds chose stands there once where they agree.
+    """
+    return [[*key, *_line(group)] for key, group in _groups(rows).items()]
+
+
+def _line(group: Sequence[Row]) -> tuple[Any, ...]:
+    trained = [row for row in group if "diverged" not in row]
+    chosen = [
+        " ".join(dict.fromkeys(f"{row[key]:g}" if key != "weight" else row[key] for row in trained))
+        for key in ("learning_rate", "batch_size", "weight")
+    ]
+    best, last = ([row[key] for row in trained] for key in ("test_map", "last_test_map"))
+    undecided = [row["undecided"] for row in trained]
+    lost = len(group) - len(trained)
+    return (len(trained), *chosen, *_moments(best), *_moments(last), _moments(undecided)[0], lost)
+
+
+def _moments(values: Sequence[float | None]) -> tuple[str, str]:
+    """Mean and standard deviation in percent; nothing where there is none."""
+    known = [100.0 * value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return "", ""
+    deviation = f"{np.std(known, ddof=1):.2f}" if len(known) > 1 else ""
+    return f"{np.mean(known):.2f}", deviation
 
 
 def _markdown(cell: dict[str, str] | None) -> str:

@@ -23,9 +23,9 @@ scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
 through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
-chosen rows, results.md the table, cells.jsonl every training with its history, a line each, and
-report.html is a page of all of it. What was broken off goes on with --resume. A training whose cost
-is no longer a number is noted as diverged, and never chosen.
+chosen rows, results.md and results.csv the table, cells.jsonl every training with its history, a
+line each, and report.html is a page of all of it. What was broken off goes on with --resume. A
+training whose cost is no longer a number is noted as diverged, and never chosen.
 """
 
 import argparse
@@ -112,8 +112,9 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
     from g2netpl.errors import InputError
+    from g2netpl.figures import write_csv
     from g2netpl.sweep import in_memory, sweep
-    from g2netpl.tables import results_markdown, results_table
+    from g2netpl.tables import RESULT_COLUMNS, result_lines, results_markdown, results_table
 
     changes = split_changes(flags.set)
     methods = split_list("--methods", flags.methods, str)
@@ -161,6 +162,7 @@ def run(flags: argparse.Namespace) -> None:
     results = choose(cells)
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
+    write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
     console.print(results_table(results))
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
 
