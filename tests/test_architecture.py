@@ -119,6 +119,7 @@ ORDER = [
     "figures",
     "learning_curve",
     "plan",
+    "reproduction_tables",
     "reproduction_page",
     "tables",
     "comparison_report",

@@ -55,6 +55,21 @@ def test_a_row_is_a_training_of_its_own(compared, photos, tmp_path):
     assert "images, train.csv, end-to-end, tiny at 32 px" in page
 
 
+def test_a_backbone_may_start_at_random_or_from_a_file(compare, tmp_path):
+    random = ["--no-pretrained", "--precision", "float32", "--device", "cpu"]
+    assert compare("--seeds", "1", *random)[0] == 0
+    (run,) = (tmp_path / "out" / "runs").glob("*/run.json")
+    config = json.loads(run.read_text())["config"]
+    assert (config["pretrained"], config["device"]) == (False, "cpu")
+    code, said = compare("--weights", "nowhere.safetensors", out="other")
+    assert code == 2
+    assert "nowhere.safetensors" in said.err
+    code, said = compare("--mode", "linear-init", "--linear-epochs", "0", out="other")
+    assert code == 2
+    assert "linear_epochs" in said.err
+    assert not (tmp_path / "other").exists()
+
+
 def test_it_goes_on_with_what_is_missing(compared, capsys):
     folder, arguments = compared
     lines = (folder / "cells.jsonl").read_text().splitlines(keepends=True)

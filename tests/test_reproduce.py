@@ -132,24 +132,22 @@ def test_a_table_has_mean_and_deviation_of_the_chosen_cells(whole, name):
         assert line["seeds"] == "2" == str(len(own))
         assert line["row"] == RECIPES[name].name_of(line["method"])
         soft = own[0]["pseudo_label_map"] is not None
-        last = "pseudo_label_map" if name == "labels" else "last_test_map"
-        columns = {"last epoch": ("± last", last)}
-        if name == "labels":
-            assert line["best epoch"] == line["± best"] == ""
-        else:
-            columns["best epoch"] = ("± best", "test_map")
+        columns = {
+            "best epoch": ("± best", "test_map"),
+            "last epoch": ("± last", "last_test_map"),
+        }
+        if soft:
+            columns["pseudo-label mAP"] = ("± pseudo-label mAP", "pseudo_label_map")
         for mean, (deviation, figure) in columns.items():
             values = [100 * cell[figure] for cell in own]
             assert float(line[mean]) == pytest.approx(np.mean(values), abs=0.0051)
             assert float(line[deviation]) == pytest.approx(np.std(values, ddof=1), abs=0.0051)
-        for column, figure in (
-            ("undecided %", "undecided"),
-            ("pseudo-label mAP", "pseudo_label_map"),
-        ):
-            assert (line[column] != "") == soft
-            if soft:
-                values = [100 * cell[figure] for cell in own]
-                assert float(line[column]) == pytest.approx(np.mean(values), abs=0.0051)
+        assert {line[c] != "" for c in ("undecided %", "pseudo-label mAP")} == {soft}
+        if soft:
+            values = [100 * cell["undecided"] for cell in own]
+            assert float(line["undecided %"]) == pytest.approx(np.mean(values), abs=0.0051)
+        rates = dict.fromkeys(f"rate {cell['learning_rate']:g}, batch 64" for cell in own)
+        assert line["chosen"].split(" or ") == list(rates)
         assert line["published"] == ""
 
 
@@ -237,9 +235,12 @@ def test_the_page_shows_the_tables(whole):
     for name in TRAINED:
         assert RECIPES[name].title in shown
         for line in csv_of(whole / f"{name}.csv"):
-            part = "last" if name == "labels" else "best"
-            mean, deviation = float(line[f"{part} epoch"]), float(line[f"± {part}"])
+            names = ("best epoch", "± best")
+            if name == "labels":
+                names = ("pseudo-label mAP", "± pseudo-label mAP")
+            mean, deviation = (float(line[column]) for column in names)
             assert f"{mean:.1f} ± {deviation:.1f}" in shown
+            assert line["chosen"] in shown
     assert RECIPES["parameters"].title in shown
 
 
@@ -265,8 +266,31 @@ def test_the_page_tells_what_differs(whole):
         "optimizer",
         "chosen on",
         "data",
+        "positives per image",
         "seeds",
     }
+    assert re.fullmatch(r"k = \d\.\d\d, the truth's mean", here["positives per image"])
+
+
+def test_the_highest_of_a_column_is_bold(whole):
+    tables = re.findall(r"<table>(.*?)</table>", page_of(whole), flags=re.S)
+    assert len(tables) == len(TRAINED)
+    for name, table in zip([name for name in RECIPES if name in TRAINED], tables, strict=True):
+        lines = csv_of(whole / f"{name}.csv")
+        column = "pseudo-label mAP" if name == "labels" else "best epoch"
+        figures = {}
+        for line in lines:
+            figures.setdefault(line["setting"], []).append(float(line[column]))
+        highest = {setting: max(own) for setting, own in figures.items() if len(own) > 1}
+        settings = re.findall(r'<th scope="col">([^<]*)</th>', table)[1:]
+        bold = []
+        for row in re.findall(r"<tr.*?</tr>", table, flags=re.S)[1:]:
+            cells = re.findall(r"<td(.*?)>(.*?)</td>", row, flags=re.S)
+            for setting, (kind, content) in zip(settings, cells, strict=True):
+                if "highest" in kind:
+                    bold.append((setting, float(re.match(r"[\d.]+", content)[0])))
+        assert len(bold) == len(highest)
+        assert dict(bold) == pytest.approx(highest, abs=0.051)
 
 
 @pytest.mark.parametrize(
@@ -504,10 +528,13 @@ def test_a_dry_run_lists_every_cell_once_and_writes_nothing(features, whole, tmp
     capsys.readouterr()
     assert reproduce(features, tmp_path / "out", "all", "--dry-run") == 0
     assert not (tmp_path / "out").exists()
-    *lines, last = capsys.readouterr().out.strip().splitlines()
+    left_out, *lines, last = capsys.readouterr().out.strip().splitlines()
+    assert left_out.startswith("semi-supervised: fixmatch is left out")
     expected = {
-        "{} {} seed {} lr {:g} batch {}: 2 epochs".format(*key(cell)) for cell in cells_of(whole)
+        "{} {} seed {} lr {:g} batch {}: ".format(*key(cell))
+        + ("2 rounds of 2 epochs" if cell["method"] == "ups" else "2 epochs")
+        for cell in cells_of(whole)
     }
     assert len(lines) == len(set(lines)) == len(expected)
     assert set(lines) == expected
-    assert re.fullmatch(r"208 trainings, about [\d,]+\.\d hours on this machine", last)
+    assert re.fullmatch(r"208 trainings, (less than a minute|about .*) on this machine", last)

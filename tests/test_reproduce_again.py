@@ -16,7 +16,7 @@ from test_reproduce import (
     write_folder,
 )
 
-from g2netpl.durations import _passes
+from g2netpl.durations import _passes, about
 from g2netpl.methods import METHODS, Method
 from g2netpl.paper import RECIPES, SSPL, Block, Recipe, with_methods
 from g2netpl.players.fixed import FixedOptions, FixedPlayer
@@ -127,6 +127,17 @@ def test_another_recipe_in_the_same_folder_is_refused(features, copied, capsys):
     other = write_folder(copied.parent / "other", seed=1)
     assert reproduce(other, copied, WHAT) == 3
     assert "--data than it began with" in capsys.readouterr().err
+
+
+def test_seeds_and_methods_may_be_added(features, whole, copied, trained, capsys):
+    assert reproduce(features, copied, WHAT, "--seeds", "0,1,4") == 0
+    assert len(trained) == CELLS // 2  # of the new seed alone
+    assert {cell["seed"] for cell in cells_of(copied)} == {0, 1, 4}
+    assert {line["seeds"] for line in csv_of(copied / f"{WHAT}.csv")} == {"3"}
+    assert json.loads((copied / "run.json").read_text())["seeds"] == "0,1,4"
+    assert reproduce(features, copied, WHAT, "--seeds", "4,0,1") == 3
+    err = capsys.readouterr().err
+    assert "other --seeds than it began with (more may be added behind)" in err
 
 
 def test_other_jobs_may_be_given(features, whole, copied):
@@ -256,7 +267,7 @@ def test_parameters_need_no_training_and_use_the_defaults(tmp_path, features, tr
 
 def test_a_dry_run_of_nothing(features, tmp_path, capsys):
     assert reproduce(features, tmp_path / "out", "parameters", "--dry-run") == 0
-    assert "0 trainings, about 0.0 hours" in capsys.readouterr().out
+    assert "0 trainings, less than a minute" in capsys.readouterr().out
 
 
 def passes_of(kind, epochs, *methods):
@@ -367,3 +378,17 @@ def test_unknown_labels_are_told_before_anything_is_written(tmp_path, trained, c
     assert trained == []
     assert not (tmp_path / "out").exists()
     assert reproduce(folder, tmp_path / "out", "convergence", *more) == 0  # no full labels needed
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (59, "less than a minute"),
+        (125, "about 2 minutes"),
+        (5300, "about 88 minutes"),
+        (5400, "about 1.5 hours"),
+        (4_000_000, "about 1,111.1 hours"),
+    ],
+)
+def test_durations_are_for_people(seconds, words):
+    assert about(seconds) == words

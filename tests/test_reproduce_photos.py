@@ -296,7 +296,7 @@ def test_a_dry_run_says_how(photos, tmp_path, capsys):
     assert images.startswith("48 training, 12 validation and 20 test images")
     assert len(set(lines)) == len(lines) == 10
     assert all(line.endswith(": linear-init 5 epochs") for line in lines)
-    assert re.fullmatch(r"10 trainings, about \d+\.\d hours on this machine", last)
+    assert re.fullmatch(r"10 trainings, (less than a minute|about .*) on this machine", last)
     assert not (tmp_path / "out").exists()
 
 
@@ -326,6 +326,28 @@ def test_a_file_without_a_test_is_split(photos, tmp_path, capsys):
     assert "; 12 test images" in shown
     assert "linear, 1 epochs" in shown
     assert len(csv_of(out / "figure-convergence.csv")) == 4
+
+
+def test_a_file_of_complete_tags_is_split_and_read_as_told(photos, tmp_path):
+    full = read_labels(photos / "train.csv")
+    lines = ["image,labels"]
+    for name, row in zip(full.images, full.values, strict=True):
+        there = [known for known, value in zip(full.classes, row, strict=True) if value == 1]
+        lines.append(f"{name},{'+'.join(there)}")
+    (tmp_path / "tags.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "classes.txt").write_text("\n".join(full.classes) + "\n")
+    more = ["--images", str(photos), "--mode", "linear", "--epochs", "1", "--device", "cpu"]
+    more += ["--separator", "+", "--classes", str(tmp_path / "classes.txt")]
+    more += ["--absent", "negative"]
+    out = tmp_path / "out"
+    for _ in range(2):  # the second time all is there
+        assert run("convergence", tmp_path / "tags.csv", out, *more) == 0
+        assert len(run_folders(out, "linear")) == 1
+    parts = [read_labels(out / "labels" / name) for name in ("train.csv", "test.csv")]
+    for part in parts:
+        places = [full.images.index(name) for name in part.images]
+        assert (part.values == full.values[places]).all()
+    assert sum(len(part) for part in parts) == len(full)
 
 
 def test_what_is_odd_about_the_files_is_told_once(photos, tmp_path, capsys):

@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from types import SimpleNamespace
 
@@ -59,6 +60,27 @@ def test_a_search_that_was_broken_off_goes_on(arguments, tmp_path):
         assert {**after[name], "seconds": 0} == {**cell, "seconds": 0}
     # with other data or another method it is another search
     assert main([*arguments, "--method", "epr"]) == 3
+
+
+def test_other_rates_are_added_and_chosen_from_together(arguments, tmp_path, capsys):
+    assert main([*arguments, "--learning-rates", "1e-7", "--batch-sizes", "30"]) == 0
+    before = json.loads((tmp_path / "out" / "search.json").read_text())
+    capsys.readouterr()
+    assert main([*arguments, "--batch-sizes", "8"]) == 0
+    after = json.loads((tmp_path / "out" / "search.json").read_text())
+    assert after["cells"][:1] == before["cells"]
+    assert [cell["learning_rate"] for cell in after["cells"]] == [1e-7, 1e-2, 1e-5]
+    assert after["chosen"] == before["chosen"] == after["cells"][0]  # the others are worse
+    assert after["chosen"] == max(after["cells"], key=lambda cell: cell["validation_map"])
+    shown = capsys.readouterr().out
+    assert shown.count("1/2 learning rate 0.01, batch 8") == 1
+    assert re.search(r"^ *1e-07 +\S+% *$", shown, flags=re.M)
+    assert re.search(r"^ *0\.01 +\S+% *$", shown, flags=re.M)
+    # what was trained otherwise cannot be chosen from
+    assert main([*arguments, "--epochs", "3", "--learning-rates", "1e-3"]) == 3
+    err = capsys.readouterr().err
+    assert "out: other --epochs than rate-0.01-batch-8 was trained with" in err
+    assert json.loads((tmp_path / "out" / "search.json").read_text()) == after
 
 
 PAPER = {(rate, batch) for rate in (1e-2, 1e-3, 1e-4, 1e-5) for batch in (8, 16)}

@@ -231,6 +231,8 @@ def test_a_comparison_broken_off_goes_on(features, whole, tmp_path, trained, kep
     trained.stop_after = kept
     assert compare(features, folder, *ARGUMENTS) == 130
     assert len(cells_of(folder)) == kept
+    advice = f"{kept} training{'' if kept == 1 else 's'} finished and kept; go on with the same"
+    assert f"{advice} command and --resume" in capsys.readouterr().out
     assert not (folder / "results.json").exists()
     done = list(trained)
     trained.clear()
@@ -318,6 +320,66 @@ def test_other_flags_than_it_began_with_are_refused(features, copied, trained, c
     assert len(shown.strip().splitlines()) == 1
     assert trained == []
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, trained, capsys):
+    def asked(methods, seeds, settings):
+        flags = [*ARGUMENTS[4:], "--methods", methods, "--seeds", seeds, "--settings", settings]
+        return compare(features, copied, *flags, "--resume")
+
+    assert asked("an,g2netpl,epr", "0,1,5", "sspl:0.5,fspl") == 0
+    old = {key(cell) for cell in cells_of(whole)}
+    assert not old & set(trained)
+    rows = results_of(copied)
+    places = [(row["setting"], row["method"], row["seed"]) for row in rows]
+    assert sorted(places) == sorted(
+        (setting, method, seed)
+        for setting in ("sspl:0.5", "fspl")
+        for method in ("an", "g2netpl", "epr")
+        for seed in (0, 1, 5)
+    )
+    for row in results_of(whole):
+        assert row in rows
+    assert json.loads((copied / "run.json").read_text())["seeds"] == "0,1,5"
+    trained.clear()
+    assert asked("an,g2netpl,epr", "0,1,5", "sspl:0.5,fspl") == 0
+    assert trained == []
+    capsys.readouterr()
+    for changed, flag in (
+        (("an,epr", "0,1,5", "sspl:0.5,fspl"), "--methods"),
+        (("an,g2netpl,epr", "1,0,5", "sspl:0.5,fspl"), "--seeds"),
+        (("an,g2netpl,epr", "0,1,55", "sspl:0.5,fspl"), "--seeds"),
+        (("an,g2netpl,epr", "0,1,5", "fspl"), "--settings"),
+    ):
+        assert asked(*changed) == 3
+        expected = f"other {flag} than it began with (more may be added behind)"
+        assert expected in capsys.readouterr().err
+    assert trained == []
+
+
+def test_a_method_without_a_grid_is_told(features, tmp_path, capsys):
+    more = ["--methods", "iu,an", "--seeds", "0", "--settings", "positives:1+1"]
+    assert compare(features, tmp_path / "a", *more, "--search-weights") == 0
+    assert capsys.readouterr().out.count("note: iu gets one weight, others three") == 1
+    assert compare(features, tmp_path / "b", *more) == 0
+    assert "others three" not in capsys.readouterr().out
+
+
+def test_labels_that_do_not_settle_are_told(features, tmp_path, capsys):
+    more = ["--methods", "g2netpl-paper,g2netpl-paper:sigma=0.2", "--seeds", "0", "--epochs", "4"]
+    assert compare(features, tmp_path / "out", *more) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
+    assert len(notes) == 1
+    assert notes[0].startswith(
+        "note: g2netpl-paper:sigma=0.2 sspl:0.5 seed 0: the soft labels jump"
+    )
+
+
+def test_the_page_shows_all_trainings_and_how_they_were_chosen(whole):
+    page = (whole / "report.html").read_text()
+    assert f"The {CELLS - 4} other trainings, which were not chosen" in page
+    assert "validation images of the first seed" in page
+    assert "(the truth&#39;s mean)" in page
 
 
 def test_other_switches_than_it_began_with_are_refused(features, copied, capsys):

@@ -315,6 +315,39 @@ def test_a_collapse_of_the_predictions_is_said_once(capsys):
     assert capsys.readouterr().out.count("predicts 9.00 positives per image, k is 2.00") == 1
 
 
+@pytest.mark.parametrize(
+    ("moved", "after"),
+    [
+        ((0.45, 0.1, 0.05, 0.02), None),  # decided at once, and settled
+        ((0.0, 0.2, 0.4, 0.28, 0.4), None),
+        ((None, None, None), None),  # a method without soft labels
+        ((0.1, 0.5, 0.9, 0.98, 0.99), 3),
+    ],
+)
+def test_labels_that_jump_are_told_once(capsys, moved, after):
+    from rich.console import Console
+
+    from g2netpl.playing import _warn_of_jumps
+
+    history, told = [], []
+    for epoch, each in enumerate(moved, start=1):
+        history.append({"movement": each})
+        _warn_of_jumps(Console(width=200), history)
+        if "jump to and fro, by 0.90 on average" in capsys.readouterr().out:
+            told.append(epoch)
+    assert told == ([] if after is None else [after])
+
+
+def test_steps_that_are_too_long_for_a_small_sigma_are_told(config, tmp_path, capsys):
+    from rich.console import Console
+
+    usual = {"method": "g2netpl-paper", "epochs": 5, "patience": 0}
+    for sigma, said in ((1.0, 0), (0.2, 1)):
+        made = config(output=str(tmp_path / f"{sigma}"), **usual, options={"sigma": sigma})
+        train(made, console=Console(width=200))
+        assert capsys.readouterr().out.count("jump to and fro") == said
+
+
 def test_linear_training_with_own_validation_resumes_with_an_estimated_k(
     config, tmp_path, break_off, photos
 ):

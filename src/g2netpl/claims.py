@@ -1,6 +1,7 @@
 """Whose a folder of results is: whether a command may write there, clear it, or go on in it."""
 
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -103,9 +104,18 @@ def _clear(folder: Path, command: str) -> None:
 
 
 def begin_or_resume(
-    folder: Path, command: str, description: dict[str, Any], *, resume: bool, overwrite: bool
+    folder: Path,
+    command: str,
+    description: dict[str, Any],
+    *,
+    resume: bool,
+    overwrite: bool,
+    lists: Sequence[str] = (),
 ) -> None:
-    """Claim the folder and write run.json; or see that it holds the same, to go on with."""
+    """Claim the folder and write run.json; or see that it holds the same, to go on with.
+
+    `lists` are keys of comma-separated texts, to which more may have been added.
+    """
 
     if not resume:
         claim_folder(folder, command, overwrite=overwrite)
@@ -118,7 +128,11 @@ def begin_or_resume(
         )
     now = json.loads(json.dumps(description))
     before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
-    changed = [key for key in now if before.get(key) != now[key]]
+    changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
+    grown = [key for key in changed if key in lists and _has_grown(before.get(key), now[key])]
+    if changed and changed == grown:
+        write_json(folder / "run.json", {**before, **now})
+        return
     if changed:  # another flag explains another content
         changed = [key for key in changed if key != "fingerprints"] or changed
         names = {
@@ -126,8 +140,15 @@ def begin_or_resume(
             "label_format": "--format",
             "fingerprints": "content of the label files",
         }
+        changed = [key for key in changed if key not in grown]
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
-        raise Refused(f"{folder}: other {flags} than it began with; choose another --output")
+        hint = " (more may be added behind)" if set(changed) <= set(lists) else ""
+        raise Refused(f"{folder}: other {flags} than it began with{hint}; choose another --output")
+
+
+def _has_grown(before: str | None, now: str) -> bool:
+    """Whether a list of words begins with what it was; before there may have been none."""
+    return not before or f"{now},".startswith(f"{before},")
 
 
 _SPLIT = ("labels/train.csv", "labels/test.csv")
@@ -160,6 +181,19 @@ _FREE_TO_CHANGE = {
 def _defaults() -> dict[str, Any]:
     fields = RunConfig.model_fields.items()
     return {key: field.get_default(call_default_factory=True) for key, field in fields}
+
+
+def check_same_training(folder: Path, config: RunConfig, free: set[str]) -> None:
+    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`."""
+    began = {**_defaults(), **read_training(folder)["config"]}
+    now = json.loads(config.model_dump_json())
+    changed = [k for k in now if k not in free | _FREE_TO_CHANGE and began.get(k) != now[k]]
+    if changed:
+        flags = ", ".join("--" + key.replace("_", "-") for key in changed)
+        raise Refused(
+            f"{folder.parent}: other {flags} than {folder.name} was trained with; choose another "
+            "--output"
+        )
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> str:

@@ -64,6 +64,7 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
         players=[(setting, _players(chosen, methods, setting)) for setting in settings],
         histograms=_histograms(chosen),
         trainings=_trainings(chosen),
+        others=_trainings([row for row in rows if cell_of(row) not in map(cell_of, chosen)]),
     )
     write_page(path, page)
     return path
@@ -94,6 +95,9 @@ def _facts(about: Row, chosen: Sequence[Row]) -> list[tuple[str, str]]:
         data = f"images, {Path(labels).name}, {about.get('mode') or 'end-to-end'}"
         data += f", {about.get('backbone') or 'lite0'} at {about.get('image_size') or 224} px"
     searched = "three values of each method's main weight" if about.get("search_weights") else ""
+    chosen_on = "validation images" + (" of the first seed" if about.get("choose_once") else "")
+    asked = about.get("expected_positives")
+    source = {"truth": " (the truth's mean)", "estimate": " (estimated)"}.get(str(asked), "")
     facts = [
         ("Data", data),
         ("Seeds", ", ".join(str(seed) for seed in sorted({row["seed"] for row in chosen}))),
@@ -102,7 +106,9 @@ def _facts(about: Row, chosen: Sequence[Row]) -> list[tuple[str, str]]:
         ("Batch sizes", str(about.get("batch_sizes", ""))),
         ("Options", ", ".join(about.get("set", []))),
         ("Weights searched", searched),
-        ("Expected positives", f"k = {', '.join(k)}" if k else ""),
+        ("Hidden layer", str(about.get("hidden") or "")),
+        ("Chosen on", chosen_on),
+        ("Expected positives", f"k = {', '.join(k)}{source}" if k else ""),
     ]
     return [(term, text) for term, text in facts if text]
 

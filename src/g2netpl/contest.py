@@ -161,6 +161,13 @@ class Comparison:
         seeds, chosen = self.seeds[1:] if self.choose_once else (), tuple(chosen)
         return [replace(cell, seed=seed) for seed in seeds for cell in chosen]
 
+    def without_grid(self) -> list[str]:
+        """Methods that have no main weight to search, where those of others are searched."""
+        if not self.search_weights:
+            return []
+        names = dict.fromkeys(self.options_of(method)[0] for method in self.methods)
+        return [name for name in names if find_method(name).grid is None]
+
     def _weights(self, method: str) -> list[str]:
         return weights_to_try(*self.options_of(method)) if self.search_weights else [""]
 

@@ -23,6 +23,14 @@ from g2netpl.photo_cells import config_of
 from g2netpl.reproduction import Plan, Training
 
 
+def about(seconds: float) -> str:
+    """A duration for people: `about 20 minutes`, `about 3.5 hours`."""
+    minutes = seconds / 60
+    if minutes < 1:
+        return "less than a minute"
+    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:,.1f} hours"
+
+
 def estimate_seconds(plan: Plan, jobs: int) -> float:
     """For all trainings of the plan."""
     trainings = plan.trainings()
@@ -64,7 +72,7 @@ def _passes(training: Training) -> float:
         getattr(options, "memory", "stored") == "stateless",
     )
     epoch = (2 if two_views else 1) + sum(asked) * _FORWARD
-    rounds, between = int(getattr(options, "rounds", 1)), int(getattr(options, "passes", 0))
+    rounds, between = training.rounds, int(getattr(options, "passes", 0))
     if training.comparison.features is None:  # dropout is behind the backbone, which looks once
         between = min(between, 1)
     return training.comparison.epochs * rounds * epoch + (rounds - 1) * between * _FORWARD

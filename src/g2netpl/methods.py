@@ -101,7 +101,7 @@ METHODS: dict[str, Method] = {
         RoleOptions,
         "estimate every label online, together with the network",
         _SPML,
-        grid=("regulariser", (0.3, 1.0, 3.0)),
+        grid=("regulariser", (0.03, 0.1, 1.0)),
     ),
     "g2netpl": Method(
         SoftPlayer,
@@ -138,7 +138,7 @@ METHODS: dict[str, Method] = {
             "regulariser": 1.0,
             "prediction": "fresh",
         },
-        grid=("unobserved_weight", (0.3, 1.0, 3.0)),
+        grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     ),
     "fixmatch": Method(
         FixMatchPlayer,

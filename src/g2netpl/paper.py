@@ -15,7 +15,7 @@ _PARTIAL = (*_BASELINES, "g2netpl-paper", "g2netpl")
 _LABELLED_ONLY = "an:unlabelled_images=ignore"
 _BOTH_GAMES = (
     "g2netpl-paper plays the game as we read the paper's words, g2netpl the same game with our own "
-    "weights and defaults; the published G²NetPL stands beside both."
+    "weights and defaults; the paper's G²NetPL is the counterpart of both."
 )
 
 HELD = "g2netpl:response=frozen:map=sigmoid:beta=1:gamma=0"  # û = ½ for good, and ξ = 1
@@ -232,11 +232,12 @@ def _beside_both(figures: Figures) -> Figures:
 
 PROTOCOL = {
     "backbone": "ResNet-50, ImageNet weights",
-    "images": "448 × 448, mirrored at random",
+    "images": "not said (SPML, whose benchmark it is: 448 × 448, mirrored at random)",
     "training": "end to end, 10 epochs (ablation: 25 linear + 5 of everything)",
-    "optimizer": "Adam, learning rate 1e-2 … 1e-5, batch 8 or 16",
+    "optimizer": "not named (SPML: Adam); learning rate 1e-2 … 1e-5, batch 8 or 16",
     "chosen on": "“the validation set”; VOC's validation set is its test set",
-    "data": "VOC 5,717 / 5,823, COCO 82,081 / 40,137, NUS-WIDE 150,000 / 60,260 images",
+    "data": "VOC 5,717 / 5,823, COCO 82,081 / 40,137, NUS-WIDE 150K / 60.2K images",
+    "positives per image": "not said how the k of R is known (SPML: the truth's mean)",
     "seeds": "not said",
 }
 """What the paper says about its own trainings."""

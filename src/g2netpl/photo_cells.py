@@ -35,7 +35,7 @@ from g2netpl.training import check_config, train
 
 TRACK = "labels.jsonl"
 _WATCHED = 2000
-_OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
+OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Photos:
         """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
         format = self.keys.get("format")
         subject = with_test_part(self.subject, folder / "labels", self.parts.whole, format)
-        used = {} if subject is self.subject else dict.fromkeys(_OF_THE_FILE)
+        used = {} if subject is self.subject else dict.fromkeys(OF_THE_FILE)
         photos = Photos(subject, {**self.keys, **used})
         return on_photos(photos.base, folder / "runs", f"{AGAIN} and --resume", self.told)
 

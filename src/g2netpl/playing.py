@@ -11,7 +11,7 @@ from torch import nn
 from g2netpl.boostlu import boosted
 from g2netpl.checkpoints import checkpoint_bytes, load_checkpoint
 from g2netpl.config import Mode, RunConfig
-from g2netpl.equilibrium import collapsed
+from g2netpl.equilibrium import collapsed, restless, restless_words
 from g2netpl.fitting import Schedule, fit
 from g2netpl.game import LabelPlayer, Setup
 from g2netpl.interrupts import Interrupts, Stopped
@@ -179,6 +179,7 @@ def _play_phases(
             ) -> None:
                 bar.epoch(now.history[-1])
                 _warn_of_collapse(console, now.history, contest.k)
+                _warn_of_jumps(console, now.history)
                 if watch is not None:
                     watch(now, free, player, sources, linear)
                 keeper.epoch(now)
@@ -269,3 +270,9 @@ def _warn_of_collapse(console: Console, history: list[Record], k: float) -> None
             "if mAP suffers, try a smaller --learning-rate",
             highlight=False,
         )
+
+
+def _warn_of_jumps(console: Console, history: list[Record]) -> None:
+    """Say once when the soft labels do not settle."""
+    if restless(history) and not any(restless(history[:n]) for n in range(len(history))):
+        console.print(f"warning: {restless_words(history)}", highlight=False)

@@ -6,7 +6,6 @@ Every recipe also leaves its numbers as CSV, and its picture as PNG with the num
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,47 +18,7 @@ from g2netpl.labels import POSITIVE
 from g2netpl.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
 from g2netpl.players.soft_options import SoftOptions
 from g2netpl.reproduction import Plan
-
-TABLE = (
-    "row",
-    "method",
-    "setting",
-    "seeds",
-    "best epoch",
-    "± best",
-    "last epoch",
-    "± last",
-    "published",
-    "undecided %",
-    "pseudo-label mAP",
-)
-_LOST = "diverged"  # where the figures of a row would stand
-
-
-@dataclass
-class Section:
-    """One recipe on the page."""
-
-    title: str
-    about: str
-    table: list[list[Any]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    pictures: list[tuple[str, str]] = field(default_factory=list)  # file name, base64
-
-    @property
-    def settings(self) -> list[str]:
-        """The columns on the page."""
-        return list(dict.fromkeys(line[2] for line in self.table))
-
-    @property
-    def grid(self) -> list[tuple[str, str, list[dict[str, str] | None]]]:
-        """The rows on the page: name, method, a cell for every setting."""
-        lines = {(line[1], line[2]): line for line in self.table}
-        names = {line[1]: line[0] for line in self.table}
-        return [
-            (name, method, [_cell(lines.get((method, setting))) for setting in self.settings])
-            for method, name in names.items()
-        ]
+from g2netpl.reproduction_tables import LOST, TABLE, Section, table_of
 
 
 def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder: Path) -> Path:
@@ -85,17 +44,17 @@ def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder
 def _section(
     name: str, recipe: Recipe, rows: list[Row], data: str | None, notes: list[str], folder: Path
 ) -> Section:
-    section = Section(recipe.title, recipe.about, notes=list(notes))
+    section = Section(recipe.title, recipe.about, notes=list(notes), of_labels=name == "labels")
     known = published(name, data)
     trained = [row for row in rows if "diverged" not in row]
     if rows:
-        section.table = table_of(recipe, rows, known, name == "labels")
+        section.table = table_of(recipe, rows, known)
         figures.write_csv(folder / f"{name}.csv", TABLE, section.table)
     section.notes += [describe_row(row) for row in rows if "diverged" in row]
     if rows and not trained:
         return section
     picture = folder / f"figure-{name}.png"
-    _draw(name, trained, [line for line in section.table if line[4] != _LOST], picture)
+    _draw(name, trained, [line for line in section.table if line[4] != LOST], picture)
     section.pictures.append((picture.name, base64.b64encode(picture.read_bytes()).decode("ascii")))
     if name == "ablation":
         section.notes += steps(recipe, trained, known)
@@ -132,71 +91,6 @@ def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> 
         lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
         figures.write_csv(numbers, ("row", "setting", "mAP", "deviation", "published"), lines)
         figures.draw_rows(picture, lines)
-
-
-def table_of(
-    recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float], of_labels: bool
-) -> list[list[Any]]:
-    """One line per (method, setting): mean and deviation over the seeds that did not diverge."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        group = groups.setdefault((row["method"], row["setting"]), [])
-        if "diverged" not in row:
-            group.append(row)
-    return [
-        [
-            recipe.name_of(method),
-            method,
-            setting,
-            len(group),
-            *_measured(group, of_labels),
-            known.get((method, setting), ""),
-            _spread(group, "undecided")[0],
-            _spread(group, "pseudo_label_map")[0],
-        ]
-        for (method, setting), group in groups.items()
-    ]
-
-
-def _measured(group: Sequence[Row], of_labels: bool) -> tuple[Any, ...]:
-    """The best epoch and the last; of pseudo labels the last alone."""
-    if not group:
-        return _LOST, "", "", ""
-    if of_labels:
-        return "", "", *_spread(group, "pseudo_label_map")
-    return *_spread(group, "test_map"), *_spread(group, "last_test_map")
-
-
-def _spread(group: Sequence[Row], key: str) -> tuple[Any, Any]:
-    """Mean and deviation in percent; nothing where there is nothing."""
-    values = [row[key] for row in group]
-    if not values or any(value is None for value in values):
-        return "", ""
-    percent = 100.0 * np.asarray(values, dtype=np.float64)
-    deviation = round(float(percent.std(ddof=1)), 2) if len(percent) > 1 else ""
-    return round(float(percent.mean()), 2), deviation
-
-
-def _cell(line: list[Any] | None) -> dict[str, str] | None:
-    """The best epoch, and in small letters the rest; of pseudo labels the last epoch alone."""
-    if line is None:
-        return None
-    if line[4] == _LOST:
-        return {"main": _LOST, "more": ""}
-    best, last, known, undecided = line[4:6], line[6:8], line[8], line[9]
-    more = [f"last {_text(last)}"] if best[0] != "" else []
-    if undecided != "":
-        more.append(f"{undecided:.0f} % undecided")
-    if known != "":
-        more.append(f"published {known:.1f}")
-    return {"main": _text(best if best[0] != "" else last), "more": "\n".join(more)}
-
-
-def _text(pair: list[Any]) -> str:
-    mean, deviation = pair
-    if mean == "":
-        return "–"
-    return f"{mean:.1f}" if deviation == "" else f"{mean:.1f} ± {deviation:.1f}"
 
 
 def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float]) -> list[str]:
@@ -256,6 +150,10 @@ def here(plan: Plan) -> dict[str, str]:
     k = float((train.values == POSITIVE).sum(axis=1).mean())
     weights = "; three values of each method's main weight" if protocol.search_weights else ""
     once = ", on the first seed" if protocol.choose_once else ""
+    asked = protocol.expected_positives
+    expected = {"truth": f"k = {k:.2f}, the truth's mean", "estimate": "k estimated"}.get(
+        str(asked), f"k = {asked}, as given"
+    )
     trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
     head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
     described = {
@@ -274,6 +172,7 @@ def here(plan: Plan) -> dict[str, str]:
         "chosen on": f"a fifth of the training images, held out with full labels{once}",
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
+        "positives per image": expected,
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
 

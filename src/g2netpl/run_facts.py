@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from g2netpl.config import Mode
-from g2netpl.equilibrium import collapsed
+from g2netpl.equilibrium import collapsed, restless, restless_words
 from g2netpl.errors import counted
 from g2netpl.judgement import class_figures
 from g2netpl.labels import NEGATIVE, POSITIVE
@@ -109,6 +109,9 @@ def _notes(run: RunContents) -> list[str]:
             notes.append(f"{silent:,} of {len(run.classes):,} classes are never proposed.")
     if (last.get("undecided") or 0) > 0.5:
         notes.append(f"{last['undecided']:.0%} of the soft labels are still undecided.")
+    if restless(run.history):
+        words = restless_words(run.history)
+        notes.append(f"{words[0].upper()}{words[1:]}.")
     if run.k and last.get("soft_positives") is not None and collapsed(last, run.k):
         notes.append(
             f"The network predicts {last['predicted_positives']:.1f} positives per image, k is "

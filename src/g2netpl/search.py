@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from g2netpl.claims import check_same_training, is_empty
 from g2netpl.config import RunConfig
 from g2netpl.disk import write_json
 from g2netpl.divergence import attempt, check_some_trained
@@ -23,10 +24,12 @@ from g2netpl.errors import InputError, Refused
 from g2netpl.image_cache import KeptImages
 from g2netpl.interrupts import AGAIN
 from g2netpl.material import read_material
-from g2netpl.training import train
+from g2netpl.run_files import read_json
+from g2netpl.training import check_config, train
 
 PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
 PAPER_BATCHES = (8, 16)
+SEARCH = "search.json"
 
 
 @dataclass(frozen=True)
@@ -103,8 +106,12 @@ def study(
 def _check(config: RunConfig) -> None:
     """Refuse what cannot be chosen from, before anything is trained."""
     folder = Path(config.output)
-    if folder.is_dir() and any(folder.iterdir()) and not list(folder.glob("rate-*-batch-*")):
+    cells = sorted(folder.glob("rate-*-batch-*"))
+    if not cells and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no search; choose another --output")
+    for cell in cells:
+        if (cell / "run.json").is_file():  # one that is not trained again is chosen from too
+            check_same_training(cell, check_config(config), {"learning_rate", "batch_size"})
     if read_material(config).validation is None:
         raise InputError(
             f"{config.labels}: no held-out images with known negatives to choose by, and nothing "
@@ -123,7 +130,15 @@ def write_found(folder: Path, found: Sequence[Found]) -> None:
     """search.json: all cells, and which was chosen; none while all have diverged."""
     chosen = choose(found) if any(cell.diverged is None for cell in found) else None
     cells = [vars(cell) for cell in found]
-    write_json(folder / "search.json", {"chosen": chosen and vars(chosen), "cells": cells})
+    write_json(folder / SEARCH, {"chosen": chosen and vars(chosen), "cells": cells})
+
+
+def read_found(folder: Path) -> list[Found]:
+    """The cells that were trained there before; their search may have had other rates."""
+    if not (folder / SEARCH).is_file():
+        return []
+    cells = [Found(**cell) for cell in read_json(folder / SEARCH)["cells"]]
+    return [cell for cell in cells if (folder / Path(cell.folder).name).is_dir()]
 
 
 def _train_cell(

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from g2netpl.comparison import RESULT_KEYS, Outcome, Row, choose, describe_row, run_cells
 from g2netpl.contest import Cell, Comparison
-from g2netpl.errors import InputError
+from g2netpl.errors import InputError, counted
+from g2netpl.interrupts import AGAIN
 from g2netpl.tracking import Following, following
 
 CELLS = "cells.jsonl"
@@ -20,8 +21,13 @@ CELLS = "cells.jsonl"
 Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
 
 
-def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -> list[Row]:
-    """Train what is missing in the folder; gives back the rows of all trainings."""
+def sweep(
+    comparison: Comparison, folder: Path, run: Runner, console: Console, advice: str = AGAIN
+) -> list[Row]:
+    """Train what is missing in the folder; gives back the rows of all trainings.
+
+    `advice` says how to go on after Ctrl-C.
+    """
     path = folder / CELLS
     rows = {cell_of(row): row for row in read_cells(path)}
 
@@ -37,10 +43,14 @@ def sweep(comparison: Comparison, folder: Path, run: Runner, console: Console) -
                 file.flush()
 
     first = comparison.cells()
-    train(first)
-    chosen = [row for row in choose([rows[cell] for cell in first]) if "diverged" not in row]
-    later = comparison.later_cells(cell_of(row) for row in chosen)
-    train(later)
+    try:
+        train(first)
+        chosen = [row for row in choose([rows[cell] for cell in first]) if "diverged" not in row]
+        later = comparison.later_cells(cell_of(row) for row in chosen)
+        train(later)
+    except KeyboardInterrupt:
+        console.print(f"{counted(len(rows), 'training')} finished and kept; {advice}")
+        raise
     return [rows[cell] for cell in (*first, *later)]
 
 

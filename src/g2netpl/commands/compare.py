@@ -24,7 +24,8 @@ For every method, setting and seed the learning rate and batch size are chosen o
 --search-weights three values of each method's main weight are tried too. Every training goes
 through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
 chosen rows, results.md and results.csv the table, cells.jsonl every training with its history, a
-line each, and report.html is a page of all of it. What was broken off goes on with --resume. A
+line each, and report.html is a page of all of it. What was broken off goes on with
+--resume, and so does what is finished, with more methods, settings or seeds behind the others. A
 training whose cost is no longer a number is noted as diverged, and never chosen.
 """
 
@@ -48,7 +49,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--images", metavar="DIR", help="images: their folder, if the format does not say")
     add("--mode", help="images: end-to-end, linear or linear-init (end-to-end)")
     add("--backbone", help="images: lite0, tiny or any timm name (lite0)")
+    add("--weights", metavar="FILE", help="images: own safetensors file of the backbone")
+    add("--no-pretrained", action="store_true", help="images: start at random")
     add("--image-size", type=int, help="images: squashed to this square (224)")
+    add("--linear-epochs", type=int, help="images: first epochs of linear-init (25)")
+    add("--device", help="images: auto (a GPU where there is one) or cpu (auto)")
+    add("--precision", help="images: float32, bf16 or fp16 (float32)")
     add("--head", help="images: linear or boostlu (linear)")
     add("--workers", type=int, help="images: loader processes (2)")
     add("--missing", help="images: refuse listed ones that are not there, or leave-out (refuse)")
@@ -111,9 +117,11 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
+    from g2netpl.equilibrium import restless, restless_words
     from g2netpl.errors import InputError
     from g2netpl.figures import write_csv
-    from g2netpl.sweep import in_memory, sweep
+    from g2netpl.interrupts import AGAIN
+    from g2netpl.sweep import cell_of, in_memory, sweep
     from g2netpl.tables import RESULT_COLUMNS, result_lines, results_markdown, results_table
 
     changes = split_changes(flags.set)
@@ -142,34 +150,49 @@ def run(flags: argparse.Namespace) -> None:
     )
     folder = Path(flags.output)  # mistakes show before anything is written there
     photos = _photos(flags)
-    lines: list[str] = []
+    lines = [
+        f"note: {method} gets one weight, others three: its row in METHODS has no grid"
+        for method in comparison.without_grid()
+    ]
     if photos is None:
         contest = load_contest(flags.features)
         comparison.check(contest.train, contest.test)
     else:
-        lines = photos.check(comparison)
+        lines += photos.check(comparison)
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     description["label_format"] = description.pop("format")  # run.json has one of its own
     if photos is not None:
         description["fingerprints"] = photos.parts.fingerprints
-    begin_or_resume(folder, "compare", description, resume=flags.resume, overwrite=flags.overwrite)
+    begin_or_resume(
+        folder,
+        "compare",
+        description,
+        resume=flags.resume,
+        overwrite=flags.overwrite,
+        lists=("methods", "settings", "seeds"),
+    )
     console = Console(markup=False, soft_wrap=True)
     for line in lines:
         console.print(line, highlight=False)
     runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)
-    cells = sweep(comparison, folder, runner, console)
+    cells = sweep(comparison, folder, runner, console, f"{AGAIN} and --resume")
     check_some_trained(row.get("diverged") for row in cells)
     results = choose(cells)
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
     write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
     console.print(results_table(results))
+    for row in cells:
+        if cell_of(row) in map(cell_of, results) and restless(row["history"]):
+            named = f"{row['method']} {row['setting']} seed {row['seed']}"
+            console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
 
 
-_NOT_KEPT = {"execute", "output", "jobs", "workers", "max_bad", "resume", "overwrite"}
+_NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "resume", "overwrite"}
 _OF_IMAGES = (
-    *("test_labels", "images", "mode", "backbone", "image_size", "head", "workers"),
+    *("test_labels", "images", "mode", "backbone", "weights", "no_pretrained", "image_size"),
+    *("linear_epochs", "head", "workers", "device", "precision"),
     *("missing", "max_bad", "format", "absent", "separator", "classes"),
 )
 
@@ -180,7 +203,8 @@ def _photos(flags: argparse.Namespace) -> "Photos | None":
     from g2netpl.photo_cells import Photos
     from g2netpl.subjects import find_subject
 
-    given = {name: getattr(flags, name) for name in _OF_IMAGES if getattr(flags, name) is not None}
+    values = {name: getattr(flags, name) for name in _OF_IMAGES}
+    given = {k: value for k, value in values.items() if value is not None and value is not False}
     if flags.labels is None:
         for name in given:
             raise InputError(f"--{name.replace('_', '-')}: for images, with --labels")
@@ -189,4 +213,6 @@ def _photos(flags: argparse.Namespace) -> "Photos | None":
     if subject.kind != "images":
         raise InputError(f"{flags.labels}: a features folder; give it as --features")
     more = {name: value for name, value in given.items() if name not in ("test_labels", "images")}
+    if more.pop("no_pretrained", False):
+        more["pretrained"] = False
     return Photos(subject, {"mode": "end-to-end", **more})

@@ -14,7 +14,8 @@ a folder of VOC 2012, COCO or NUS-WIDE in its official layout, a features folder
 with full labels (a fifth of its images becomes the test, unless --test-labels names another file);
 without it, the built-in scenes. On images the paper's protocol is the default: ResNet-50, 448 px,
 10 epochs, 8 cells for each method; --dry-run tells how long that takes. Broken off, the same
-command goes on. The folder gets index.html, and each table and figure as CSV and PNG.
+command goes on; more --seeds and --methods may be added behind the others. The folder gets
+index.html, and each table and figure as CSV and PNG.
 """
 
 import argparse
@@ -54,6 +55,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--image-size", type=int, default=448, help="images: squash to this square (448)")
     add("--linear-epochs", type=int, default=25, help="images: first epochs of linear-init (25)")
     add("--workers", type=int, default=2, help="image loader processes")
+    add("--device", help="images: auto (a GPU where there is one) or cpu (auto)")
+    add("--precision", help="images: float32, bf16 or fp16 (float32)")
+    add("--missing", help="images: refuse listed ones that are not there, or leave-out (refuse)")
+    add("--max-bad", type=int, help="images: unreadable ones to put up with (0.1 %%, 1 at least)")
+    add("--format", help="images: format of the label files, if not clear")
+    add("--absent", help="images: labels that a file does not name are unobserved or negative")
+    add("--separator", help="images: between tags (; or |)")
+    add("--classes", metavar="FILE", help="images: file with the classes there may be")
     add(
         "--jobs",
         type=at_least_one,
@@ -70,8 +79,9 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from g2netpl.durations import estimate_seconds
+    from g2netpl.durations import about, estimate_seconds
     from g2netpl.paper import data_set_of
+    from g2netpl.photo_cells import OF_THE_FILE
     from g2netpl.reproduction import check, reproduce
     from g2netpl.reproduction_page import write_page
     from g2netpl.subjects import with_test_part
@@ -82,30 +92,29 @@ def run(flags: argparse.Namespace) -> None:
     trainings = plan.trainings()
     for line in check(plan):
         console.print(line, highlight=False)
-    if flags.dry_run:
-        for training in trainings:
-            cell = training.cell
-            rate = f"lr {cell.learning_rate:g} batch {cell.batch_size} {cell.weight}".rstrip()
-            how = f"{training.mode} {training.comparison.epochs} epochs".lstrip()
-            line = f"{cell.method} {cell.setting} seed {cell.seed} {rate}: {how}"
-            console.print(line, highlight=False)
-        hours = estimate_seconds(plan, flags.jobs) / 3600
-        console.print(f"{len(trainings):,} trainings, about {hours:,.1f} hours on this machine")
-        return
-    _begin(folder, {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT})
-    subject = with_test_part(plan.subject, folder / "labels")
-    if subject != plan.subject:
-        plan = replace(plan, subject=subject)
     for name in plan.recipes:
         for note in plan.left_out(name):
             console.print(f"{name}: {note}", highlight=False)
+    if flags.dry_run:
+        for training in trainings:
+            console.print(str(training), highlight=False)
+        seconds = estimate_seconds(plan, flags.jobs)
+        console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
+        return
+    _begin(folder, {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT})
+    if plan.subject.kind == "images" and plan.subject.test_labels is None:
+        whole = plan.photos(next(iter(plan.recipes))).parts.whole
+        subject = with_test_part(plan.subject, folder / "labels", whole, flags.format)
+        photos = {**plan.protocol.photos, **dict.fromkeys(OF_THE_FILE)}
+        plan = replace(plan, subject=subject, protocol=replace(plan.protocol, photos=photos))
     found = reproduce(plan, folder, flags.jobs, console)
     data = flags.published or data_set_of(plan.tables[0].classes)
     page = write_page(plan, found, data, folder)
     console.print(f"{len(trainings):,} trainings; open {page}", highlight=False)
 
 
-_NOT_KEPT = {"execute", "output", "jobs", "workers", "dry_run"}
+_NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "dry_run"}
+_FILES = ("missing", "max_bad", "format", "absent", "separator", "classes")
 
 
 def _begin(folder: "Path", kept: dict[str, Any]) -> None:
@@ -120,7 +129,10 @@ def _begin(folder: "Path", kept: dict[str, Any]) -> None:
     trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))
     trained = trained or any(path.stat().st_size for path in folder.rglob("cells.jsonl"))
     anew = there and not trained and read_run(folder).get("command") == "reproduce"
-    begin_or_resume(folder, "reproduce", kept, resume=there and not anew, overwrite=anew)
+    kept["label_format"] = kept.pop("format")  # run.json has one of its own
+    resume = there and not anew
+    lists = ("seeds", "methods")
+    begin_or_resume(folder, "reproduce", kept, resume=resume, overwrite=anew, lists=lists)
 
 
 def _plan(flags: argparse.Namespace) -> "Plan":
@@ -136,7 +148,8 @@ def _plan(flags: argparse.Namespace) -> "Plan":
     if flags.methods is not None:
         recipes = with_methods(recipes, split_list("--methods", flags.methods, str))
     subject = find_subject(flags.data, flags.test_labels, flags.images)
-    for flag in ("test_labels", "images", "mode", "weights"):
+    further = ("device", "precision", *_FILES)
+    for flag in ("test_labels", "images", "mode", "weights", *further):
         if subject.kind != "images" and getattr(flags, flag) is not None:
             name = flag.replace("_", "-")
             raise InputError(f"--{name}: for images with a label file; here are {subject.kind}")
@@ -149,6 +162,7 @@ def _plan(flags: argparse.Namespace) -> "Plan":
         "pretrained": not flags.no_pretrained,
         "weights": flags.weights,
         "mode": flags.mode,
+        **{name: getattr(flags, name) for name in further if getattr(flags, name) is not None},
     }
     protocol = Protocol(
         flags.epochs,

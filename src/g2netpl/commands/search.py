@@ -9,9 +9,10 @@ examples:
       --learning-rates 1e-5,1e-2 --trials 20
 
 All flags of g2netpl train; every cell is a run folder below --output. Broken off, the same command
-goes on. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8 and 16. With
---trials an Optuna study looks between the smallest and the largest rate instead. A cell whose cost
-is no longer a number is shown as diverged, and never chosen.
+goes on. Other rates, batch sizes or trials in the same folder are added to what was trained there,
+and chosen from together. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8
+and 16. With --trials an Optuna study looks between the smallest and the largest rate instead. A
+cell whose cost is no longer a number is shown as diverged, and never chosen.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
     from g2netpl.runs import load_run
-    from g2netpl.search import choose, search, study, write_found
+    from g2netpl.search import Found, choose, read_found, search, study, write_found
 
     console = Console(markup=False, soft_wrap=True)
     rates = split_list("--learning-rates", flags.learning_rates, float)
@@ -49,12 +50,17 @@ def run(flags: argparse.Namespace) -> None:
         if flags.trials is None
         else study(config, rates, batches, flags.trials, console)
     )
-    found = []
-    for cell in cells:
-        found.append(cell)
-        console.print(f"{len(found)}/{total} {cell}", highlight=False)
-        write_found(Path(config.output), found)
+    folder = Path(config.output)
+    trained: dict[str, Found] = {}
+    for number, cell in enumerate(cells, start=1):
+        console.print(f"{number}/{total} {cell}", highlight=False)
+        if not trained:  # those of an earlier search of this folder are chosen from too
+            trained = {Path(each.folder).name: each for each in read_found(folder)}
+        trained[Path(cell.folder).name] = cell
+        write_found(folder, list(trained.values()))
+    found = list(trained.values())
     best = choose(found)
+    batches = tuple(sorted({cell.batch_size for cell in found}))
     table = Table("learning rate", *(f"batch {batch}" for batch in batches), box=None)
     figures = {(cell.learning_rate, cell.batch_size): cell.figure for cell in found}
     for rate in sorted({cell.learning_rate for cell in found}, reverse=True):
