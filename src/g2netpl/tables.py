@@ -49,10 +49,31 @@ def _summary(group: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def results_table(rows: Sequence[Row]) -> Table:
-    """Methods down, settings across; a cell has the best epoch, the last one, undecided labels."""
+def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
+    """Methods down, settings across; a cell has the best epoch, the last one, undecided labels.
+
+    As many settings beside each other as fit into the width, then another table.
+    """
     summary = summarise(rows)
     settings = list(dict.fromkeys(setting for _, setting in summary))
+    methods = list(dict.fromkeys(method for method, _ in summary))
+    names = min(max(len(method) for method in methods), width // 2)
+    many = max(1, (width - names - 4) // _CELL)
+    return [
+        _results_table(rows, summary, methods, settings[start : start + many])
+        for start in range(0, len(settings), many)
+    ]
+
+
+_CELL = 18  # columns of `last 57.3 ± 0.2` with its border
+
+
+def _results_table(
+    rows: Sequence[Row],
+    summary: dict[tuple[str, str], dict[str, str]],
+    methods: Sequence[str],
+    settings: Sequence[str],
+) -> Table:
     seeds = len({row["seed"] for row in rows})
     table = Table(
         title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
@@ -62,9 +83,10 @@ def results_table(rows: Sequence[Row]) -> Table:
     table.add_column("method", overflow="fold")
     for setting in settings:
         table.add_column(setting, justify="right", no_wrap=True)
-    for method in dict.fromkeys(method for method, _ in summary):
+    for method in methods:
         cells = [summary.get((method, setting)) for setting in settings]
-        table.add_row(method, *(_cell_text(cell) for cell in cells))
+        if any(cells):
+            table.add_row(method, *(_cell_text(cell) for cell in cells))
     return table
 
 

@@ -122,7 +122,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.figures import write_csv
     from g2netpl.interrupts import AGAIN
     from g2netpl.sweep import cell_of, in_memory, sweep
-    from g2netpl.tables import RESULT_COLUMNS, result_lines, results_markdown, results_table
+    from g2netpl.tables import RESULT_COLUMNS, result_lines, results_markdown, results_tables
 
     changes = split_changes(flags.set)
     methods = split_list("--methods", flags.methods, str)
@@ -181,7 +181,8 @@ def run(flags: argparse.Namespace) -> None:
     write_json(folder / "results.json", results)
     (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
     write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
-    console.print(results_table(results))
+    for table in results_tables(results, console.width):
+        console.print(table)
     for row in cells:
         if cell_of(row) in map(cell_of, results) and restless(row["history"]):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"

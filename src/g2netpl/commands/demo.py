@@ -37,7 +37,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.report import write_report
     from g2netpl.run_files import RUN_FORMAT
     from g2netpl.sweep import CELLS, row_of
-    from g2netpl.tables import results_table
+    from g2netpl.tables import results_tables
     from g2netpl.tracking import follow, write_history
 
     folder, console = Path(flags.output), Console(markup=False, soft_wrap=True)
@@ -70,5 +70,6 @@ def run(flags: argparse.Namespace) -> None:
     results = choose([outcome.row for outcome in outcomes])
     write_json(folder / "result.json", results)
     write_report(folder / "report.html", outcomes)
-    console.print(results_table(results))
+    for table in results_tables(results, console.width):
+        console.print(table)
     console.print(f"open {folder / 'report.html'} to see more", highlight=False)

@@ -1,0 +1,49 @@
+"""Tables of results: every figure can be read, whatever the width."""
+
+import io
+import itertools
+import re
+
+import pytest
+from rich.console import Console
+
+from g2netpl.tables import results_tables
+
+METHODS = ("an", "g2netpl:response=frozen:unobserved_weight=0.025", "epr")
+SETTINGS = ("fspl", "sspl:0.2", "sspl:0.4", "sspl:0.6", "sspl:0.8")
+SEEDS = (0, 1)
+
+
+def rows():
+    places = itertools.product(range(len(METHODS)), range(len(SETTINGS)), SEEDS)
+    return [
+        {
+            "method": METHODS[method],
+            "setting": SETTINGS[setting],
+            "seed": seed,
+            "test_map": (50 + 10 * method + setting + 0.2 * seed) / 100,
+            "last_test_map": (20 + 10 * method + setting + 0.2 * seed) / 100,
+            "undecided": None if method else 1.0,
+        }
+        for method, setting, seed in places
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+def test_every_figure_and_every_name_is_there(width):
+    console = Console(width=width, file=io.StringIO())
+    tables = results_tables(rows(), width)
+    for table in tables:
+        console.print(table)
+    shown = console.file.getvalue()
+    assert "…" not in shown
+    assert max(len(line) for line in shown.splitlines()) <= width
+    for method, setting in itertools.product(range(3), range(5)):
+        assert len(re.findall(rf" {50 + 10 * method + setting}\.1 ± 0\.1", shown)) == 1
+        assert f"last {20 + 10 * method + setting}.1 ± 0.1" in shown
+    assert shown.count("100 % undecided") == len(SETTINGS)
+    for setting in SETTINGS:
+        assert len(re.findall(rf"[┃ ] {setting} ┃", shown)) == 1
+    folded = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
+    assert folded.count(METHODS[1]) == len(tables)
+    assert (len(tables) == 1) == (width >= 150)
