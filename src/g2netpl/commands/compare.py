@@ -8,7 +8,7 @@ examples:
       --settings fspl --seeds 0 --output runs/controls
   g2netpl compare --features F --methods 'gr,gr:slope=(0,4)' --settings fspl --output runs/slopes
   g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
-      --set g2netpl.penalty=1 --output runs/strong
+      --set g2netpl.penalty=2 --output runs/strong
   g2netpl compare --features F --methods an,epr,em,g2netpl --settings fspl,sspl:0.2 \\
       --search-weights --choose-once --output runs/fair
   g2netpl compare --labels full.csv --images photos --methods an,epr,fixmatch,g2netpl \\
