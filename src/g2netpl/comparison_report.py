@@ -41,6 +41,7 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
         raise InputError(f"{folder / CELLS}: has no histories; compare again to see the curves")
     trained = {cell_of(row): row for row in rows}
     chosen = [trained[cell_of(row)] for row in choose(rows)]
+    taken = {cell_of(row) for row in chosen}
     methods = list(dict.fromkeys(row["method"] for row in chosen))
     settings = list(dict.fromkeys(row["setting"] for row in chosen))
     seeds = {row["seed"] for row in chosen}
@@ -64,7 +65,7 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
         players=[(setting, _players(chosen, methods, setting)) for setting in settings],
         histograms=_histograms(chosen),
         trainings=_trainings(chosen),
-        others=_trainings([row for row in rows if cell_of(row) not in map(cell_of, chosen)]),
+        others=_trainings([row for row in rows if cell_of(row) not in taken]),
     )
     write_page(path, page)
     return path

@@ -183,8 +183,9 @@ def run(flags: argparse.Namespace) -> None:
     write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
     for table in results_tables(results, console.width):
         console.print(table)
+    chosen = {cell_of(row) for row in results}
     for row in cells:
-        if cell_of(row) in map(cell_of, results) and restless(row["history"]):
+        if cell_of(row) in chosen and restless(row["history"]):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
             console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
