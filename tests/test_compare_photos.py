@@ -337,7 +337,7 @@ def test_label_files_that_changed_in_between_are_refused(compare, photos, tmp_pa
     files[changed].write_text("".join(lines[:-1]))
     code, said = compare("--resume", **own)
     assert code == 3
-    assert f"{tmp_path / 'out'}: other content of the label files than it began with" in said.err
+    assert f"{tmp_path / 'out'}: other content of the data than it began with" in said.err
     files[changed].write_text("".join(lines))
     assert compare("--resume", **own)[0] == 0
     older = json.loads(about.read_text())

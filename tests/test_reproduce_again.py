@@ -140,6 +140,33 @@ def test_seeds_and_methods_may_be_added(features, whole, copied, trained, capsys
     assert "other --seeds than it began with (more may be added behind)" in err
 
 
+def test_methods_may_be_added_behind_others(features, tmp_path, trained, capsys):
+    out = tmp_path / "out"
+    fixed = ["--seeds", "0", "--learning-rates", "1e-2"]
+    assert reproduce(features, out, "table1", *fixed) == 0
+    before = len(trained)
+    for number, methods in enumerate(("em", "em,gr"), start=1):
+        assert reproduce(features, out, "table1", *fixed, "--methods", methods) == 0
+        assert len(trained) == before + number
+    rows = {line["method"] for line in csv_of(out / "table1.csv")}
+    assert {"em", "gr"} <= rows
+    assert reproduce(features, out, "table1", *fixed, "--methods", "gr") == 3
+    assert "other --methods than it began with" in capsys.readouterr().err
+
+
+def test_other_data_under_the_same_name_are_refused(tmp_path, trained, capsys):
+    data = write_folder(tmp_path / "data", seed=0)
+    out = tmp_path / "out"
+    assert reproduce(data, out, WHAT) == 0
+    shutil.rmtree(data)
+    write_folder(data, seed=1)
+    trained.clear()
+    for more in ([], ["--seeds", "0,1,2"]):
+        assert reproduce(data, out, WHAT, *more) == 3
+        assert f"{out}: other content of the data than it began with;" in capsys.readouterr().err
+    assert trained == []
+
+
 def test_other_jobs_may_be_given(features, whole, copied):
     assert reproduce(features, copied, WHAT, "--jobs", "2") == 0
     assert texts(copied) == texts(whole)
@@ -384,6 +411,7 @@ def test_unknown_labels_are_told_before_anything_is_written(tmp_path, trained, c
     ("seconds", "words"),
     [
         (59, "less than a minute"),
+        (75, "about a minute"),
         (125, "about 2 minutes"),
         (5300, "about 88 minutes"),
         (5400, "about 1.5 hours"),

@@ -83,6 +83,27 @@ def test_other_rates_are_added_and_chosen_from_together(arguments, tmp_path, cap
     assert json.loads((tmp_path / "out" / "search.json").read_text()) == after
 
 
+def test_a_search_may_be_moved_but_not_its_labels_changed(arguments, photos, tmp_path, capsys):
+    labels = tmp_path / "labels.csv"
+    lines = (photos / "train.csv").read_text().splitlines(keepends=True)
+    labels.write_text("".join(lines))
+    arguments = [*arguments, "--labels", str(labels), "--batch-sizes", "30", "--learning-rates"]
+    assert main([*arguments, "1e-7"]) == 0
+    (tmp_path / "out").rename(tmp_path / "moved")
+    elsewhere = ["--output", str(tmp_path / "moved")]
+    assert main([*arguments, "1e-1", *elsewhere]) == 0
+    written = json.loads((tmp_path / "moved" / "search.json").read_text())
+    assert [cell["learning_rate"] for cell in written["cells"]] == [1e-7, 1e-1]
+    assert written["chosen"] == written["cells"][0]  # the one that was trained before it moved
+    assert written["chosen"]["folder"] == str(tmp_path / "moved" / "rate-1e-07-batch-30")
+    labels.write_text("".join(lines[:-9]))
+    capsys.readouterr()
+    assert main([*arguments, "1e-3", *elsewhere]) == 3
+    assert (
+        "moved: other content of the label files than rate-0.1-batch-30" in capsys.readouterr().err
+    )
+
+
 PAPER = {(rate, batch) for rate in (1e-2, 1e-3, 1e-4, 1e-5) for batch in (8, 16)}
 
 

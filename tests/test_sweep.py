@@ -341,6 +341,7 @@ def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, t
     for row in results_of(whole):
         assert row in rows
     assert json.loads((copied / "run.json").read_text())["seeds"] == "0,1,5"
+    assert f"{len(cells_of(copied))} trainings" in (copied / "report.html").read_text()
     trained.clear()
     assert asked("an,g2netpl,epr", "0,1,5", "sspl:0.5,fspl") == 0
     assert trained == []
@@ -355,6 +356,57 @@ def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, t
         expected = f"other {flag} than it began with (more may be added behind)"
         assert expected in capsys.readouterr().err
     assert trained == []
+
+
+def test_what_was_added_and_broken_off_is_not_finished(features, copied, trained, capsys):
+    trained.stop_after = 1
+    more = [*ARGUMENTS[2:], "--methods", "an,g2netpl,epr"]
+    assert compare(features, copied, *more, "--resume") == 130
+    assert not [path for path in copied.iterdir() if path.name.startswith("results")]
+    capsys.readouterr()
+    assert compare(features, copied, *more) == 3
+    assert "holds a comparison that is not finished" in capsys.readouterr().err
+    trained.stop_after = None
+    assert compare(features, copied, *more, "--resume") == 0
+    assert len(results_of(copied)) == 6
+
+
+def test_more_seeds_of_other_data_are_refused(tmp_path, trained, capsys):
+    random = np.random.default_rng(5)
+    tables = [
+        LabelTable(
+            tuple(f"{name}{i}" for i in range(60)),
+            tuple("abc"),
+            (random.normal(size=(60, 3)) > 0).astype(np.int8),
+        )
+        for name in ("train", "test")
+    ]
+    for number in range(2):
+        values = random.normal(size=(2, 60, 6)).astype(np.float32)
+        folder = tmp_path / f"data{number}"
+        write_features(folder, FeatureFolder(values[0], tables[0], values[1], tables[1]))
+    data, other = tmp_path / "data0", tmp_path / "data1"
+    assert compare(data, tmp_path / "out", "--methods", "an", "--seeds", "0") == 0
+    shutil.rmtree(data)
+    other.rename(data)  # the same labels of other features
+    trained.clear()
+    grown = ["--methods", "an", "--seeds", "0,1", "--resume"]
+    assert compare(data, tmp_path / "out", *grown) == 3
+    assert "out: other content of the data than it began with;" in capsys.readouterr().err
+    assert trained == []
+
+
+def test_the_page_shows_what_the_comparison_chose(features, copied):
+    """Also where cells of another grid lie beside, as after an update."""
+    (first, *_) = [cell for cell in cells_of(copied) if cell["seed"] == 1]
+    better = {**first, "weight": "unobserved_weight=77.0", "validation_map": 1.0}
+    with (copied / "cells.jsonl").open("a") as file:
+        file.write(json.dumps(better) + "\n")
+    assert main(["report", str(copied)]) == 0
+    page = (copied / "report.html").read_text()
+    chosen, others = page.split("other trainings, which were not chosen")
+    assert "unobserved_weight=77.0" not in chosen
+    assert "unobserved_weight=77.0" in others
 
 
 def test_a_method_without_a_grid_is_told(features, tmp_path, capsys):

@@ -47,3 +47,23 @@ def test_every_figure_and_every_name_is_there(width):
     folded = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
     assert folded.count(METHODS[1]) == len(tables)
     assert (len(tables) == 1) == (width >= 150)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_long_cells_do_not_push_the_names_away(width):
+    """A seed that diverged makes a long line; a setting may have a long name."""
+    short = [row | {"method": row["method"][:2]} for row in rows() if row["method"] != METHODS[2]]
+    short[1]["diverged"] = "at once"
+    for row in short:
+        if row["setting"] == "sspl:0.8":
+            row["setting"] = "positives:10+10@spml"
+    console = Console(width=width, file=io.StringIO())
+    for table in results_tables(short, width):
+        console.print(table)
+    shown = console.file.getvalue()
+    assert "…" not in shown
+    assert "1 of 2 seeds diverged" in shown
+    assert "positives:10+10@spml" in shown
+    assert re.search(r"┃ method ┃", shown)
+    assert re.search(r"│ an +│", shown)
+    assert re.search(r"│ g2 +│", shown)

@@ -130,7 +130,10 @@ def begin_or_resume(
     before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     grown = [key for key in changed if key in lists and _has_grown(before.get(key), now[key])]
-    if changed and changed == grown:
+    changed = [key for key in changed if key not in grown]
+    if grown and not changed:
+        for name in _RESULTS:  # they are of less than there will be
+            (folder / name).unlink(missing_ok=True)
         write_json(folder / "run.json", {**before, **now})
         return
     if changed:  # another flag explains another content
@@ -138,9 +141,8 @@ def begin_or_resume(
         names = {
             "what": "WHAT",
             "label_format": "--format",
-            "fingerprints": "content of the label files",
+            "fingerprints": "content of the data",
         }
-        changed = [key for key in changed if key not in grown]
         flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
         hint = " (more may be added behind)" if set(changed) <= set(lists) else ""
         raise Refused(f"{folder}: other {flags} than it began with{hint}; choose another --output")
@@ -151,6 +153,7 @@ def _has_grown(before: str | None, now: str) -> bool:
     return not before or f"{now},".startswith(f"{before},")
 
 
+_RESULTS = ("results.json", "results.md", "results.csv")
 _SPLIT = ("labels/train.csv", "labels/test.csv")
 _FILES = {
     "train": (
@@ -158,10 +161,7 @@ _FILES = {
         *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
         *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
     ),
-    "compare": (
-        *("results.json", "results.md", "results.csv", "cells.jsonl", "report.html"),
-        *_SPLIT,
-    ),
+    "compare": (*_RESULTS, "cells.jsonl", "report.html", *_SPLIT),
     "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
     "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
@@ -183,13 +183,19 @@ def _defaults() -> dict[str, Any]:
     return {key: field.get_default(call_default_factory=True) for key, field in fields}
 
 
-def check_same_training(folder: Path, config: RunConfig, free: set[str]) -> None:
+def check_same_training(
+    folder: Path, config: RunConfig, fingerprints: dict[str, str] | None, free: set[str]
+) -> None:
     """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`."""
-    began = {**_defaults(), **read_training(folder)["config"]}
+    before = read_training(folder)
+    began = {**_defaults(), **before["config"]}
     now = json.loads(config.model_dump_json())
-    changed = [k for k in now if k not in free | _FREE_TO_CHANGE and began.get(k) != now[k]]
+    keys = [k for k in now if k not in free | _FREE_TO_CHANGE and began.get(k) != now[k]]
+    changed = ["--" + key.replace("_", "-") for key in keys]
+    if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
+        changed = ["content of the label files"]
     if changed:
-        flags = ", ".join("--" + key.replace("_", "-") for key in changed)
+        flags = ", ".join(changed)
         raise Refused(
             f"{folder.parent}: other {flags} than {folder.name} was trained with; choose another "
             "--output"

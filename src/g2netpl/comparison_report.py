@@ -1,5 +1,6 @@
 """A comparison of methods as one page: the table, and curves for every method and setting."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
     if any("history" not in row for row in rows):
         raise InputError(f"{folder / CELLS}: has no histories; compare again to see the curves")
     trained = {cell_of(row): row for row in rows}
-    chosen = [trained[cell_of(row)] for row in choose(rows)]
+    chosen = [trained[cell_of(row)] for row in _chosen(folder, rows)]
     taken = {cell_of(row) for row in chosen}
     methods = list(dict.fromkeys(row["method"] for row in chosen))
     settings = list(dict.fromkeys(row["setting"] for row in chosen))
@@ -69,6 +70,16 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
     )
     write_page(path, page)
     return path
+
+
+def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
+    """What the comparison chose; while it is not finished, from what there is."""
+    path = folder / "results.json"
+    if not path.is_file():
+        return choose(rows)
+    chosen: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+    there = {cell_of(row) for row in rows}
+    return [row for row in chosen if cell_of(row) in there]
 
 
 def _best(rows: Sequence[Row], setting: str) -> str | None:

@@ -3,6 +3,7 @@
 The data are a features folder, or the built-in scenes, whose network is the tiny CNN.
 """
 
+import hashlib
 import itertools
 import math
 from collections.abc import Iterable
@@ -44,6 +45,16 @@ class Contest:
     test_inputs: Tensor
     test: LabelTable
     backbone: str = "features"
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the labels and some of the inputs say, in short."""
+        some = self.train_inputs[:: max(1, len(self.train_inputs) // 1000)]
+        return {
+            "training": self.train.fingerprint(),
+            "test": self.test.fingerprint(),
+            "inputs": hashlib.sha256(some.contiguous().numpy().tobytes()).hexdigest(),
+        }
 
 
 def load_contest(features: str | None) -> Contest:

@@ -23,15 +23,7 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
         "versions": {"python": platform.python_version()}
         | {name: version(name) for name in packages},
         "data": {
-            "fingerprints": {
-                name: table.fingerprint()
-                for name, table in (
-                    ("training", material.table),
-                    ("validation", None if len(material.held_out) else material.validation),
-                    ("test", None if material.test is None else material.test.table),
-                )
-                if table is not None
-            },
+            "fingerprints": material.fingerprints,
             "image_files": _fingerprint(material),
             "backbone_weights": None if config.weights is None else _digest(config.weights),
             "earlier_network": None

@@ -26,8 +26,8 @@ from g2netpl.reproduction import Plan, Training
 def about(seconds: float) -> str:
     """A duration for people: `about 20 minutes`, `about 3.5 hours`."""
     minutes = seconds / 60
-    if minutes < 1:
-        return "less than a minute"
+    if minutes < 1.5:
+        return "less than a minute" if minutes < 1 else "about a minute"
     return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:,.1f} hours"
 
 

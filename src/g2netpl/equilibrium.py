@@ -166,6 +166,6 @@ def restless_words(history: Sequence[Reading]) -> str:
     """What to say of such labels."""
     return (
         f"the soft labels jump to and fro, by {history[-1]['movement']:.2f} on average in an "
-        "epoch: their steps are too long; use a smaller step_size, in proportion to σ² where σ "
-        "is small"
+        "epoch: their steps are too long; use a smaller step_size (in proportion to σ² where σ is "
+        "small), or with ROLE a smaller estimate_learning_rate"
     )

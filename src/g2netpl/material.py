@@ -48,6 +48,16 @@ class Material:
         """True where the setting hid labels that the file knows."""
         return self.table.take(self.training).observed_fraction > self.visible.observed_fraction
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the label files say, in short."""
+        tables = {
+            "training": self.table,
+            "validation": None if len(self.held_out) else self.validation,
+            "test": None if self.test is None else self.test.table,
+        }
+        return {name: table.fingerprint() for name, table in tables.items() if table is not None}
+
 
 def read_material(config: RunConfig) -> Material:
     """Read, split and observe. Without a validation that can rank, all images are trained on."""

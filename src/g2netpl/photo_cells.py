@@ -5,7 +5,7 @@ that is done on at most 2,000 training images.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -98,15 +98,16 @@ class Photos:
 
 
 def on_photos(
-    base: dict[str, Any], folder: Path, advice: str = AGAIN, told: Iterable[str] = ()
+    base: dict[str, Any], folder: Path, advice: str = AGAIN, told: set[str] | None = None
 ) -> Runner:
     """Train cells with the keys of `base` (see RunConfig) below `folder`.
 
-    `advice` says how to go on after a stop, `told` which unreadable images a person knows of.
+    `advice` says how to go on after a stop, `told` which unreadable images a person knows of; those
+    that are found are added.
     """
 
     images: KeptImages = {}
-    known = set(told)
+    known = set() if told is None else told
 
     def run(comparison: Comparison, cells: Sequence[Cell], bar: Following) -> Iterator[Row]:
         for cell in cells:

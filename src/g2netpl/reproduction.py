@@ -13,12 +13,20 @@ from typing import Any
 from rich.console import Console
 
 from g2netpl.comparison import Row, choose
-from g2netpl.contest import Cell, Comparison, check_setting, check_tables, load_contest
+from g2netpl.contest import (
+    Cell,
+    Comparison,
+    Contest,
+    check_setting,
+    check_tables,
+    load_contest,
+)
 from g2netpl.divergence import check_some_trained
 from g2netpl.labels import LabelTable
 from g2netpl.methods import find_method, method_options, split_variant
 from g2netpl.paper import Recipe
 from g2netpl.photo_cells import Photos, on_photos
+from g2netpl.photo_parts import Parts
 from g2netpl.subjects import Kind, Subject
 from g2netpl.sweep import Runner, in_memory, sweep
 
@@ -157,13 +165,26 @@ class Plan:
             self._photos[mode] = Photos(self.subject, keys, self.told)
         return self._photos[mode]
 
-    @cached_property
+    @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The labels to train on and those of the test."""
         if self.subject.kind == "images":
-            return self.photos(next(iter(self.recipes))).parts.tables
-        contest = load_contest(self.subject.root)
-        return contest.train, contest.test
+            return self._parts.tables
+        return self._contest.train, self._contest.test
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the data say, in short."""
+        images = self.subject.kind == "images"
+        return self._parts.fingerprints if images else self._contest.fingerprints
+
+    @property
+    def _parts(self) -> Parts:
+        return self.photos(next(iter(self.recipes))).parts
+
+    @cached_property
+    def _contest(self) -> Contest:
+        return load_contest(self.subject.root)
 
     @cached_property
     def _photos(self) -> dict[str, Photos]:
@@ -216,6 +237,7 @@ def check(plan: Plan) -> list[str]:
 
     Gives what a person should be told about the data.
     """
+    train, test = plan.tables
     planned = [(name, each) for name in plan.recipes for each in plan.comparisons(name)]
     if not planned:
         return []
@@ -223,7 +245,6 @@ def check(plan: Plan) -> list[str]:
         for name, comparison in planned:
             plan.photos(name).check_cells(comparison)
         return plan.photos(planned[0][0]).look_at_files()
-    train, test = plan.tables
     check_tables(train, test, plan.protocol.expected_positives)
     for setting in dict.fromkeys(setting for _, each in planned for setting in each.settings):
         check_setting(train, setting, plan.protocol.seeds[0])

@@ -109,10 +109,14 @@ def _check(config: RunConfig) -> None:
     cells = sorted(folder.glob("rate-*-batch-*"))
     if not cells and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no search; choose another --output")
+    material = read_material(config)
+    # after a review a cell has the answers among its labels, and checks them by itself
+    prints = material.fingerprints if config.resume_labels is None else None
     for cell in cells:
         if (cell / "run.json").is_file():  # one that is not trained again is chosen from too
-            check_same_training(cell, check_config(config), {"learning_rate", "batch_size"})
-    if read_material(config).validation is None:
+            free = {"learning_rate", "batch_size"}
+            check_same_training(cell, check_config(config), prints, free)
+    if material.validation is None:
         raise InputError(
             f"{config.labels}: no held-out images with known negatives to choose by, and nothing "
             "is chosen on test; give --validation-labels"
@@ -137,8 +141,12 @@ def read_found(folder: Path) -> list[Found]:
     """The cells that were trained there before; their search may have had other rates."""
     if not (folder / SEARCH).is_file():
         return []
-    cells = [Found(**cell) for cell in read_json(folder / SEARCH)["cells"]]
-    return [cell for cell in cells if (folder / Path(cell.folder).name).is_dir()]
+    found = []
+    for cell in read_json(folder / SEARCH)["cells"]:
+        place = folder / Path(cell["folder"]).name  # the whole search may have been moved
+        if place.is_dir():
+            found.append(Found(**{**cell, "folder": str(place.absolute())}))
+    return found
 
 
 def _train_cell(

@@ -57,15 +57,14 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     summary = summarise(rows)
     settings = list(dict.fromkeys(setting for _, setting in summary))
     methods = list(dict.fromkeys(method for method, _ in summary))
-    names = min(max(len(method) for method in methods), width // 2)
-    many = max(1, (width - names - 4) // _CELL)
+    names = min(max(len(name) for name in ("method", *methods)), width // 2)
+    texts = [line for cell in summary.values() for line in _cell_text(cell).split("\n")]
+    widest = max(len(text) for text in (*settings, *texts)) + 3
+    many = max(1, (width - names - 4) // widest)
     return [
         _results_table(rows, summary, methods, settings[start : start + many])
         for start in range(0, len(settings), many)
     ]
-
-
-_CELL = 18  # columns of `last 57.3 ± 0.2` with its border
 
 
 def _results_table(

@@ -157,12 +157,13 @@ def run(flags: argparse.Namespace) -> None:
     if photos is None:
         contest = load_contest(flags.features)
         comparison.check(contest.train, contest.test)
+        fingerprints = contest.fingerprints
     else:
         lines += photos.check(comparison)
+        fingerprints = photos.parts.fingerprints
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     description["label_format"] = description.pop("format")  # run.json has one of its own
-    if photos is not None:
-        description["fingerprints"] = photos.parts.fingerprints
+    description["fingerprints"] = fingerprints
     begin_or_resume(
         folder,
         "compare",
@@ -185,7 +186,7 @@ def run(flags: argparse.Namespace) -> None:
         console.print(table)
     chosen = {cell_of(row) for row in results}
     for row in cells:
-        if cell_of(row) in chosen and restless(row["history"]):
+        if cell_of(row) in chosen and restless(row.get("history", ())):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
             console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
     console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)

@@ -101,7 +101,8 @@ def run(flags: argparse.Namespace) -> None:
         seconds = estimate_seconds(plan, flags.jobs)
         console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
         return
-    _begin(folder, {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT})
+    kept = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
+    _begin(folder, {**kept, "fingerprints": plan.fingerprints})
     if plan.subject.kind == "images" and plan.subject.test_labels is None:
         whole = plan.photos(next(iter(plan.recipes))).parts.whole
         subject = with_test_part(plan.subject, folder / "labels", whole, flags.format)
