@@ -752,5 +752,6 @@ def test_a_page_that_cannot_be_written_is_told(run, tmp_path):
 
 def _empty(**changes):
     lists = ("methods", "settings", "facts", "curves", "players", "histograms")
-    none = {key: [] for key in lists} | {"trainings": {"header": [], "rows": []}, "summary": {}}
+    rows = {key: {"header": [], "rows": []} for key in ("trainings", "others")}
+    none = {key: [] for key in lists} | rows | {"summary": {}}
     return {**none, "finished": True, "lead": "", "version": "0", "best": {}, **changes}
