@@ -131,6 +131,7 @@ ORDER = [
     "review_server",
     "commands",
     "commands.parsing",
+    "commands.label_file_flags",
     "commands.labelling",
     "commands.training_flags",
     "commands.*",

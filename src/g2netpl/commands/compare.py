@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.label_file_flags import add_label_file_flags
     from g2netpl.commands.parsing import at_least_one
 
     add = parser.add_argument
@@ -57,12 +58,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--precision", help="images: float32, bf16 or fp16 (float32)")
     add("--head", help="images: linear or boostlu (linear)")
     add("--workers", type=int, help="images: loader processes (2)")
-    add("--missing", help="images: refuse listed ones that are not there, or leave-out (refuse)")
-    add("--max-bad", type=int, help="images: unreadable ones to put up with (0.1 %%, 1 at least)")
-    add("--format", help="images: format of the label files, if not clear")
-    add("--absent", help="images: labels that a file does not name are unobserved or negative")
-    add("--separator", help="images: between tags (; or |)")
-    add("--classes", metavar="FILE", help="images: file with the classes there may be")
+    add_label_file_flags(parser)
     add(
         "--methods",
         required=True,
@@ -196,17 +192,17 @@ _NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "resum
 _OF_IMAGES = (
     *("test_labels", "images", "mode", "backbone", "weights", "no_pretrained", "image_size"),
     *("linear_epochs", "head", "workers", "device", "precision"),
-    *("missing", "max_bad", "format", "absent", "separator", "classes"),
 )
 
 
 def _photos(flags: argparse.Namespace) -> "Photos | None":
     """What is trained on image files; None on features or scenes."""
+    from g2netpl.commands.label_file_flags import NAMES
     from g2netpl.errors import InputError
     from g2netpl.photo_cells import Photos
     from g2netpl.subjects import find_subject
 
-    values = {name: getattr(flags, name) for name in _OF_IMAGES}
+    values = {name: getattr(flags, name) for name in (*_OF_IMAGES, *NAMES)}
     given = {k: value for k, value in values.items() if value is not None and value is not False}
     if flags.labels is None:
         for name in given:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.label_file_flags import add_label_file_flags
     from g2netpl.commands.parsing import at_least_one
 
     add = parser.add_argument
@@ -57,12 +58,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=int, default=2, help="image loader processes")
     add("--device", help="images: auto (a GPU where there is one) or cpu (auto)")
     add("--precision", help="images: float32, bf16 or fp16 (float32)")
-    add("--missing", help="images: refuse listed ones that are not there, or leave-out (refuse)")
-    add("--max-bad", type=int, help="images: unreadable ones to put up with (0.1 %%, 1 at least)")
-    add("--format", help="images: format of the label files, if not clear")
-    add("--absent", help="images: labels that a file does not name are unobserved or negative")
-    add("--separator", help="images: between tags (; or |)")
-    add("--classes", metavar="FILE", help="images: file with the classes there may be")
+    add_label_file_flags(parser)
     add(
         "--jobs",
         type=at_least_one,
@@ -115,7 +111,6 @@ def run(flags: argparse.Namespace) -> None:
 
 
 _NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "dry_run"}
-_FILES = ("missing", "max_bad", "format", "absent", "separator", "classes")
 
 
 def _begin(folder: "Path", kept: dict[str, Any]) -> None:
@@ -137,6 +132,7 @@ def _begin(folder: "Path", kept: dict[str, Any]) -> None:
 
 
 def _plan(flags: argparse.Namespace) -> "Plan":
+    from g2netpl.commands.label_file_flags import NAMES
     from g2netpl.commands.parsing import expected_positives, split_list
     from g2netpl.errors import InputError, did_you_mean
     from g2netpl.paper import DATA_SETS, find_recipes, with_methods
@@ -149,7 +145,7 @@ def _plan(flags: argparse.Namespace) -> "Plan":
     if flags.methods is not None:
         recipes = with_methods(recipes, split_list("--methods", flags.methods, str))
     subject = find_subject(flags.data, flags.test_labels, flags.images)
-    further = ("device", "precision", *_FILES)
+    further = ("device", "precision", *NAMES)
     for flag in ("test_labels", "images", "mode", "weights", *further):
         if subject.kind != "images" and getattr(flags, flag) is not None:
             name = flag.replace("_", "-")
