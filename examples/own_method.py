@@ -3,7 +3,8 @@
 A method is a label player: for a batch it proposes targets and weights to the network, and it may
 answer the network's predictions afterwards. This one, "steady", remembers a running mean of the
 predictions for every image and label. Once the mean is far from 0.5 on either side, it is learnt
-from. It is then one row of METHODS like all others, and compared with two of them: one positive
+from. The means are a memory that the player asks for with `remember`: an epoch reads what the one
+before has written, so a training may be stopped at any step and goes on exactly. It is then one row of METHODS like all others, and compared with two of them: one positive
 label on each of the scenes, the same masks, start and order for all.
 
     python examples/own_method.py
@@ -41,11 +42,11 @@ class SteadyPlayer(LabelPlayer):
 
     def __init__(self, setup: Setup, options: SteadyOptions) -> None:
         self.options = options
-        self.mean = torch.full(setup.observed.shape, 0.5)
+        self.mean = self.remember(setup, "mean", 0.5)
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Sure means become targets, weighted by how far the training has come."""
-        mean, known = self.mean[batch.rows], batch.observed != UNOBSERVED
+        mean, known = self.mean.read(batch.rows), batch.observed != UNOBSERVED
         sure = torch.maximum(mean, 1 - mean) > self.options.sure
         targets = torch.where(known, batch.observed == POSITIVE, mean > 0.5).float()
         weights = torch.where(known, 1.0, 0.3 * progress * sure)
@@ -54,15 +55,8 @@ class SteadyPlayer(LabelPlayer):
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """The mean moves towards the prediction."""
         keep = self.options.memory
-        self.mean[batch.rows] = keep * self.mean[batch.rows] + (1 - keep) * predicted
-
-    def state(self) -> dict[str, Tensor]:
-        """All that a resumed training needs."""
-        return {"mean": self.mean}
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from there."""
-        self.mean = state["mean"].clone()
+        before = self.mean.read(batch.rows)
+        self.mean.write(batch.rows, keep * before + (1 - keep) * predicted)
 
 
 def main() -> None:

@@ -123,7 +123,8 @@ def test_the_player_of_own_method_by_hand(monkeypatch):
     assert player.propose(batch, 0.5, None).weights.tolist() == [[1, 0, 0]]
     for _ in range(3):  # 0.5 → 0.75 → 0.875 → 0.9375, and down to 0.0625
         player.respond(batch, torch.tensor([[0.0, 1.0, 0.0]]), 0.5)
-    assert player.state()["mean"].tolist() == [[0.0625, 0.9375, 0.0625]]
+        player.end_epoch()
+    assert player.state()["mean.latents"].tolist() == [[0.0625, 0.9375, 0.0625]]
     proposal = player.propose(batch, 0.5, None)
     assert proposal.targets.tolist() == [[1, 1, 0]]
     assert proposal.weights[0].tolist() == pytest.approx([1, 0.15, 0.15])

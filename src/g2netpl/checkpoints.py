@@ -27,7 +27,7 @@ from g2netpl.snapshots import Snapshot, State, is_finite
 KEPT = 3
 _PARTS = ("network", "best_network", "optimizer", "player")
 _FIGURES = (
-    *("finished", "step", "cost", "images", "seconds"),
+    *("finished", "step", "cost", "images", "seconds", "nonsense"),
     *("best_epoch", "best_map", "history", "converged"),
 )
 
@@ -218,6 +218,7 @@ def _load(path: Path) -> tuple[Snapshot, int]:
     manifest = _read_manifest(path)
     if manifest.pop("own_sha256") != _own_digest(manifest):
         raise ValueError("manifest.json is damaged")
+    manifest.setdefault("nonsense", 0)  # an older version wrote none
     states = {}
     for name in _PARTS:
         content = (path / f"{name}.safetensors").read_bytes()

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from g2netpl.data import Source, training_batches
 from g2netpl.equilibrium import Equilibrium
 from g2netpl.evaluation import Truth, can_rank, mean_average_precision
-from g2netpl.game import LabelPlayer, play_epoch
+from g2netpl.game import LabelPlayer, kept_state, play_epoch, take_up
 from g2netpl.observed import ObservedLabels
 from g2netpl.predicting import opinions, predict_all
 from g2netpl.snapshots import Record, Snapshot, copy_state, load_network
@@ -73,17 +73,16 @@ def fit(
         optimizer.load_state_dict(now.optimizer)
         if loop.scaler is not None and "scaler" in now.optimizer:
             loop.scaler.load_state_dict(now.optimizer["scaler"])
-        player.load_state(now.player)
+        take_up(player, now.player)
     equilibrium = Equilibrium(source, observed, expected, schedule.seed)
     equilibrium.remember(player)
     quiet = _quiet_epochs(now.history, schedule)
-    nonsense = 0
     while now.finished < schedule.epochs * player.rounds and not now.converged:
         if now.step == 0 and rounds.begin(now.finished):
             equilibrium.remember(player)
         epoch = schedule.first_epoch + now.finished
         progress = epoch / (schedule.total * player.rounds)
-        steps = Steps(network, player, optimizer, epoch, schedule.seed, now, loop, nonsense)
+        steps = Steps(network, player, optimizer, epoch, schedule.seed, now, loop)
         batches = training_batches(
             source,
             observed,
@@ -106,7 +105,6 @@ def fit(
                 on_nonsense=steps.nonsense,
                 team=loop.team,
             )
-        nonsense = steps.nonsense_in_a_row
         seconds = steps.trained.seconds
         score = None
         if ranked and validation is not None:
@@ -127,9 +125,10 @@ def fit(
         state = steps.trained.network
         now = Snapshot(
             finished=now.finished + 1,
+            nonsense=steps.nonsense_in_a_row,
             network=state,
             optimizer=steps.trained.optimizer,
-            player=player.state(),
+            player=kept_state(player),
             best_network=state if better else now.best_network,
             best_epoch=epoch + 1 if better else now.best_epoch,
             best_map=score if better else now.best_map,

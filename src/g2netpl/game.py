@@ -6,8 +6,9 @@ Methods differ only in the label player: to add one, derive from `LabelPlayer` i
 add a row to `METHODS`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from g2netpl.network import batch_statistics, share_dropout
 from g2netpl.observed import ObservedLabels
 from g2netpl.shelf import IN_MEMORY, Shelf
 from g2netpl.snapshots import bare
-from g2netpl.store import OfRows
+from g2netpl.store import LabelStore, OfRows, State, join_states, load_states
 from g2netpl.teams import ALONE, Team
 
 Predict = Callable[[Tensor], Tensor]
@@ -73,7 +74,14 @@ class Proposal:
 
 
 class LabelPlayer:
-    """The second player: one per method, built once per training from `Setup` and options."""
+    """The second player: one per method, built once per training from `Setup` and options.
+
+    What it learns about each image it keeps in memories, which it asks for with `remember`: they
+    are saved, gone on with and turned over at the end of an epoch without a word of its own.
+    """
+
+    memories: Mapping[str, LabelStore] = MappingProxyType({})
+    """All that `remember` gave, by name."""
 
     fresh = False
     """Answer the prediction after the network's step, at the price of a second forward."""
@@ -83,6 +91,15 @@ class LabelPlayer:
 
     passes = 0
     """With several rounds: predictions of each image with dropout, before the next round."""
+
+    def remember(
+        self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
+    ) -> LabelStore:
+        """A memory of numbers per image, one for each class or `width`, that starts like this."""
+        shape = (len(setup.observed), setup.observed.shape[1] if width is None else width)
+        memory = setup.shelf.store(name, shape, start, setup.observed.device)
+        self.memories = {**self.memories, name: memory}
+        return memory
 
     def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Before every round but the first: their mean and deviation, in blocks."""
@@ -105,7 +122,9 @@ class LabelPlayer:
         """Move the labels, given the network's predictions for this batch."""
 
     def end_epoch(self) -> None:
-        """Called after the last batch of an epoch."""
+        """After the last batch of an epoch: the next one reads what this one wrote."""
+        for memory in self.memories.values():
+            memory.end_epoch()
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """(N, L) in [0, 1] with observed entries at their value; None where there are none.
@@ -122,12 +141,31 @@ class LabelPlayer:
         """Mean gain of the labels of some images by jumping to their best response."""
         return None
 
-    def state(self) -> dict[str, Tensor]:
-        """Everything needed to go on exactly from here."""
-        return {}
+    def state(self) -> State:
+        """Everything needed to go on exactly from here; the memories, unless there is more."""
+        return join_states(self.memories)
 
-    def load_state(self, state: dict[str, Tensor]) -> None:
+    def load_state(self, state: State) -> None:
         """Go on from `state`."""
+        load_states(self.memories, state)
+
+    def owns(self, value: Tensor) -> bool:
+        """Whether nobody changes this tensor of the state any more; all others are copied."""
+        return any(memory.owns(value) for memory in self.memories.values())
+
+
+def kept_state(player: LabelPlayer) -> State:
+    """The player's state, as it stays while the game goes on; for a snapshot."""
+    return {
+        name: value if player.owns(value) else value.detach().clone()
+        for name, value in player.state().items()
+    }
+
+
+def take_up(player: LabelPlayer, kept: State) -> None:
+    """Let the player go on from a state of a snapshot, which stays as it is."""
+    own = tuple(f"{name}." for name in player.memories)  # which are copied when they are loaded
+    player.load_state({k: v if k.startswith(own) else v.clone() for k, v in kept.items()})
 
 
 def batch_cost(

@@ -13,7 +13,7 @@ from g2netpl.checkpoints import checkpoint_bytes, load_checkpoint
 from g2netpl.config import Mode, RunConfig
 from g2netpl.equilibrium import collapsed, restless, restless_words
 from g2netpl.fitting import Schedule, fit
-from g2netpl.game import LabelPlayer, Setup
+from g2netpl.game import LabelPlayer, Setup, take_up
 from g2netpl.interrupts import Interrupts, Stopped
 from g2netpl.keeping import Keeper
 from g2netpl.material import Material
@@ -25,7 +25,6 @@ from g2netpl.shelf import Shelf
 from g2netpl.snapshots import Record, Snapshot, load_network
 from g2netpl.sources import Sources
 from g2netpl.steps import Loop
-from g2netpl.store import LabelStore
 from g2netpl.teams import Team
 from g2netpl.tracking import epoch_bar, write_history
 
@@ -86,8 +85,8 @@ class Players:
         """About the size of a checkpoint: two networks, two moments, the labels."""
         weights = dict(self.network.state_dict())
         images, classes = self.observed.shape
-        stores = sum(isinstance(each, LabelStore) for each in vars(self.player).values())
-        return checkpoint_bytes([weights] * 4) + (8 * stores + 1) * images * classes
+        memories = len(self.player.memories)
+        return checkpoint_bytes([weights] * 4) + (8 * memories + 1) * images * classes
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ def _play_phases(
         if linear:
             load_network(network.head(), snapshot.best_network)
         if number + 1 < len(phases):
-            snapshot = Snapshot(history=snapshot.history)
+            snapshot = Snapshot(history=snapshot.history, nonsense=snapshot.nonsense)
     return snapshot
 
 
@@ -228,7 +227,7 @@ def _last_checkpoint(
     def accept(saved: Snapshot) -> None:
         if not team.leads and moment != (len(saved.history), saved.step):
             raise ValueError("is not the one that the first process has loaded")
-        player.load_state(saved.player)
+        take_up(player, saved.player)
 
     found = load_checkpoint(folder, accept, console.print) if team.leads else None
     if found is not None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from g2netpl.data import Batch
 from g2netpl.errors import UserError
-from g2netpl.game import LabelPlayer, Tally
+from g2netpl.game import LabelPlayer, Tally, kept_state
 from g2netpl.snapshots import Snapshot, bare, copy_optimizer, copy_state, is_finite
 from g2netpl.teams import ALONE, Team
 
@@ -67,14 +67,13 @@ class Steps:
         seed: int,
         before: Snapshot,
         loop: Loop,
-        nonsense: int,
     ) -> None:
         self.network, self.player, self.optimizer = network, player, optimizer
         self.epoch, self.seed, self.before, self.loop = epoch, seed, before, loop
         self.tally = Tally(before.cost, before.images)
         self.done = before.step
         self.began = time.perf_counter() - before.seconds
-        self.nonsense_in_a_row = nonsense  # an epoch may be shorter than such a row
+        self.nonsense_in_a_row = before.nonsense  # an epoch may be shorter than such a row
         self.trained = before
         self._has_gpus = torch.cuda.is_available()  # asking takes a while
         self._buffers = [*bare(network).buffers()]
@@ -139,9 +138,10 @@ class Steps:
             cost=float(self.tally.cost),
             images=self.tally.images,
             seconds=self.seconds,
+            nonsense=self.nonsense_in_a_row,
             network=network,
             optimizer=optimizer,
-            player=self.player.state(),
+            player=kept_state(self.player),
         )
 
 

@@ -4,7 +4,7 @@ An epoch reads the generation of the epoch before and writes the next one, so wh
 the start of the epoch does not depend on what was visited since: an epoch that is begun again, or
 taken up in the middle, gives the same answer again.
 
-These stores are tensors, which a checkpoint copies; `mapped_store.py` has those that do not fit.
+These stores are tensors, which a checkpoint writes; `mapped_store.py` has those that do not fit.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +23,7 @@ class LabelStore:
         self._previous = start.to(torch.float32).clone()
         self._next = torch.empty_like(self._previous)
         self._visited = torch.zeros(len(start), dtype=torch.bool, device=start.device)
+        self._given = False  # whether a state holds the last two, which stay as they are then
 
     @property
     def previous(self) -> Tensor:
@@ -40,6 +41,7 @@ class LabelStore:
 
     def write(self, rows: Tensor, latents: Tensor) -> None:
         """Put rows into the epoch in progress."""
+        self._take_back()
         self._next.index_copy_(0, rows, latents)
         self._visited.index_fill_(0, rows, True)
 
@@ -47,25 +49,41 @@ class LabelStore:
         """The epoch in progress becomes the finished one; rows nobody visited are carried over."""
         missed = ~self._visited
         if missed.any():
+            self._take_back()
             self._next[missed] = self._previous[missed]
-        # a new tensor, since a checkpoint may still be writing the old one
+        # new tensors, since a checkpoint may still be writing the old ones
         self._previous, self._next = self._next, torch.empty_like(self._next)
-        self._visited = torch.zeros_like(self._visited)
+        self._visited, self._given = torch.zeros_like(self._visited), False
 
     def state(self) -> State:
-        """The finished generation, and of the one in progress what has been written."""
+        """The finished generation, and of the one in progress what has been written.
+
+        Nobody changes these tensors any more: where the epoch goes on, it does so with copies.
+        """
         state = {"latents": self._previous}
         if self._visited.any():
-            state |= {"next": self._next.clone(), "visited": self._visited.clone()}
+            state |= {"next": self._next, "visited": self._visited}
+            self._given = True
         return state
+
+    def owns(self, value: Tensor) -> bool:
+        """Whether this is one of the tensors that `state` gave just now."""
+        return any(value is own for own in vars(self).values())
 
     def load_state(self, state: State) -> None:
         """Go on from `state`."""
         self._previous = state["latents"].to(self._previous, copy=True)
-        self._visited = torch.zeros_like(self._visited)
+        self._next = torch.empty_like(self._previous)
+        self._visited, self._given = torch.zeros_like(self._visited), False
         if "visited" in state:
             self._next = state["next"].to(self._previous, copy=True)
             self._visited |= state["visited"].to(self._visited.device)
+
+    def _take_back(self) -> None:
+        """Before the epoch in progress is written to: leave what was given as it is."""
+        if self._given:
+            self._next, self._visited = self._next.clone(), self._visited.clone()
+            self._given = False
 
 
 def join_states(stores: Mapping[str, LabelStore]) -> State:
@@ -81,6 +99,5 @@ def load_states(stores: Mapping[str, LabelStore], state: State) -> None:
     """Give each store its part of a joint state back."""
     for name, store in stores.items():
         start = f"{name}."
-        store.load_state(
-            {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
-        )
+        own = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
+        store.load_state(own or state)  # an older version wrote a single one without its name

@@ -48,8 +48,7 @@ class EntropyPlayer(LabelPlayer):
         self.epoch = 1.0 / max(1, setup.epochs)  # as a share of the training
         self.store: LabelStore | None = None
         if options.negatives > 0:
-            shape = (len(setup.observed), setup.observed.shape[1])
-            self.store = setup.shelf.store("predictions", shape, 0.5, setup.observed.device)
+            self.store = self.remember(setup, "predictions", 0.5)
         self._limits: tuple[float, Tensor] | None = None
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
@@ -78,17 +77,7 @@ class EntropyPlayer(LabelPlayer):
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
         self._limits = None
-        if self.store is not None:
-            self.store.end_epoch()
-
-    def state(self) -> dict[str, Tensor]:
-        """The predictions of the last epoch."""
-        return {} if self.store is None else self.store.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from `state`."""
-        if self.store is not None:
-            self.store.load_state(state)
+        super().end_epoch()
 
     def _thresholds(self, progress: float) -> Tensor:
         """Per class the prediction below which the share of the unobserved lies, (L,)."""

@@ -57,8 +57,7 @@ class LargeLossPlayer(LabelPlayer):
         self.epochs = max(1, setup.epochs)
         self.corrected: LabelStore | None = None
         if options.action == "permanent":
-            shape = (len(setup.observed), setup.observed.shape[1])
-            self.corrected = setup.shelf.store("corrected", shape, 0.0, setup.observed.device)
+            self.corrected = self.remember(setup, "corrected", 0.0)
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Assume negative; what was corrected for good is positive."""
@@ -92,17 +91,3 @@ class LargeLossPlayer(LabelPlayer):
         if self.corrected is None:
             return self.options.rate * progress
         return self.options.rate / self.epochs if progress > 0 else 0.0
-
-    def end_epoch(self) -> None:
-        """The next epoch reads what this one wrote."""
-        if self.corrected is not None:
-            self.corrected.end_epoch()
-
-    def state(self) -> dict[str, Tensor]:
-        """Which entries were corrected."""
-        return {} if self.corrected is None else self.corrected.state()
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from `state`."""
-        if self.corrected is not None:
-            self.corrected.load_state(state)

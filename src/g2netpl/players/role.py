@@ -17,7 +17,7 @@ from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.options import Options
-from g2netpl.store import LabelStore, OfRows, join_states, load_states
+from g2netpl.store import OfRows, State
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 _FORGOTTEN = 200  # steps after which no momentum is left: 0.9²⁰⁰ < 1e-9
@@ -41,12 +41,10 @@ class RolePlayer(LabelPlayer):
         self.rate_factor = options.estimate_learning_rate
         self.begin_phase(setup.learning_rate, setup.deep)
         self.regulariser = options.regulariser
-        shape, device = (len(setup.observed), setup.observed.shape[1]), setup.observed.device
-        shelf = setup.shelf
-        self.logits = shelf.store("logits", shape, _start_logits(setup), device)
-        self.first = shelf.store("first_moment", shape, 0.0, device)
-        self.second = shelf.store("second_moment", shape, 0.0, device)
-        self.visits = shelf.store("visits", (shape[0], 1), 0.0, device)  # the last step of a row
+        self.logits = self.remember(setup, "logits", _start_logits(setup))
+        self.first = self.remember(setup, "first_moment", 0.0)
+        self.second = self.remember(setup, "second_moment", 0.0)
+        self.visits = self.remember(setup, "visits", 0.0, width=1)  # the last step of a row
         self.steps = self.shown = 0  # until now, and until the end of the last epoch
 
     def begin_with(self, soft: OfRows) -> None:
@@ -108,8 +106,7 @@ class RolePlayer(LabelPlayer):
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
         self.shown = self.steps
-        for store in self._stores().values():
-            store.end_epoch()
+        super().end_epoch()
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """The estimates; observed entries are given back as observed."""
@@ -124,23 +121,15 @@ class RolePlayer(LabelPlayer):
         read = self._reader(self.shown)
         return lambda rows: _shown(read(rows), self.observed.rows(rows))
 
-    def state(self) -> dict[str, Tensor]:
-        """The estimates and their Adam moments."""
+    def state(self) -> State:
+        """The estimates and their Adam moments, and how many steps there were."""
         counts = {"steps": torch.tensor(self.steps), "shown": torch.tensor(self.shown)}
-        return join_states(self._stores()) | counts
+        return super().state() | counts
 
-    def load_state(self, state: dict[str, Tensor]) -> None:
+    def load_state(self, state: State) -> None:
         """Go on from `state`."""
-        load_states(self._stores(), state)
+        super().load_state(state)
         self.steps, self.shown = int(state["steps"]), int(state["shown"])
-
-    def _stores(self) -> dict[str, LabelStore]:
-        return {
-            "logits": self.logits,
-            "first_moment": self.first,
-            "second_moment": self.second,
-            "visits": self.visits,
-        }
 
 
 def _unbias(steps: Tensor, beta: float) -> Tensor:

@@ -26,7 +26,7 @@ from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, UNOBSERVED
 from g2netpl.players.part_weights import PartWeights
 from g2netpl.players.soft_options import SoftOptions
-from g2netpl.store import LabelStore, OfRows, join_states, load_states
+from g2netpl.store import LabelStore, OfRows
 
 
 class SoftPlayer(LabelPlayer):
@@ -45,11 +45,10 @@ class SoftPlayer(LabelPlayer):
         # with the exact response F has no effect, and the store holds û itself
         self.holds_latents = options.response != "best_response"
         start = self.map.start if self.holds_latents else 0.5
-        shape, device = (len(setup.observed), setup.observed.shape[1]), setup.observed.device
-        self.store = setup.shelf.store("latents", shape, start, device)
+        self.store = self.remember(setup, "latents", start)
         self.velocities: LabelStore | None = None
         if options.momentum > 0:
-            self.velocities = setup.shelf.store("velocities", shape, 0.0, device)
+            self.velocities = self.remember(setup, "velocities", 0.0)
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
@@ -130,9 +129,7 @@ class SoftPlayer(LabelPlayer):
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
         self._in_play = None
-        self.store.end_epoch()
-        if self.velocities is not None:
-            self.velocities.end_epoch()
+        super().end_epoch()
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """û for every training image, or for some, observed entries at their value."""
@@ -164,18 +161,6 @@ class SoftPlayer(LabelPlayer):
         else:
             gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
         return float(gain[unknown].mean())
-
-    def state(self) -> dict[str, Tensor]:
-        """The latents of all images, and their velocities."""
-        return join_states(self._stores())
-
-    def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on from `state`."""
-        load_states(self._stores(), state)
-
-    def _stores(self) -> dict[str, LabelStore]:
-        moving = {} if self.velocities is None else {"velocities": self.velocities}
-        return {"latents": self.store, **moving}
 
     def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
         """û where nothing was observed, the observed value elsewhere."""

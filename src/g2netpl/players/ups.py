@@ -19,7 +19,7 @@ from g2netpl.data import Batch
 from g2netpl.game import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.options import Options
-from g2netpl.store import OfRows
+from g2netpl.store import OfRows, State
 
 
 class UpsOptions(Options):
@@ -84,11 +84,15 @@ class UpsPlayer(LabelPlayer):
         selected = self.selected  # which is never changed, but replaced
         return lambda rows: _shown(selected.index_select(0, rows), self.observed.rows(rows))
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """The selection of this round."""
         return {"selected": self.selected}
 
-    def load_state(self, state: dict[str, Tensor]) -> None:
+    def owns(self, value: Tensor) -> bool:
+        """The selection is never changed, but replaced."""
+        return value is self.selected
+
+    def load_state(self, state: State) -> None:
         """Go on from `state`."""
         self.selected = state["selected"].to(self.selected, copy=True)
 
