@@ -4,8 +4,9 @@ A method is a label player: for a batch it proposes targets and weights to the n
 answer the network's predictions afterwards. This one, "steady", remembers a running mean of the
 predictions for every image and label. Once the mean is far from 0.5 on either side, it is learnt
 from. The means are a memory that the player asks for with `remember`: an epoch reads what the one
-before has written, so a training may be stopped at any step and goes on exactly. It is then one row of METHODS like all others, and compared with two of them: one positive
-label on each of the scenes, the same masks, start and order for all.
+before has written, so a training may be stopped at any step and goes on exactly. The method is then
+one row of METHODS like all others, and compared with two of them: one positive label on each of the
+scenes, the same masks, start and order for all.
 
     python examples/own_method.py
     python examples/own_method.py --setting sspl:0.2

@@ -1,6 +1,7 @@
 """Checkpoints: what is saved is loaded, whatever happens to the disk in between."""
 
 import errno
+import hashlib
 import json
 import os
 import threading
@@ -25,6 +26,7 @@ def a_snapshot(finished=1, step=0):
         step=step,
         cost=0.1 * finished,
         images=7,
+        nonsense=2,
         network={"w": torch.full((2,), float(finished))},
         optimizer={**optimizer.state_dict(), "scaler": {"scale": 65536.0}},
         player={"latents": torch.zeros(2, 2)},
@@ -45,13 +47,25 @@ def test_what_is_saved_is_loaded(tmp_path):
     save_checkpoint(tmp_path, snapshot, phase=1)
     loaded, phase = load_checkpoint(tmp_path)
     assert phase == 1
-    for name in ("finished", "step", "cost", "images", "best_epoch", "best_map", "history"):
+    figures = ("finished", "step", "cost", "images", "nonsense", "best_epoch", "best_map")
+    for name in (*figures, "history"):
         assert getattr(loaded, name) == getattr(snapshot, name)
     assert torch.equal(loaded.network["w"], snapshot.network["w"])
     for key, value in snapshot.optimizer["state"][0].items():
         assert torch.equal(loaded.optimizer["state"][0][key], value)
     assert loaded.optimizer["param_groups"][0]["lr"] == 0.1
     assert loaded.optimizer["scaler"] == {"scale": 65536.0}
+
+
+def test_a_checkpoint_of_an_older_version_has_no_count_of_nonsense(tmp_path):
+    save_checkpoint(tmp_path, a_snapshot(), phase=0)
+    (path,) = (tmp_path / "checkpoints").glob("*/manifest.json")
+    manifest = json.loads(path.read_text())
+    del manifest["own_sha256"], manifest["nonsense"]
+    text = json.dumps(manifest, sort_keys=True).encode()
+    manifest["own_sha256"] = hashlib.sha256(text).hexdigest()
+    path.write_text(json.dumps(manifest))
+    assert load_checkpoint(tmp_path)[0].nonsense == 0
 
 
 def test_the_last_three_are_kept_and_the_newest_is_taken(tmp_path):

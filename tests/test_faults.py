@@ -61,6 +61,11 @@ def test_labels_are_kept_as_long_as_a_checkpoint_needs_them(lab):
     held(deaths.slow_disks(lab, numbers=(2,)))
 
 
+def test_a_player_that_changes_its_state_in_place_tears_no_checkpoint(lab):
+    held(deaths.slow_disks(lab, "in-place linear", numbers=(2,)))
+    held(deaths.kills(lab, "in-place linear", tries=1, named=0))
+
+
 def test_a_dead_loader_process_is_one_line(lab):
     held(deaths.dead_workers(lab, moments=deaths.WORKERS[3:4]))
     held(deaths.orphans(lab, tries=1))
@@ -80,6 +85,7 @@ def test_a_full_disk(lab):
 
 def test_no_numbers(lab):
     held(damage.nonsense(lab, kinds=["g2netpl linear"]))
+    held(damage.nonsense_in_pieces(lab))
 
 
 def test_two_runs_in_a_folder(lab):

@@ -3,15 +3,17 @@ import copy
 import numpy as np
 import pytest
 import torch
+from faults.own_player import IN_PLACE
 from scipy.stats import norm
 
+from g2netpl.checkpoints import load_checkpoint, save_checkpoint
 from g2netpl.data import ArraySource, epoch_groups
 from g2netpl.equations import regret
 from g2netpl.equilibrium import Equilibrium, collapsed
 from g2netpl.errors import InputError
 from g2netpl.fitting import Schedule, Validation, fit
 from g2netpl.game import Setup
-from g2netpl.methods import make_player
+from g2netpl.methods import METHODS, make_player
 from g2netpl.network import build_network
 from g2netpl.optimizers import make_optimizer
 from g2netpl.snapshots import Snapshot, copy_state, load_network
@@ -314,11 +316,12 @@ def steps_of(method, **changes):
     return kept, whole, player
 
 
-METHODS_WITH_MEMORY = ["an", "role", "g2netpl", "plmcl", "em-apl", "ll-cp", "ups"]
+METHODS_WITH_MEMORY = ["an", "role", "g2netpl", "plmcl", "em-apl", "ll-cp", "ups", "in-place"]
 
 
 @pytest.mark.parametrize("method", METHODS_WITH_MEMORY)
-def test_going_on_from_any_step_is_exact(method):
+def test_going_on_from_any_step_is_exact(method, monkeypatch):
+    monkeypatch.setitem(METHODS, "in-place", IN_PLACE)
     kept, whole, player = steps_of(method, epochs=3)
     assert [(each.finished, each.step) for each in kept[:5]] == [
         *((0, step) for step in (1, 2, 3, 4)),
@@ -335,6 +338,47 @@ def test_going_on_from_any_step_is_exact(method):
         ):
             assert state.keys() == same.keys()
             assert all(torch.equal(value, same[key]) for key, value in state.items())
+
+
+def bits(state):
+    return {key: value.numpy().tobytes() for key, value in state.items()}
+
+
+@pytest.mark.parametrize("method", METHODS_WITH_MEMORY)
+def test_a_snapshot_stays_as_it_is_while_the_game_goes_on(method, monkeypatch):
+    monkeypatch.setitem(METHODS, "in-place", IN_PLACE)
+    taken, copies = [], []
+
+    def keep(now):
+        taken.append(now)
+        copies.append(copy.deepcopy(now.player))
+
+    _, player = play(method, epochs=3, on_step=lambda take: keep(take()), on_epoch=keep)
+    play(method, epochs=3, start=taken[5])  # which changes it neither
+    for snapshot, before in zip(taken, copies, strict=True):
+        assert bits(snapshot.player) == bits(before)
+    assert method == "an" or bits(player.state()) != bits(copies[0])
+
+
+def test_generations_of_a_memory_are_kept_without_a_copy():
+    taken = []
+    _, player = play("role", epochs=2, on_epoch=taken.append)
+    kept, own = taken[-1].player, player.state()
+    generations = [key for key in kept if key.endswith(".latents")]
+    assert len(generations) == 4
+    assert all(kept[key] is own[key] for key in generations)
+    ups = []
+    _, player = play("ups", epochs=2, on_epoch=ups.append)
+    assert ups[-1].player["selected"] is player.selected
+
+
+def test_a_single_memory_without_its_name_is_that_of_an_older_version():
+    _, player = play("em-apl", epochs=2)
+    nameless = {key.rpartition(".")[2]: value for key, value in player.state().items()}
+    other = make_player("em-apl", {}, Setup(torch.from_numpy(VISIBLE[:60]), 1.4, 0.02, 0))
+    other.load_state(nameless)
+    assert player.state().keys() == other.state().keys() == {"predictions.latents"}
+    assert torch.equal(other.store.previous, player.store.previous)
 
 
 def mid_epoch(method):
@@ -421,6 +465,44 @@ def test_a_row_of_nonsense_may_go_over_the_end_of_an_epoch():
     source = ArraySource(torch.full_like(INPUTS[:60], torch.inf))
     with pytest.raises(NumericalStop, match="epoch 2"):  # of two batches each
         fit(network, player, source, observed, 1.4, optimizer, Schedule(9, 30, 0))
+
+
+@pytest.mark.parametrize("alive", [1, 2, 9], ids="killed after {} epochs".format)
+def test_a_row_of_nonsense_goes_on_after_a_resume(tmp_path, alive):
+    """One batch per epoch, none with a cost, and a checkpoint after each."""
+
+    class Killed(BaseException):
+        pass
+
+    observed = torch.from_numpy(VISIBLE[:60])
+
+    def play_on():
+        network = build_network("features", 4, width=6, seed=0)
+        player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02, 0))
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+        source = ArraySource(torch.full_like(INPUTS[:60], torch.inf))
+        start, _ = load_checkpoint(tmp_path) or (Snapshot(), 0)
+        epochs = []
+
+        def save(now):
+            save_checkpoint(tmp_path, now, 0)
+            epochs.append(now.finished)
+            if len(epochs) == alive:
+                raise Killed
+
+        schedule = Schedule(9, 60, 0)
+        loop = Loop(on_epoch=save)
+        fit(network, player, source, observed, 1.4, optimizer, schedule, start=start, loop=loop)
+
+    def until_the_end():
+        while True:
+            try:
+                return play_on()
+            except Killed:
+                continue
+
+    with pytest.raises(NumericalStop, match=r"epoch 3: .* 3 batches in a row"):
+        until_the_end()
 
 
 def test_statistics_of_a_batch_of_nonsense_are_forgotten():

@@ -41,7 +41,9 @@ SUITE = [
     Trial("Ctrl-C in a terminal", "exit 75, one line", 3, refusals.at_the_terminal),
     Trial("second Ctrl-C", "exit 130, the same bits", 10, deaths.second_keys),
     Trial("crash at each call of the disk", "the same bits", 200, deaths.crashes),
-    Trial("slow disk", "the same bits", 3, deaths.slow_disks),
+    *each(
+        "slow disk", "the same bits", 3, deaths.slow_disks, ("g2netpl linear", "in-place linear")
+    ),
     Trial("dead loader process", "exit 6, the same bits", 18, deaths.dead_workers),
     Trial("loader processes left alone", "the same bits", 3, deaths.orphans),
     Trial("damaged checkpoint", "the one before, or exit 4", 100, damage.damages),
@@ -49,6 +51,7 @@ SUITE = [
     Trial("full disk", "exit 74, the same bits", 15, damage.full_disks),
     Trial("full disk, a real one", "exit 74, the same bits", 0, damage.small_disk),
     Trial("no numbers", "nobody moves; exit 5", 9, damage.nonsense),
+    Trial("no numbers, in pieces", "exit 5", 4, damage.nonsense_in_pieces),
     Trial("two runs in a folder", "exit 3", 5, refusals.two_runs),
     Trial("two processes in a folder", "exit 3", 4, refusals.two_processes),
     Trial("changed since it began", "exit 3", 10, refusals.changes),

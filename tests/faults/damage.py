@@ -205,6 +205,21 @@ def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):
                 yield what, "" if steps == numbers[1] else training.unlike()
 
 
+def nonsense_in_pieces(lab):
+    """Nothing but nonsense, one step per epoch: killed and resumed, or in phases, it ends too."""
+    always = {**NAN, "number": list(range(1, 99))}
+    for kind in ("g2netpl linear", "g2netpl linear-init"):
+        for deaths in (0, 3):
+            training = lab.new(kind, batch_size=64, epochs=9)
+            for _ in range(deaths):
+                kill = {"at": "g2netpl.checkpoints:save_checkpoint", "after": True}
+                training.resume(always, {**kill, "action": "kill"})
+            outcome = training.resume(always)
+            well = outcome.code == 5 and outcome.is_one_line and "epoch 3:" in outcome.said
+            problem = "" if well else f"{outcome.code}: {outcome.said[-900:]}"
+            yield {"at": f"{kind}, killed {deaths} times"}, problem
+
+
 def _nonsense_once(lab, kind):
     """The sixth step, the second of the second epoch; looked at after the seventh."""
     training = lab.new(kind)

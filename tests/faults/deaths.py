@@ -217,7 +217,7 @@ def orphans(lab, kind="g2netpl", tries=3):
 
 
 def slow_disks(lab, kind="g2netpl linear", numbers=(2, 3, 5)):
-    """The disk is much slower than the epochs: labels are kept as long as a checkpoint needs."""
+    """The disk is much slower than the epochs: a checkpoint is of its moment, with its labels."""
     for number in numbers:
         training = lab.new(kind, epochs=8, checkpoint_steps=1000, **MAPPED)
         moment = {"at": "g2netpl.checkpoints:_write", "number": number}

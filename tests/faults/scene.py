@@ -32,6 +32,7 @@ KINDS = {
     "fixmatch": {"method": "fixmatch"},
     "em-apl linear": {"method": "em-apl", "mode": "linear"},
     "ups linear": {"method": "ups", "mode": "linear", "epochs": 2},
+    "in-place linear": {"method": "in-place", "mode": "linear"},  # of own_player.py
 }
 
 
