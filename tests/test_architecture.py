@@ -92,6 +92,7 @@ ORDER = [
     "export",
     "card",
     "description",
+    "agreement",
     "proposals",
     "gallery",
     "run_contents",

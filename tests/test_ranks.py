@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,7 +18,7 @@ from safetensors.torch import load_file
 from test_fitting import INPUTS, TRUTH, VISIBLE
 from torch import nn
 
-from g2netpl import RunConfig, fitting, keeping, load_run, train
+from g2netpl import RunConfig, agreement, description, fitting, keeping, load_run, sources, train
 from g2netpl.data import ArraySource, ImageSource, training_batches
 from g2netpl.disk import DiskTrouble
 from g2netpl.errors import InputError
@@ -384,6 +385,170 @@ def test_what_ends_one_rank_ends_all(pair, values, rank, where, how, codes):
     assert all("only here" in outcome.text or how == "ctrl-c" for outcome in outcomes)
     assert time.monotonic() - began < 30
     assert pair.run(os.getpid)  # nobody hangs
+
+
+# --- ranks that were not started alike -----------------------------------------------------------
+
+
+def unlike(values, changes, resume, patches):
+    """Train; the last rank with other keys, and with other objects in place of some."""
+    agreement._PATIENCE = 0.5
+    with pytest.MonkeyPatch.context() as patch:
+        if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
+            values = {**values, **changes}
+            for name, value in patches.items():
+                patch.setattr(name, value)
+            resume = changes.get("resume", resume)
+        train(
+            RunConfig.read({k: v for k, v in values.items() if k != "resume"}, "test"),
+            resume=resume,
+        )
+
+
+def assert_refused(group, values, words, changes=None, resume=False, patches=None):
+    group.start(unlike, values, changes or {}, resume, patches or {})
+    outcomes = group.outcomes(60)
+    for outcome in outcomes:
+        assert outcome.code == 3, outcome
+        assert outcome.text.startswith(f"rank {group.size - 1} differs from rank 0 in {words}")
+        assert outcome.text.count("\n") == 0
+    assert group.run(os.getpid)  # nobody hangs
+
+
+FLAGS = {
+    "learning rate": ({"learning_rate": 0.5}, "--learning-rate (0.5, not none); start every rank"),
+    "method": (
+        {"method": "an"},
+        "--method (an, not g2netpl); start every rank with the same flags",
+    ),
+    "batch size": ({"batch_size": 5}, "--batch-size (5, not 7);"),
+    "seed": ({"seed": 3}, "--seed (3, not 0);"),
+    "options": ({"options": {"beta": 0.5}}, '--options ({"beta": 0.5}, not {});'),
+    "several": ({"epochs": 9, "view": "plain"}, "--view (plain, not paper), --epochs (9, not 3);"),
+    "where labels are": ({"label_memory": 0}, "--label-memory (0, not 512);"),
+    "a file or none": ({"test_labels": None}, "--test-labels (none, not given);"),
+    "run folder": ({"output": "somewhere/else"}, "--output;"),
+    "resume": ({"resume": True}, "--resume (true, not false);"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), FLAGS.values(), ids=FLAGS)
+def test_ranks_with_other_flags_are_refused(pair, values, changes, words):
+    assert_refused(pair, values("run"), words, changes)
+    assert not os.path.exists(values("run")["output"] + "/run.json")
+
+
+def other_device(config):
+    return "cuda"
+
+
+def other_versions():
+    return {**description.versions(), "torch": "1.0"}
+
+
+def test_ranks_of_other_versions_and_devices_are_refused(trio, values):
+    there = {"g2netpl.agreement._device": other_device}
+    assert_refused(trio, values("run"), "kind of device (cuda, not cpu);", patches=there)
+    there = {"g2netpl.agreement.versions": other_versions}
+    assert_refused(trio, values("run"), "torch (1.0, not ", patches=there)
+
+
+@pytest.fixture
+def elsewhere(photos, tmp_path):
+    """The photos as they are on another machine."""
+    return shutil.copytree(photos, tmp_path / "elsewhere")
+
+
+def test_ranks_with_the_same_files_elsewhere_are_alike(pair, values, elsewhere):
+    there = {
+        key: str(elsewhere / f"{part}.csv")
+        for key, part in (("labels", "train"), ("test_labels", "test"))
+    }
+    common = {"mode": "linear", "epochs": 1}
+    pair.run(unlike, values("run", **common), {**there, "images": str(elsewhere)}, False, {})
+    assert load_run(values("run")["output"]).result["best_epoch"] == 1
+
+
+def other_label(folder):
+    lines = (folder / "train.csv").read_text().splitlines()
+    name, value, rest = lines[3].split(",", 2)
+    lines[3] = f"{name},{1 - int(value)},{rest}"
+    (folder / "train.csv").write_text("\n".join(lines) + "\n")
+
+
+def fewer_images(folder):
+    lines = (folder / "train.csv").read_text().splitlines()
+    (folder / "train.csv").write_text("\n".join(lines[:-2]) + "\n")
+
+
+def other_classes(folder):
+    for name in ("train.csv", "test.csv"):
+        lines = [line.rpartition(",")[0] for line in (folder / name).read_text().splitlines()]
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def other_picture(folder):
+    first, second = sorted(folder.glob("train-*.png"))[:2]
+    first.write_bytes(second.read_bytes())
+
+
+def other_pixel(folder):
+    """A picture of the same size in bytes."""
+    path = min(folder.glob("test-*.png"))
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)
+
+
+def more_images(folder):
+    path = min(folder.glob("train-*.png"))
+    (folder / "one-more.png").write_bytes(path.read_bytes())
+
+
+ELSEWHERE = {
+    other_label: "the training labels, the labels that are seen;",
+    fewer_images: "the number of images (58, not 60), the training labels",
+    other_classes: "the number of classes (9, not 10), the classes, the training labels",
+    other_picture: "the image files;",
+    other_pixel: "the image files;",
+    more_images: "the number of images (61, not 60), the training labels",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), ELSEWHERE.items(), ids=lambda each: getattr(each, "__name__", "")
+)
+def test_ranks_with_other_files_are_refused(pair, values, elsewhere, change, words):
+    change(elsewhere)
+    there = {"labels": "train.csv", "test_labels": "test.csv", "images": ""}
+    there = {key: str(elsewhere / name) for key, name in there.items()}
+    usual = {"only_listed": change is not more_images, "mode": "linear", "setting": "known:0.7"}
+    assert_refused(pair, values("run", **usual), words, there)
+
+
+def other_backbone(config):
+    backbone = sources.backbone_of(config)
+    next(backbone.module.parameters()).data[0] += 1e-6
+    return backbone
+
+
+def test_ranks_with_other_pretrained_weights_are_refused(pair, values):
+    there = {"g2netpl.training.backbone_of": other_backbone}
+    assert_refused(pair, values("run"), "the weights of the backbone;", patches=there)
+
+
+content = agreement._content
+
+
+def not_shared(path):
+    return "nothing" if path.name == "run.json" else content(path)
+
+
+def test_ranks_that_do_not_share_the_run_folder_are_refused(pair, values):
+    there = {"g2netpl.agreement._content": not_shared}
+    assert_refused(pair, values("run"), "what is in --output, which all ranks", patches=there)
+    began = train(RunConfig.read(values("run"), "test"), overwrite=True)  # nothing is in the way
+    assert began.result["best_epoch"] >= 1
 
 
 # --- signals, crashes, going on ------------------------------------------------------------------

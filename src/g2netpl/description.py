@@ -15,13 +15,11 @@ from g2netpl.run_files import RUN_FORMAT
 
 def describe(config: RunConfig, material: Material) -> dict[str, Any]:
     """The content of run.json."""
-    packages = ("g2netpl", "torch", "timm", "accelerate", "numpy")
     return {
         "format": RUN_FORMAT,
         "command": "train",
         "config": config.model_dump(),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in packages},
+        "versions": versions(),
         "data": {
             "fingerprints": material.fingerprints,
             "image_files": _fingerprint(material),
@@ -36,6 +34,12 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
         },
         "classes": list(material.table.classes),
     }
+
+
+def versions() -> dict[str, str]:
+    """Of everything that the figures depend on."""
+    packages = ("g2netpl", "torch", "timm", "accelerate", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
 def _digest(path: str) -> str | None:

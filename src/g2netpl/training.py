@@ -26,6 +26,12 @@ from g2netpl.after_review import (
     with_decisions,
     write_decided,
 )
+from g2netpl.agreement import (
+    agree_on_backbone,
+    agree_on_command,
+    agree_on_data,
+    agree_on_folder,
+)
 from g2netpl.checkpoints import KEPT, remove_checkpoint, saved
 from g2netpl.claims import check_folder, check_unchanged, claim_folder, is_empty
 from g2netpl.compiling import compile_network
@@ -92,6 +98,7 @@ def _train(
     began = time.perf_counter()
     config = check_config(config)
     folder = Path(config.output)
+    agree_on_command(team, config, resume=resume, overwrite=overwrite)
     resume = resume and not team.same(
         is_empty(folder)
     )  # a launcher may say --resume the first time too
@@ -107,6 +114,7 @@ def _train(
         material = compared_with(earlier, material)
     material = with_decisions(material, decisions)
     description = describe(config, material)
+    agree_on_data(team, description, material)
     if resume:
         other = check_unchanged(folder, description)
         if other:
@@ -121,6 +129,7 @@ def _train(
         if not saved(folder):
             console.print("nothing was saved yet: beginning with the first epoch")
     backbone = backbone_of(config)
+    agree_on_backbone(team, backbone.module)
     backbone.module.to(accelerator.device)
     sources = Sources(config, material, backbone, console, team, kept)
     if resume:
@@ -142,7 +151,7 @@ def _train(
         if decisions:
             write_decided(folder, decisions)
     interrupts.begun(_how_to_go_on(folder))
-    team.wait()
+    agree_on_folder(team, folder)
     announce(console, config, material, f"{k:.2f} ({how})")
     say = None if console.quiet else partial(console.print, markup=False, highlight=False)
     tracked = config.track if team.leads else ()
