@@ -26,6 +26,7 @@ ORDER = [
     "resize",
     "jpeg",
     "images",
+    "picture_prints",
     "image_cache",
     "formats.problems",
     "formats.text",

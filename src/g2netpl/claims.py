@@ -10,6 +10,7 @@ from g2netpl.aside import FILES, REPLACED, RESULTS, Aside, cells
 from g2netpl.config import RunConfig
 from g2netpl.disk import LOCK, locked, write_json
 from g2netpl.errors import InputError, Refused
+from g2netpl.picture_prints import content_of
 from g2netpl.run_files import RUN_FORMAT, read_run, read_training
 
 
@@ -119,7 +120,8 @@ def _check_same(
             f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
         )
     now = json.loads(json.dumps(description))
-    before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
+    if "fingerprints" in now:  # of which an older version wrote fewer, or none
+        before["fingerprints"] = {**now["fingerprints"], **(before.get("fingerprints") or {})}
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     grown = [key for key in changed if key in lists and _has_grown(before.get(key), now[key])]
     changed = [key for key in changed if key not in grown]
@@ -161,9 +163,16 @@ def _defaults() -> dict[str, Any]:
 
 
 def check_same_training(
-    folder: Path, config: RunConfig, fingerprints: dict[str, str] | None, free: set[str]
+    folder: Path,
+    config: RunConfig,
+    fingerprints: dict[str, str] | None,
+    paths: Sequence[str],
+    free: set[str],
 ) -> None:
-    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`."""
+    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`.
+
+    `paths` are its pictures.
+    """
     before = read_training(folder)
     began = {**_defaults(), **before["config"]}
     now = json.loads(config.model_dump_json())
@@ -171,6 +180,10 @@ def check_same_training(
     changed = ["--" + key.replace("_", "-") for key in keys]
     if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
         changed = ["content of the label files"]
+    pictures = before["data"].get("image_files")
+    if not changed and pictures is not None:
+        now_there, _ = content_of(paths, pictures, before["data"].get("image_stamps"))
+        changed = ["content of the image files"] if now_there != pictures else []
     if changed:
         flags = ", ".join(changed)
         raise Refused(

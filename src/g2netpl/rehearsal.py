@@ -76,7 +76,7 @@ def _try_step(
         network.train(training)
     if not torch.isfinite(cost.detach()):
         raise NumericalStop(
-            f"learning_rate {rate:g}: after one step the network's cost is {float(cost)}; use a "
+            f"learning rate {rate:g}: after one step the network's cost is {cost.item()}; use a "
             "smaller learning rate"
         )
 

@@ -117,7 +117,7 @@ def _train(
     material = with_decisions(material, decisions)
     if not resume:
         check_memory(config, len(material.paths), accelerator.device)
-    description = describe(config, material)
+    description = describe(config, material, read_training(folder) if resume else None)
     if resume:
         other = check_unchanged(folder, description)
         if other:
@@ -148,7 +148,7 @@ def _train(
     check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
     replaces = not resume and bool(team.same(not is_empty(folder)))
-    if replaces or on_saved is not None:
+    if replaces:
         rehearse(config, contest, sources)
     aside = None
     if team.leads and not resume:  # after everything that a mistake of the user could stop
@@ -159,6 +159,8 @@ def _train(
     if not replaces:
         interrupts.begun(_how_to_go_on(folder))
     team.wait()
+    if on_saved is not None and not resume:  # the old results of others; our own were tried before
+        rehearse(config, contest, sources)
     announce(console, config, material, f"{k:.2f} ({how})")
     say = None if console.quiet else partial(console.print, markup=False, highlight=False)
     tracked = config.track if team.leads else ()
@@ -264,7 +266,8 @@ def check_config(config: RunConfig) -> RunConfig:
             "end-to-end"
         )
     check_trackers(config.track)
-    make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
+    rate = config.rate("linear" if config.mode == "linear" else "end-to-end")
+    make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder
         if getattr(config, name) is not None:
