@@ -90,6 +90,8 @@ def recover(folder: Path) -> None:
     if _has_some(folder):
         with suppress(UserError, OSError), locked(folder, surely=True):
             _put_back(folder)
+    if (folder / REPLACED).is_dir():
+        shutil.rmtree(folder / REPLACED, ignore_errors=True)
 
 
 def contents(folder: Path, command: str) -> list[Path]:
