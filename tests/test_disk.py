@@ -3,12 +3,20 @@
 import errno
 import os
 import signal
+import stat
 import time
 
 import pytest
 
 from g2netpl import disk
-from g2netpl.disk import DiskTrouble, locked, told_plainly, write_json, written_whole
+from g2netpl.disk import (
+    DiskTrouble,
+    check_ours,
+    locked,
+    told_plainly,
+    write_json,
+    written_whole,
+)
 from g2netpl.errors import InputError, Refused
 
 
@@ -82,23 +90,22 @@ def test_a_child_does_not_keep_the_folder(tmp_path):
             time.sleep(30)
             os._exit(0)
         os.read(ready, 1)  # the child runs, and has let go of what it was born with
-        (descriptor,) = disk._held
-        os.close(descriptor)  # all that a kill -9 does
+        (hold,) = disk._held.values()
+        hold.close()  # all that a kill -9 does
         with locked(tmp_path):
             pass
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        disk._held.clear()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), descriptor)
 
 
 def test_a_lock_that_its_owner_removes_at_this_moment_is_not_taken(tmp_path, monkeypatch):
     path, flock, first = tmp_path / disk.LOCK, disk.fcntl.flock, [True]
 
     def removed(descriptor, how):
-        if first.pop():
-            path.unlink()
-        first.append(False)
+        if path.exists():  # the first one locks the folder itself
+            if first.pop():
+                path.unlink()
+            first.append(False)
         flock(descriptor, how)
 
     monkeypatch.setattr(disk.fcntl, "flock", removed)
@@ -115,3 +122,41 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     monkeypatch.setattr(disk.fcntl, "flock", cannot)
     with locked(tmp_path):
         pass
+
+
+def test_a_lock_that_was_removed_lets_nobody_in(tmp_path):
+    with locked(tmp_path):
+        (tmp_path / disk.LOCK).unlink()
+        with pytest.raises(Refused), locked(tmp_path):
+            pytest.fail("both")
+        check_ours(tmp_path)  # nothing happened to us
+    assert not list(tmp_path.iterdir())
+
+
+def test_where_folders_have_no_locks_the_first_one_stops(tmp_path, monkeypatch):
+    flock = disk.fcntl.flock
+
+    def of_files(descriptor, how):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(descriptor, how)
+
+    monkeypatch.setattr(disk.fcntl, "flock", of_files)
+    with locked(tmp_path):
+        check_ours(tmp_path)
+        (tmp_path / disk.LOCK).unlink()
+        with pytest.raises(Refused, match="was removed"):
+            check_ours(tmp_path)
+        (tmp_path / disk.LOCK).write_text("of another")
+    assert (tmp_path / disk.LOCK).read_text() == "of another"
+
+
+def test_a_folder_that_was_replaced_is_not_ours(tmp_path):
+    run = tmp_path / "run"
+    with locked(run):
+        run.rename(tmp_path / "moved")
+        run.mkdir()
+        (run / disk.LOCK).write_text("of another")
+        with pytest.raises(Refused, match="the folder replaced"):
+            check_ours(run)
+    assert (run / disk.LOCK).read_text() == "of another"

@@ -8,7 +8,7 @@ import re
 import pytest
 from test_reproduce import write_folder
 
-from g2netpl import claims, comparison, durations, photo_cells, training
+from g2netpl import aside, comparison, durations, photo_cells, training
 from g2netpl.cli import main
 from g2netpl.paper import RECIPES
 from g2netpl.reproduction_page import steps
@@ -78,7 +78,7 @@ def test_a_search_goes_on_after_a_cell_that_diverged(arguments, tmp_path, capsys
     assert json.loads((tmp_path / "out" / "search.json").read_text()) == written
     # the note of a cell is not believed of another method
     assert main([*flags, "--method", "epr"]) == 3
-    assert "diverged.json" in claims._FILES["train"]  # so that --overwrite removes it
+    assert "diverged.json" in aside.FILES["train"]  # so that --overwrite removes it
 
 
 def test_a_search_of_which_all_diverged_has_nothing_to_choose(arguments, tmp_path, capsys):

@@ -57,6 +57,10 @@ def test_a_crash_at_calls_of_the_disk(lab):
     held(deaths.crashes(lab, every=71))
 
 
+def test_killed_while_a_run_is_replaced_one_of_the_two_is_whole(lab):
+    held(deaths.overwrites(lab, moments=deaths.REPLACING[::2], tries=2))
+
+
 def test_labels_are_kept_as_long_as_a_checkpoint_needs_them(lab):
     held(deaths.slow_disks(lab, numbers=(2,)))
 

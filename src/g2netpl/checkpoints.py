@@ -19,7 +19,14 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from g2netpl.disk import rename_durably, sync_folder, told_plainly, write_durably, written_whole
+from g2netpl.disk import (
+    check_ours,
+    rename_durably,
+    sync_folder,
+    told_plainly,
+    write_durably,
+    written_whole,
+)
 from g2netpl.errors import UserError
 from g2netpl.mapped_store import drop_generations, generation_of
 from g2netpl.snapshots import Snapshot, State, is_finite
@@ -38,13 +45,15 @@ class NoCheckpoint(UserError):
     exit_code = 4
 
 
-def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> None:
+def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> bool:
     """Write a snapshot durably beside those before, and remove all but the last three.
 
-    A network that is no longer made of numbers is not written: the one before is worth more.
+    A network that is no longer made of numbers is not written, which is told by False: the one
+    before is worth more.
     """
     if not is_finite(snapshot.network):
-        return
+        return False
+    check_ours(folder)
     shelf = folder / "checkpoints"
     target = shelf / f"{phase}-{snapshot.finished:06d}-{snapshot.step:08d}"
     while target.exists():  # the same moment, saved before a resume
@@ -63,6 +72,7 @@ def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> None:
             shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs its space back
             raise
         _tidy(folder, target)
+    return True
 
 
 def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
@@ -140,8 +150,9 @@ def remove_checkpoint(folder: Path) -> None:
 class Writer:
     """Saves in the background, one after the other; of those that wait only the newest."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, on_saved: Callable[[], None] = lambda: None) -> None:
+        self.folder, self.on_saved = folder, on_saved
+        self.has_saved = False
         self._waiting: tuple[Snapshot, int] | None = None
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -188,7 +199,9 @@ class Writer:
                     self._thread = None
                     return
             try:
-                save_checkpoint(self.folder, *job)
+                if save_checkpoint(self.folder, *job):
+                    self.has_saved = True
+                    self.on_saved()
             except BaseException as problem:
                 with self._lock:
                     self._problem, self._waiting, self._thread = problem, None, None

@@ -1,36 +1,41 @@
 """Whose a folder of results is: whether a command may write there, clear it, or go on in it."""
 
 import json
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from g2netpl.aside import FILES, REPLACED, RESULTS, Aside, cells
 from g2netpl.config import RunConfig
 from g2netpl.disk import LOCK, locked, write_json
 from g2netpl.errors import InputError, Refused
+from g2netpl.picture_prints import content_of
 from g2netpl.run_files import RUN_FORMAT, read_run, read_training
 
 
-def claim_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
-    """Make a folder for results. One with content is refused, or cleared of what we wrote there.
+@contextmanager
+def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[Aside]:
+    """Make a folder for results; one with content is refused, or what we wrote there set aside.
 
-    Only files that this command writes are ever removed, and only beside a run.json of its own.
+    Only files that this command writes are ever touched, and only beside a run.json of its own.
+    They are dropped where the work is done, or says so before, and put back where it fails. A
+    training has locked its folder before; others do so here.
     """
     check_folder(folder, command, overwrite=overwrite)
-    cells = _cells(folder, command)
-    for cell in cells:
-        with locked(cell):  # refused where somebody trains
-            pass
-    for cell in cells:
-        _clear(cell, "train")
-        cell.rmdir()
-    if folder.is_dir():
-        _clear(folder, command)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
+    with nullcontext() if command == "train" else locked(folder):
+        for cell in cells(folder, command):
+            with locked(cell):  # refused where somebody trains
+                pass
+        aside = Aside(folder, command)
+        try:
+            yield aside
+        except BaseException as problem:
+            # after a second Ctrl-C a checkpoint may still be being written: whoever comes next does
+            if command != "train" or not isinstance(problem, KeyboardInterrupt):
+                aside.put_back()
+            raise
+        aside.finish()
 
 
 def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
@@ -55,7 +60,7 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
                 f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
                 "touch it; choose another --output"
             )
-        for cell in _cells(folder, command):
+        for cell in cells(folder, command):
             for name in sorted(path.name for path in cell.iterdir()):
                 if name.removesuffix(".new") not in _OF_CELL:
                     raise Refused(
@@ -66,7 +71,7 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
 
 def is_empty(folder: Path) -> bool:
     """Whether there is nothing in it, or it is not there; what a crash left does not count."""
-    left = {LOCK, "run.json.new"}
+    left = {LOCK, "run.json.new", REPLACED}
     return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
 
 
@@ -78,31 +83,7 @@ def _is_of(folder: Path, command: str) -> bool:
         return False
 
 
-def _cells(folder: Path, command: str) -> list[Path]:
-    """The run folders that a comparison on images made, by their names and what is in them."""
-    if command != "compare":
-        return []
-    found = sorted((folder / "runs").glob("* seed * rate * batch *"))
-    return [path for path in found if _is_of(path, "train")]
-
-
-def _clear(folder: Path, command: str) -> None:
-    """Remove what the command writes; run.json last, without it nobody knows whose the rest is."""
-    from g2netpl.checkpoints import remove_checkpoint
-
-    for name in (*_FILES[command], "run.json"):
-        with suppress(NotADirectoryError):
-            (folder / f"{name}.new").unlink(missing_ok=True)  # of a process that was killed
-            if name != "run.json":
-                (folder / name).unlink(missing_ok=True)
-    if command == "train":
-        remove_checkpoint(folder)
-    for name in _FOLDERS.get(command, ()):
-        with suppress(OSError):  # there are other things in it
-            (folder / name).rmdir()
-    (folder / "run.json").unlink(missing_ok=True)
-
-
+@contextmanager
 def begin_or_resume(
     folder: Path,
     command: str,
@@ -111,28 +92,41 @@ def begin_or_resume(
     resume: bool,
     overwrite: bool,
     lists: Sequence[str] = (),
-) -> None:
+) -> Iterator[Aside | None]:
     """Claim the folder and write run.json; or see that it holds the same, to go on with.
 
-    `lists` are keys of comma-separated texts, to which more may have been added.
+    Gives the old results that stand aside meanwhile. `lists` are keys of comma-separated texts, to
+    which more may have been added.
     """
-
+    about = {"format": RUN_FORMAT, "command": command, **description}
     if not resume:
-        claim_folder(folder, command, overwrite=overwrite)
-        write_json(folder / "run.json", {"format": RUN_FORMAT, "command": command, **description})
-        return
+        with claimed(folder, command, overwrite=overwrite) as aside:
+            write_json(folder / "run.json", about)
+            yield aside
+    else:
+        read_run(folder)
+        with locked(folder):
+            _check_same(folder, command, description, lists)
+            yield None
+
+
+def _check_same(
+    folder: Path, command: str, description: dict[str, Any], lists: Sequence[str]
+) -> None:
+    """Refuse to go on with other data or flags than a folder began with, but for longer lists."""
     before = read_run(folder)
     if before.get("command") != command:
         raise InputError(
             f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
         )
     now = json.loads(json.dumps(description))
-    before.setdefault("fingerprints", now.get("fingerprints"))  # an older version wrote none
+    if "fingerprints" in now:  # of which an older version wrote fewer, or none
+        before["fingerprints"] = {**now["fingerprints"], **(before.get("fingerprints") or {})}
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     grown = [key for key in changed if key in lists and _has_grown(before.get(key), now[key])]
     changed = [key for key in changed if key not in grown]
     if grown and not changed:
-        for name in _RESULTS:  # they are of less than there will be
+        for name in RESULTS:  # they are of less than there will be
             (folder / name).unlink(missing_ok=True)
         write_json(folder / "run.json", {**before, **now})
         return
@@ -153,23 +147,8 @@ def _has_grown(before: str | None, now: str) -> bool:
     return not before or f"{now},".startswith(f"{before},")
 
 
-_RESULTS = ("results.json", "results.md", "results.csv")
-_SPLIT = ("labels/train.csv", "labels/test.csv")
-_FILES = {
-    "train": (
-        *("history.jsonl", "nonsense.jsonl", "diverged.json", "model.safetensors"),
-        *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
-        *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
-    ),
-    "compare": (*_RESULTS, "cells.jsonl", "report.html", *_SPLIT),
-    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
-    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
-    "features": ("train.npz", "test.npz", "meta.npz"),
-    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
-}
-_FOLDERS = {"compare": ("runs", "labels"), "reproduce": ("labels",)}
 _RESUMED = {"train": ("training", "result.json"), "compare": ("comparison", "results.json")}
-_OF_CELL = {*_FILES["train"], "run.json", LOCK, "checkpoints", "labels"}
+_OF_CELL = {*FILES["train"], "run.json", LOCK, REPLACED, "checkpoints", "labels"}
 
 
 _FREE_TO_CHANGE = {
@@ -184,9 +163,16 @@ def _defaults() -> dict[str, Any]:
 
 
 def check_same_training(
-    folder: Path, config: RunConfig, fingerprints: dict[str, str] | None, free: set[str]
+    folder: Path,
+    config: RunConfig,
+    fingerprints: dict[str, str] | None,
+    paths: Sequence[str],
+    free: set[str],
 ) -> None:
-    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`."""
+    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`.
+
+    `paths` are its pictures.
+    """
     before = read_training(folder)
     began = {**_defaults(), **before["config"]}
     now = json.loads(config.model_dump_json())
@@ -194,6 +180,10 @@ def check_same_training(
     changed = ["--" + key.replace("_", "-") for key in keys]
     if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
         changed = ["content of the label files"]
+    pictures = before["data"].get("image_files")
+    if not changed and pictures is not None:
+        now_there, _ = content_of(paths, pictures, before["data"].get("image_stamps"))
+        changed = ["content of the image files"] if now_there != pictures else []
     if changed:
         flags = ", ".join(changed)
         raise Refused(

@@ -1,7 +1,6 @@
 """What a run says about itself: the content of run.json, and the lines at its start."""
 
 import hashlib
-import os
 import platform
 from importlib.metadata import version
 from typing import Any
@@ -10,11 +9,28 @@ from rich.console import Console
 
 from g2netpl.config import RunConfig
 from g2netpl.material import Material
+from g2netpl.picture_prints import content_of
 from g2netpl.run_files import RUN_FORMAT
+from g2netpl.teams import ALONE, Team
 
 
-def describe(config: RunConfig, material: Material) -> dict[str, Any]:
-    """The content of run.json."""
+def describe(
+    config: RunConfig,
+    material: Material,
+    before: dict[str, Any] | None = None,
+    team: Team = ALONE,
+) -> dict[str, Any]:
+    """The content of run.json; `before` is what it was, of a run that is resumed.
+
+    The first rank of a team reads the pictures for all.
+    """
+    data = {} if before is None else before["data"]
+    pictures = stamps = ""
+    if team.leads:
+        pictures, stamps = content_of(
+            material.all_paths, data.get("image_files"), data.get("image_stamps")
+        )
+    pictures, stamps = team.tell(pictures)[0], team.tell(stamps)[0]
     return {
         "format": RUN_FORMAT,
         "command": "train",
@@ -22,7 +38,8 @@ def describe(config: RunConfig, material: Material) -> dict[str, Any]:
         "versions": versions(),
         "data": {
             "fingerprints": material.fingerprints,
-            "image_files": _fingerprint(material),
+            "image_files": pictures,
+            "image_stamps": stamps,
             "backbone_weights": None if config.weights is None else _digest(config.weights),
             "earlier_network": None
             if config.resume_labels is None
@@ -49,18 +66,6 @@ def _digest(path: str) -> str | None:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-
-
-def _fingerprint(material: Material) -> str:
-    """SHA-256 over the sizes of all image files: a picture that was replaced has another one."""
-    digest = hashlib.sha256()
-    test = [] if material.test is None else material.test.paths
-    for path in (*material.paths, *(material.validation_paths or []), *test):
-        try:
-            digest.update(b"%d\0" % os.stat(path).st_size)
-        except OSError:
-            digest.update(b"gone\0")
-    return digest.hexdigest()
 
 
 def announce(console: Console, config: RunConfig, material: Material, k: str) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -134,23 +135,72 @@ def write_json(path: Path, content: Any) -> None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, surely: bool = False) -> Iterator[None]:
     """Keep a run folder for ourselves; refused where another process has it.
 
-    A folder that is not there is made, and removed again if it is left empty.
+    A folder that is not there is made, and removed again if it is left empty. A file system without
+    locks will do, unless it has to be `surely`.
     """
     made = _make(folder)
-    descriptor = _take(folder)
-    _held.add(descriptor)
+    hold = _take(folder, surely)
+    name = os.path.abspath(folder)
+    _held[name] = hold
     try:
         yield
     finally:
-        (folder / LOCK).unlink(missing_ok=True)
+        if hold.has_file(folder):
+            (folder / LOCK).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty: there is a run now
             for path in made:
                 path.rmdir()
-        _held.discard(descriptor)
-        os.close(descriptor)
+        _held.pop(name, None)
+        hold.close()
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a folder that we have locked is still the one, and nobody else came in."""
+    hold = _held.get(os.path.abspath(folder))
+    return hold is None or hold.stands(folder)
+
+
+def check_ours(folder: Path) -> None:
+    """Stop before anything is written to a folder that is no longer ours."""
+    if not is_ours(folder):
+        raise Refused(
+            f"{folder}: its {LOCK} was removed, or the folder replaced, while we were training "
+            "there, so that another process may be; stopped without writing any more; see that "
+            "only one trains there, and go on with --resume"
+        )
+
+
+@dataclass(frozen=True)
+class _Hold:
+    """A lock on a file in the folder, and one on the folder itself, which nobody can remove."""
+
+    file: int
+    place: int
+    firm: bool  # whether the file system could lock the folder itself
+
+    def has_file(self, folder: Path) -> bool:
+        """Whether the file is still the one that we locked."""
+        return _is_at(self.file, folder / LOCK)
+
+    def stands(self, folder: Path) -> bool:
+        """Whether nobody else can have come in."""
+        gone = self.firm and not (folder / LOCK).exists()  # a pity, but no harm
+        return _is_at(self.place, folder) and (gone or self.has_file(folder))
+
+    def close(self) -> None:
+        """Let go of both."""
+        for descriptor in (self.file, self.place):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
 
 
 def _make(folder: Path) -> list[Path]:
@@ -166,32 +216,52 @@ def _make(folder: Path) -> list[Path]:
     return made
 
 
-def _take(folder: Path) -> int:
-    path = folder / LOCK
+def _take(folder: Path, surely: bool) -> _Hold:
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        firm = _flock(place, folder)
+        file, alone = _take_file(folder)
+    except BaseException:
+        os.close(place)
+        raise
+    hold = _Hold(file, place, firm)
+    if surely and not (firm or alone):
+        hold.close()
+        raise Refused(f"{folder}: is on a file system without locks")
+    return hold
+
+
+def _take_file(folder: Path) -> tuple[int, bool]:
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            raise Refused(
-                f"{folder}: another process is training there; wait, or stop it"
-            ) from None
-        except OSError:
-            pass  # a file system without locks
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        os.close(descriptor)  # its owner ended at this moment and removed it
+            alone = _flock(file, folder)
+        except BaseException:
+            os.close(file)
+            raise
+        if _is_at(file, folder / LOCK):
+            return file, alone
+        os.close(file)  # its owner ended at this moment and removed it
 
 
-_held: set[int] = set()
+def _flock(descriptor: int, folder: Path) -> bool:
+    """Whether it could be locked; refused where another process has done so."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Refused(f"{folder}: another process is training there; wait, or stop it") from None
+    except OSError:
+        return False  # a file system without locks
+    return True
+
+
+_held: dict[str, _Hold] = {}
 
 
 def _let_go() -> None:
     """A loader process must not keep the folder locked after a crash of the one that trains."""
-    for descriptor in _held:
-        os.close(descriptor)
+    for hold in _held.values():
+        hold.close()
     _held.clear()
 
 

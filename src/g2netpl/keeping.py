@@ -7,6 +7,7 @@ from pathlib import Path
 
 from g2netpl.checkpoints import Writer
 from g2netpl.data import Batch
+from g2netpl.disk import check_ours
 from g2netpl.interrupts import Interrupts, Stopped
 from g2netpl.snapshots import Snapshot
 from g2netpl.teams import Team
@@ -25,10 +26,11 @@ class Keeper:
         minutes: float,
         steps: int | None,
         names: Callable[[list[int]], list[str]],
+        on_saved: Callable[[], None] = lambda: None,
     ) -> None:
         self.folder, self.interrupts, self.team, self.names = folder, interrupts, team, names
         self.seconds, self.every = 60.0 * minutes, steps
-        self.writer = Writer(folder)
+        self.writer = Writer(folder, on_saved)
         self.phase = 0
         self._saved_at, self._steps = time.monotonic(), 0
         self._resting: Snapshot | None = None
@@ -63,11 +65,13 @@ class Keeper:
             self._save(self._resting)
             self._resting = None
         self.writer.finish()
-        return Stopped(f"stopped and saved; {self.interrupts.advice}")
+        how = "stopped and saved" if self.writer.has_saved else "stopped"
+        return Stopped(f"{how}; {self.interrupts.advice}")
 
     def nonsense(self, epoch: int, batch: Batch, cost: float) -> None:
         """Note which images gave a cost that is no number."""
         if self.team.leads:
+            check_ours(self.folder)
             images = self.names(batch.rows.tolist())
             line = json.dumps(
                 {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
@@ -84,4 +88,5 @@ class Keeper:
     def _save(self, snapshot: Snapshot) -> None:
         self._saved_at = time.monotonic()
         if self.team.leads:
+            check_ours(self.folder)
             self.writer.submit(snapshot, self.phase)

@@ -49,6 +49,12 @@ class Material:
         return self.table.take(self.training).observed_fraction > self.visible.observed_fraction
 
     @property
+    def all_paths(self) -> list[str]:
+        """Every picture that the training looks at."""
+        test = [] if self.test is None else self.test.paths
+        return [*self.paths, *(self.validation_paths or []), *test]
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """What the label files say, in short."""
         tables = {

@@ -23,7 +23,9 @@ def make_optimizer(
         optimizer = _fused(kind, list(parameters), rate)
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as problem:
         first = str(problem).splitlines()[0]
-        raise InputError(f"optimizer {name}: cannot be used here ({first})") from None
+        raise InputError(
+            f"optimizer {name}: cannot be used here, at a learning rate of {rate:g} ({first})"
+        ) from None
     return optimizer
 
 

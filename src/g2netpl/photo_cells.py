@@ -5,7 +5,7 @@ that is done on at most 2,000 training images.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -88,22 +88,30 @@ class Photos:
         notes = [f"note: {note}" for note in parts.notes]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(parts)]
 
-    def runner(self, folder: Path) -> Runner:
-        """Train cells below `folder`/runs; where there is no test file a fifth is split off."""
+    def runner(self, folder: Path, on_saved: Callable[[], None] | None = None) -> Runner:
+        """Train cells below `folder`/runs; where there is no test file a fifth is split off.
+
+        `on_saved` is called when a checkpoint is on the disk.
+        """
         format = self.keys.get("format")
         subject = with_test_part(self.subject, folder / "labels", self.parts.whole, format)
         used = {} if subject is self.subject else dict.fromkeys(OF_THE_FILE)
         photos = Photos(subject, {**self.keys, **used})
-        return on_photos(photos.base, folder / "runs", f"{AGAIN} and --resume", self.told)
+        advice = f"{AGAIN} and --resume"
+        return on_photos(photos.base, folder / "runs", advice, self.told, on_saved)
 
 
 def on_photos(
-    base: dict[str, Any], folder: Path, advice: str = AGAIN, told: set[str] | None = None
+    base: dict[str, Any],
+    folder: Path,
+    advice: str = AGAIN,
+    told: set[str] | None = None,
+    on_saved: Callable[[], None] | None = None,
 ) -> Runner:
     """Train cells with the keys of `base` (see RunConfig) below `folder`.
 
     `advice` says how to go on after a stop, `told` which unreadable images a person knows of; those
-    that are found are added.
+    that are found are added. `on_saved` is called when a checkpoint is on the disk.
     """
 
     images: KeptImages = {}
@@ -116,7 +124,7 @@ def on_photos(
             if comparison.keep_labels:
                 watches.append(partial(_watch_labels, config))
             bar.say(f"{_title(cell)}: begins")
-            work = partial(_train, config, cell, watches, images, advice)
+            work = partial(_train, config, cell, watches, images, advice, on_saved)
             yield attempt(work, partial(_failed, cell), Path(config.output))
 
     return run
@@ -157,7 +165,12 @@ def _failed(cell: Cell, reason: str) -> Row:
 
 
 def _train(
-    config: RunConfig, cell: Cell, watches: Sequence[Watch], images: KeptImages, advice: str
+    config: RunConfig,
+    cell: Cell,
+    watches: Sequence[Watch],
+    images: KeptImages,
+    advice: str,
+    on_saved: Callable[[], None] | None,
 ) -> Row:
     folder = Path(config.output)
 
@@ -166,7 +179,9 @@ def _train(
             watch(*now)
 
     again = (folder / "run.json").is_file()
-    run = train(config, resume=again, on_epoch=on_epoch, kept=images, advice=advice)
+    run = train(
+        config, resume=again, on_epoch=on_epoch, kept=images, advice=advice, on_saved=on_saved
+    )
     history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
     seen = _records(folder / TRACK)
     movement = [seen.get(record["epoch"]) for record in history] if seen else []

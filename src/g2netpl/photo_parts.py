@@ -15,6 +15,7 @@ from g2netpl.evaluation import can_rank
 from g2netpl.images import check_bad, header_problem
 from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.material import Listed, count_shared, read_material
+from g2netpl.picture_prints import content_of
 from g2netpl.settings import split_indices
 from g2netpl.sources import most_bad
 from g2netpl.subjects import split_rows
@@ -36,9 +37,10 @@ class Parts:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """What the label files say, in short."""
+        """What the label files say and the pictures hold, in short."""
         train, test = self.tables
-        return {"training": train.fingerprint(), "test": test.fingerprint()}
+        pictures, _ = content_of([*self.train.paths, *self.test.paths])
+        return {"training": train.fingerprint(), "test": test.fingerprint(), "images": pictures}
 
     def check(self, config: RunConfig) -> list[str]:
         """Refuse tests on what was trained on, and too many files that are no images.

@@ -117,16 +117,19 @@ def play(
     watch: Watch | None,
     interrupts: Interrupts,
     begin: Callable[[], None],
+    on_saved: Callable[[], None],
 ) -> Snapshot:
-    """Play all phases, from the last checkpoint; without one, `begin` is called first."""
+    """Play all phases, from the last checkpoint; without one, `begin` is called first.
+
+    `on_saved` is called whenever a checkpoint is on the disk.
+    """
     folder, player, team = Path(config.output), contest.player, contest.team
 
     def names(rows: list[int]) -> list[str]:
         return [material.table.images[material.training[row]] for row in rows]
 
-    keeper = Keeper(
-        folder, interrupts, team, config.checkpoint_minutes, config.checkpoint_steps, names
-    )
+    minutes, steps = config.checkpoint_minutes, config.checkpoint_steps
+    keeper = Keeper(folder, interrupts, team, minutes, steps, names, on_saved)
     found = _last_checkpoint(folder, player, team, console)
     snapshot, first = found or (Snapshot(), 0)
     if found is None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.aside import recover
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelMatrix, check_values
 
@@ -16,7 +17,8 @@ RUN_FORMAT = 2
 
 
 def read_run(folder: str | Path) -> dict[str, Any]:
-    """The content of run.json."""
+    """The content of run.json; first, what a killed process had set aside is put back."""
+    recover(Path(folder))
     path = Path(folder) / "run.json"
     if not path.is_file():
         raise InputError(f"{folder}: no run folder (run.json is missing)")

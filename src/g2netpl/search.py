@@ -115,7 +115,7 @@ def _check(config: RunConfig) -> None:
     for cell in cells:
         if (cell / "run.json").is_file():  # one that is not trained again is chosen from too
             free = {"learning_rate", "batch_size"}
-            check_same_training(cell, check_config(config), prints, free)
+            check_same_training(cell, check_config(config), prints, material.all_paths, free)
     if material.validation is None:
         raise InputError(
             f"{config.labels}: no held-out images with known negatives to choose by, and nothing "

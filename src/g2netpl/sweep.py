@@ -4,6 +4,7 @@ A sweep that was broken off goes on with the trainings that are missing.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,17 @@ Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
 
 
 def sweep(
-    comparison: Comparison, folder: Path, run: Runner, console: Console, advice: str = AGAIN
+    comparison: Comparison,
+    folder: Path,
+    run: Runner,
+    console: Console,
+    advice: str = AGAIN,
+    on_kept: Callable[[], None] = lambda: None,
 ) -> list[Row]:
     """Train what is missing in the folder; gives back the rows of all trainings.
 
-    `advice` says how to go on after Ctrl-C.
+    `advice` says how to go on after Ctrl-C; `on_kept` is called when a training that did not
+    diverge is on the disk.
     """
     path = folder / CELLS
     rows = {cell_of(row): row for row in read_cells(path)}
@@ -41,6 +48,9 @@ def sweep(
                 rows[cell_of(row)] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
+                os.fsync(file.fileno())
+                if "diverged" not in row:
+                    on_kept()
 
     first = comparison.cells()
     try:

@@ -8,6 +8,7 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 import os
 import shlex
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -32,12 +33,13 @@ from g2netpl.agreement import (
     agree_on_data,
     agree_on_folder,
 )
+from g2netpl.aside import recover
 from g2netpl.checkpoints import KEPT, remove_checkpoint, saved
-from g2netpl.claims import check_folder, check_unchanged, claim_folder, is_empty
+from g2netpl.claims import check_folder, check_unchanged, claimed, is_empty
 from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
 from g2netpl.description import announce, describe
-from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
+from g2netpl.disk import check_ours, check_space, locked, sync, told_plainly, write_json
 from g2netpl.divergence import check_given_up
 from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
@@ -50,6 +52,7 @@ from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, method_options
 from g2netpl.optimizers import make_optimizer
 from g2netpl.playing import Players, Watch, play
+from g2netpl.rehearsal import check_memory, rehearse
 from g2netpl.run_files import read_training
 from g2netpl.runs import Run, load_run
 from g2netpl.snapshots import Record, Snapshot
@@ -67,12 +70,14 @@ def train(
     on_epoch: Watch | None = None,
     kept: KeptImages | None = None,
     advice: str | None = None,
+    on_saved: Callable[[], None] | None = None,
 ) -> Run:
     """Train as the configuration says, write the run folder and give the run back.
 
     `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
     given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
-    to go on after a stop, where that is not by `g2netpl train`.
+    to go on after a stop, where that is not by `g2netpl train`. `on_saved` is called whenever a
+    checkpoint is on the disk; old results may wait for that, so one step is tried first.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
         team = connect(config.device == "cpu", interrupts)
@@ -80,7 +85,7 @@ def train(
             console = Console(quiet=True)
         with team.together(), told_plainly(Path(config.output)):
             return _train(
-                config, resume, overwrite, console, on_epoch, kept, interrupts, team, lock
+                config, resume, overwrite, console, on_epoch, kept, interrupts, team, lock, on_saved
             )
 
 
@@ -94,11 +99,15 @@ def _train(
     interrupts: Interrupts,
     team: Team,
     lock: ExitStack,
+    on_saved: Callable[[], None] | None,
 ) -> Run:
     began = time.perf_counter()
     config = check_config(config)
     folder = Path(config.output)
     agree_on_command(team, config, resume=resume, overwrite=overwrite)
+    if team.leads:
+        recover(folder)
+    team.wait()
     resume = resume and not team.same(
         is_empty(folder)
     )  # a launcher may say --resume the first time too
@@ -113,7 +122,9 @@ def _train(
     if earlier is not None and not resume:
         material = compared_with(earlier, material)
     material = with_decisions(material, decisions)
-    description = describe(config, material)
+    if not resume:
+        check_memory(config, len(material.paths), accelerator.device)
+    description = describe(config, material, read_training(folder) if resume else None, team)
     agree_on_data(team, description, material)
     if resume:
         other = check_unchanged(folder, description)
@@ -145,13 +156,20 @@ def _train(
         compile_network(contest.network, config.batch_size, config.image_size, accelerator.autocast)
     check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
+    replaces = not resume and bool(team.same(not is_empty(folder)))
+    if replaces:
+        rehearse(config, contest, sources)
+    aside = None
     if team.leads and not resume:  # after everything that a mistake of the user could stop
-        claim_folder(folder, "train", overwrite=overwrite)
+        aside = lock.enter_context(claimed(folder, "train", overwrite=overwrite))
         write_json(folder / "run.json", description)
         if decisions:
             write_decided(folder, decisions)
-    interrupts.begun(_how_to_go_on(folder))
+    if not replaces:
+        interrupts.begun(_how_to_go_on(folder))
     agree_on_folder(team, folder)
+    if on_saved is not None and not resume:  # the old results of others; our own were tried before
+        rehearse(config, contest, sources)
     announce(console, config, material, f"{k:.2f} ({how})")
     say = None if console.quiet else partial(console.print, markup=False, highlight=False)
     tracked = config.track if team.leads else ()
@@ -166,14 +184,25 @@ def _train(
         if earlier is not None:
             take_over_labels(earlier, material, contest.player)
 
+    def saved_now() -> None:
+        if aside is not None:
+            aside.drop()
+        interrupts.begun(_how_to_go_on(folder))
+        if on_saved is not None:
+            on_saved()
+
     with trackers:
-        snapshot = play(config, contest, material, sources, console, watch, interrupts, begin)
+        snapshot = play(
+            config, contest, material, sources, console, watch, interrupts, begin, saved_now
+        )
     interrupts.check()
     accelerator.unwrap_model(contest.network, keep_fp32_wrapper=False)  # judged as it predicts
+    check_ours(folder)
     result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
     _say_what_was_left_out(console, material, sources, result)
     result["seconds"] = round(time.perf_counter() - began, 3)
     if team.leads:
+        check_ours(folder)
         sync(folder / "history.jsonl")
         write_json(folder / "run.json", description)
         write_json(folder / "result.json", result)
@@ -246,7 +275,8 @@ def check_config(config: RunConfig) -> RunConfig:
             "end-to-end"
         )
     check_trackers(config.track)
-    make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], 1e-3)
+    rate = config.rate("linear" if config.mode == "linear" else "end-to-end")
+    make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder
         if getattr(config, name) is not None:

@@ -41,6 +41,7 @@ SUITE = [
     Trial("Ctrl-C in a terminal", "exit 75, one line", 3, refusals.at_the_terminal),
     Trial("second Ctrl-C", "exit 130, the same bits", 10, deaths.second_keys),
     Trial("crash at each call of the disk", "the same bits", 200, deaths.crashes),
+    Trial("kill -9 while overwriting", "the old or the new bits", 32, deaths.overwrites),
     *each(
         "slow disk", "the same bits", 3, deaths.slow_disks, ("g2netpl linear", "in-place linear")
     ),

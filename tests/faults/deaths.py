@@ -1,8 +1,9 @@
 """Processes that are killed or told to stop, and go on as if nothing had been."""
 
 import random
+import shutil
 
-from faults.scene import content, difference
+from faults.scene import content, difference, everything
 
 MAPPED = {"label_memory": 0}
 NAMED = (  # moments that random ones rarely hit
@@ -177,6 +178,42 @@ def crashes(lab, kind="g2netpl linear", every=1):
         outcome = training.run({**moment, "action": "kill"})
         problem = "" if outcome.code in (-9, 0) else f"{outcome.code}: {outcome.said[-900:]}"
         yield moment, problem or training.finished()
+
+
+REPLACING = (
+    {"at": "g2netpl.aside:_move"},
+    {"at": "os:rename", "number": 3},
+    {"at": "os:rename", "matching": ".moving", "after": True},
+    {"at": "open", "matching": "run.json.new", "action": "tear"},
+    {"at": "g2netpl.rehearsal:rehearse", "after": True},
+    {"at": "g2netpl.game:network_cost", "number": 2},
+    {"at": "os:rename", "matching": "checkpoints"},
+    {"at": "os:rename", "matching": "checkpoints", "after": True},
+    {"at": "os:rename", "matching": ".before"},
+    {"at": "os:rename", "matching": ".before", "after": True},
+    {"at": "shutil:rmtree", "matching": ".replaced"},
+    {"at": "g2netpl.keeping:Keeper.epoch", "number": 2},
+)
+
+
+def overwrites(lab, kind="role linear", old="g2netpl linear", moments=REPLACING, tries=20):
+    """`kill -9` while a finished run is replaced: it is back as it was, or the new one goes on."""
+    finished, chance = lab.new(old), random.Random("overwrite")
+    finished.run()
+    before = everything(finished.folder)
+    for moment in (*moments, *anywhere(lab, kind, tries, chance)):
+        training = lab.new(kind)
+        shutil.copytree(finished.folder, training.folder)
+        words = training.arguments("--overwrite")
+        outcome = lab.driver.run(words, {"action": "kill", **moment})
+        again = lab.driver.run(["train", "--resume", "--output", str(training.folder)])
+        if again.code != 0 or outcome.code not in (-9, 0):
+            yield moment, f"{outcome.code}, then {again.code}: {again.said[-900:]}"
+        elif everything(training.folder) == before:
+            problem = "" if "finished already" in again.said else again.said[-900:]
+            yield moment, problem or ("" if outcome.code == -9 else "was not replaced")
+        else:
+            yield moment, training.unlike()
 
 
 WORKERS = (

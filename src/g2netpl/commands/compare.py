@@ -160,24 +160,27 @@ def run(flags: argparse.Namespace) -> None:
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     description["label_format"] = description.pop("format")  # run.json has one of its own
     description["fingerprints"] = fingerprints
-    begin_or_resume(
+    console = Console(markup=False, soft_wrap=True)
+    with begin_or_resume(
         folder,
         "compare",
         description,
         resume=flags.resume,
         overwrite=flags.overwrite,
         lists=("methods", "settings", "seeds"),
-    )
-    console = Console(markup=False, soft_wrap=True)
-    for line in lines:
-        console.print(line, highlight=False)
-    runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)
-    cells = sweep(comparison, folder, runner, console, f"{AGAIN} and --resume")
-    check_some_trained(row.get("diverged") for row in cells)
-    results = choose(cells)
-    write_json(folder / "results.json", results)
-    (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
-    write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
+    ) as old:
+        for line in lines:
+            console.print(line, highlight=False)
+        on_kept = old.drop if old is not None and old.waits else None
+        runner = in_memory(flags.jobs) if photos is None else photos.runner(folder, on_kept)
+        advice = f"{AGAIN} and --resume"
+        cells = sweep(comparison, folder, runner, console, advice, on_kept or (lambda: None))
+        check_some_trained(row.get("diverged") for row in cells)
+        results = choose(cells)
+        write_json(folder / "results.json", results)
+        (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
+        write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
+        page = write_comparison_report(folder)
     for table in results_tables(results, console.width):
         console.print(table)
     chosen = {cell_of(row) for row in results}
@@ -185,7 +188,7 @@ def run(flags: argparse.Namespace) -> None:
         if cell_of(row) in chosen and restless(row.get("history", ())):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
             console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
-    console.print(f"written to {folder}; open {write_comparison_report(folder)}", highlight=False)
+    console.print(f"written to {folder}; open {page}", highlight=False)
 
 
 _NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "resume", "overwrite"}

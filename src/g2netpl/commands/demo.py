@@ -30,7 +30,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from g2netpl.claims import claim_folder
+    from g2netpl.claims import claimed
     from g2netpl.comparison import choose, run_cells
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
@@ -53,23 +53,22 @@ def run(flags: argparse.Namespace) -> None:
     partial = Comparison(
         methods=("an", "wan", "epr", "role", "g2netpl"), settings=("fspl", "sspl:0.2"), **common
     )
-    claim_folder(folder, "demo", overwrite=flags.overwrite)
-    write_json(
-        folder / "run.json", {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
-    )
     contest = load_contest(None)
     cells = [*full.cells(), *partial.cells()]
-    console.print(
-        f"{len(contest.train):,} training scenes (a fifth held out to choose the epoch), "
-        f"{len(contest.test):,} test scenes, {len(contest.train.classes)} classes; "
-        f"{len(cells)} trainings",
-        highlight=False,
-    )
-    outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
-    write_history(folder / CELLS, [row_of(outcome) for outcome in outcomes])
-    results = choose([outcome.row for outcome in outcomes])
-    write_json(folder / "result.json", results)
-    write_report(folder / "report.html", outcomes)
+    with claimed(folder, "demo", overwrite=flags.overwrite):
+        about = {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
+        write_json(folder / "run.json", about)
+        console.print(
+            f"{len(contest.train):,} training scenes (a fifth held out to choose the epoch), "
+            f"{len(contest.test):,} test scenes, {len(contest.train.classes)} classes; "
+            f"{len(cells)} trainings",
+            highlight=False,
+        )
+        outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
+        write_history(folder / CELLS, [row_of(outcome) for outcome in outcomes])
+        results = choose([outcome.row for outcome in outcomes])
+        write_json(folder / "result.json", results)
+        write_report(folder / "report.html", outcomes)
     for table in results_tables(results, console.width):
         console.print(table)
     console.print(f"open {folder / 'report.html'} to see more", highlight=False)

@@ -32,7 +32,7 @@ def run(flags: argparse.Namespace) -> None:
     import torch
     from rich.console import Console
 
-    from g2netpl.claims import claim_folder
+    from g2netpl.claims import check_folder, claimed
     from g2netpl.data import ImageSource
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
@@ -70,18 +70,13 @@ def run(flags: argparse.Namespace) -> None:
             return compute_features(backbone.module, source, on_batch=bar.advance)
 
     folder = Path(flags.output)
-    claim_folder(folder, "features", overwrite=flags.overwrite)
-    write_json(
-        folder / "run.json",
-        {
-            "format": RUN_FORMAT,
-            "command": "features",
-            "backbone": flags.backbone,
-            "size": flags.size,
-        },
-    )
+    check_folder(folder, "features", overwrite=flags.overwrite)
     features = FeatureFolder(compute(train_paths), table, compute(test_paths), test)
-    write_features(folder, features)
+    about = {"backbone": flags.backbone, "size": flags.size}
+    with claimed(folder, "features", overwrite=flags.overwrite):
+        run_json = {"format": RUN_FORMAT, "command": "features", **about}
+        write_json(folder / "run.json", run_json)
+        write_features(folder, features)
     width = features.train_features.shape[1]
     console.print(
         f"{len(table):,} + {len(test):,} images × {width} features written to {folder}",

@@ -39,7 +39,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from rich.console import Console
 
-    from g2netpl.claims import check_folder, claim_folder
+    from g2netpl.claims import check_folder, claimed
     from g2netpl.commands.training_flags import config_of
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
@@ -74,11 +74,11 @@ def run(flags: argparse.Namespace) -> None:
     )
     plan = make_plan(table, points)
     text, lines = describe(plan, config), plan.lines()
-    claim_folder(folder, "plan", overwrite=flags.overwrite)
     about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
-    write_json(folder / "run.json", about)
-    write_json(folder / "plan.json", plan.to_json())
-    (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
-    write_csv(folder / "curve.csv", PLAN, lines)
-    draw_plan(folder / "curve.png", lines, plan.labelled)
+    with claimed(folder, "plan", overwrite=flags.overwrite):
+        write_json(folder / "run.json", about)
+        write_json(folder / "plan.json", plan.to_json())
+        (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
+        write_csv(folder / "curve.csv", PLAN, lines)
+        draw_plan(folder / "curve.png", lines, plan.labelled)
     console.print(f"{text}\nwritten to {folder}", highlight=False)

@@ -23,8 +23,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from g2netpl.aside import Aside
     from g2netpl.reproduction import Plan
 
 
@@ -98,29 +100,33 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
         return
     kept = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
-    _begin(folder, {**kept, "fingerprints": plan.fingerprints})
-    if plan.subject.kind == "images" and plan.subject.test_labels is None:
-        whole = plan.photos(next(iter(plan.recipes))).parts.whole
-        subject = with_test_part(plan.subject, folder / "labels", whole, flags.format)
-        photos = {**plan.protocol.photos, **dict.fromkeys(OF_THE_FILE)}
-        plan = replace(plan, subject=subject, protocol=replace(plan.protocol, photos=photos))
-    found = reproduce(plan, folder, flags.jobs, console)
-    data = flags.published or data_set_of(plan.tables[0].classes)
-    page = write_page(plan, found, data, folder)
+    with _begun(folder, {**kept, "fingerprints": plan.fingerprints}) as old:
+        if old is not None:
+            old.drop()  # nothing was trained there
+        if plan.subject.kind == "images" and plan.subject.test_labels is None:
+            whole = plan.photos(next(iter(plan.recipes))).parts.whole
+            subject = with_test_part(plan.subject, folder / "labels", whole, flags.format)
+            photos = {**plan.protocol.photos, **dict.fromkeys(OF_THE_FILE)}
+            plan = replace(plan, subject=subject, protocol=replace(plan.protocol, photos=photos))
+        found = reproduce(plan, folder, flags.jobs, console)
+        data = flags.published or data_set_of(plan.tables[0].classes)
+        page = write_page(plan, found, data, folder)
     console.print(f"{len(trainings):,} trainings; open {page}", highlight=False)
 
 
 _NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "dry_run"}
 
 
-def _begin(folder: "Path", kept: dict[str, Any]) -> None:
+def _begun(folder: "Path", kept: dict[str, Any]) -> "AbstractContextManager[Aside | None]":
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
-    from g2netpl.claims import begin_or_resume
+    from g2netpl.aside import recover
+    from g2netpl.claims import begin_or_resume, is_empty
     from g2netpl.errors import Refused
     from g2netpl.run_files import read_run
 
+    recover(folder)
     there = (folder / "run.json").is_file()
-    if not there and folder.is_dir() and any(folder.iterdir()):
+    if not there and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no reproduction; choose another --output")
     trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))
     trained = trained or any(path.stat().st_size for path in folder.rglob("cells.jsonl"))
@@ -128,7 +134,7 @@ def _begin(folder: "Path", kept: dict[str, Any]) -> None:
     kept["label_format"] = kept.pop("format")  # run.json has one of its own
     resume = there and not anew
     lists = ("seeds", "methods")
-    begin_or_resume(folder, "reproduce", kept, resume=resume, overwrite=anew, lists=lists)
+    return begin_or_resume(folder, "reproduce", kept, resume=resume, overwrite=anew, lists=lists)
 
 
 def _plan(flags: argparse.Namespace) -> "Plan":
