@@ -53,6 +53,7 @@ ORDER = [
     "compiling",
     "foreign_weights",
     "features",
+    "feature_cache",
     "costs",
     "snapshots",
     "store",

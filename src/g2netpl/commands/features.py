@@ -32,9 +32,10 @@ def run(flags: argparse.Namespace) -> None:
     import torch
     from rich.console import Console
 
-    from g2netpl.claims import claim_folder
+    from g2netpl.arrays import finite_rows
+    from g2netpl.claims import check_folder, claim_folder
     from g2netpl.data import ImageSource
-    from g2netpl.disk import write_json
+    from g2netpl.disk import locked, write_json
     from g2netpl.errors import InputError
     from g2netpl.features import FeatureFolder, Features, compute_features, write_features
     from g2netpl.formats import read_labels
@@ -67,21 +68,26 @@ def run(flags: argparse.Namespace) -> None:
     def compute(paths: list[str]) -> Features:
         source = ImageSource(paths, flags.size, backbone.mean, backbone.std, workers=flags.workers)
         with epoch_bar(console, 1, len(paths)) as bar:
-            return compute_features(backbone.module, source, on_batch=bar.advance)
+            features = compute_features(backbone.module, source, on_batch=bar.advance)
+        for row in (~finite_rows(features)).nonzero()[0]:
+            raise InputError(f"{paths[row]}: the backbone makes no finite numbers of it")
+        return features
 
     folder = Path(flags.output)
-    claim_folder(folder, "features", overwrite=flags.overwrite)
-    write_json(
-        folder / "run.json",
-        {
-            "format": RUN_FORMAT,
-            "command": "features",
-            "backbone": flags.backbone,
-            "size": flags.size,
-        },
-    )
-    features = FeatureFolder(compute(train_paths), table, compute(test_paths), test)
-    write_features(folder, features)
+    check_folder(folder, "features", overwrite=flags.overwrite)
+    with locked(folder):
+        features = FeatureFolder(compute(train_paths), table, compute(test_paths), test)
+        claim_folder(folder, "features", overwrite=flags.overwrite)  # so far the old ones are there
+        write_json(
+            folder / "run.json",
+            {
+                "format": RUN_FORMAT,
+                "command": "features",
+                "backbone": flags.backbone,
+                "size": flags.size,
+            },
+        )
+        write_features(folder, features)
     width = features.train_features.shape[1]
     console.print(
         f"{len(table):,} + {len(test):,} images × {width} features written to {folder}",
