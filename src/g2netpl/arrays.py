@@ -110,7 +110,7 @@ def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     return content
 
 
-def parse_npy(content: bytes) -> npt.NDArray[Any]:
+def parse_npy(content: bytes, what: str = "values") -> npt.NDArray[Any]:
     """The array of an .npy file, whose header must agree with its size; never a pickled one."""
     file = io.BytesIO(content)
     version = npy.read_magic(file)
@@ -126,7 +126,7 @@ def parse_npy(content: bytes) -> npt.NDArray[Any]:
         raise ValueError("it holds pickled objects, which could run programs")
     claimed, there = math.prod(shape) * kind.itemsize, len(content) - file.tell()
     if claimed != there:
-        raise ValueError(f"its header claims {claimed:,} bytes of values, {there:,} are there")
+        raise ValueError(f"its header claims {claimed:,} bytes of {what}, {there:,} are there")
     array = np.frombuffer(content, kind, offset=file.tell())
     return array.reshape(shape, order="F" if by_column else "C")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.arrays import Blocks, read_npz, write_npz
+from g2netpl.arrays import Blocks, in_short, read_npz, write_npz
 from g2netpl.disk import written_whole
 from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
@@ -70,10 +70,17 @@ def read_scores(folder: Path, classes: tuple[str, ...]) -> KeptScores | None:
     judged = {}
     for part in PARTS:
         if f"{part}_logits" in arrays:
-            names, logits, truth = (
-                arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
-            )
-            table = LabelTable(tuple(str(name) for name in names), classes, truth)
+            try:
+                names, logits, truth = (
+                    arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
+                )
+                table = LabelTable(tuple(str(name) for name in names), classes, truth)
+                if logits.shape != truth.shape or logits.dtype.kind != "f":
+                    raise ValueError(f"{part}_logits: expected {truth.shape}, got {logits.shape}")
+            except (KeyError, TypeError, ValueError, InputError) as problem:
+                raise InputError(
+                    f"{path}: cannot be read ({in_short(problem)}); train again"
+                ) from None
             judged[part] = Judged(table, _scores(logits))
     return KeptScores(_scores(arrays["predicted"]), judged)
 

@@ -124,6 +124,6 @@ def _load(path: Path) -> npt.NDArray[Any]:
     """An array whose header agrees with the size of the file; never a pickled one."""
     content = read_bytes(path)
     try:
-        return parse_npy(content)
+        return parse_npy(content, "labels")
     except Exception as problem:  # the header of a damaged file can say anything
         raise InputError(f"{path}: not a readable .npy file ({in_short(problem)})") from None
