@@ -55,6 +55,7 @@ ORDER = [
     "compiling",
     "foreign_weights",
     "features",
+    "feature_cache",
     "costs",
     "snapshots",
     "store",

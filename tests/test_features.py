@@ -1,21 +1,22 @@
+import io
 import os
+import re
+import zipfile
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
-from g2netpl.data import ArraySource
+from g2netpl import RunConfig
+from g2netpl.cli import main
+from g2netpl.data import ArraySource, ImageSource
 from g2netpl.errors import InputError
-from g2netpl.features import (
-    FeatureFolder,
-    cache_key,
-    cached,
-    compute_features,
-    read_features,
-    write_features,
-)
+from g2netpl.features import FeatureFolder, compute_features, read_features, write_features
 from g2netpl.labels import LabelTable
+from g2netpl.material import read_material
 from g2netpl.network import build_backbone
+from g2netpl.sources import Sources, backbone_of
 
 
 def a_folder():
@@ -90,38 +91,344 @@ def test_features_are_what_the_backbone_gives_in_eval_mode():
     np.testing.assert_allclose(computed, expected.numpy(), atol=1e-5)
 
 
-def test_the_cache_computes_once_and_repairs_itself(tmp_path):
-    calls = []
+# --- numbers that are none, files that are damaged ------------------------------------------------
 
-    def compute():
-        calls.append(1)
-        return np.ones((2, 2), np.float32)
 
+def as_npy(array, header=None):
+    """The bytes of an .npy file; with another header than its own where one is given."""
+    file = io.BytesIO()
+    np.save(file, array)
+    if header is None:
+        return file.getvalue()
+    start = file.getvalue()[:10]
+    length = int.from_bytes(start[8:], "little")
+    return start + header.ljust(length - 1).encode() + b"\n" + file.getvalue()[10 + length :]
+
+
+def zipped(path, **members):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def with_value(value, row=3, column=2, kind=np.float32):
+    values = np.ones((5, 4), kind)
+    values[row, column] = value
+    return values
+
+
+LABELS = np.zeros((5, 2), np.int8)
+NOT_FINITE = [
+    (
+        "nan",
+        {"features": with_value(np.nan)},
+        None,
+        r"train\.npz: features: row 3, column 2: .*nan",
+    ),
+    ("inf", {"features": with_value(-np.inf)}, None, "row 3, column 2: expected a finite .*-inf"),
+    (
+        "inf and -inf",
+        {"features": np.array([[np.inf, -np.inf]] * 5)},
+        None,
+        "row 0, column 0: .*inf",
+    ),
+    ("half", {"features": with_value(np.nan, 4, 3, np.float16)}, None, "row 4, column 3"),
+    ("too large", {"features": with_value(1e39, kind=np.float64)}, None, r"column 2: .*got 1e\+39"),
+    (
+        "scale nan",
+        {},
+        [1, 1, np.nan, 1],
+        r"meta\.npz: scale: column 2: expected a finite .*got nan",
+    ),
+    ("scale inf", {}, [1, np.inf, 1, 1], "scale: column 1: .*got inf"),
+    ("scale too large", {}, [1, 1e39, 1, 1], r"scale: column 1: .*got 1e\+39"),
+    ("product", {"features": with_value(2e38)}, [1, 1, 2, 1], "column 2: .*times the scale 2"),
+    ("text", {"features": np.full((5, 4), "x")}, None, "features: expected numbers, got <U1"),
+    ("bytes", {"features": np.full((5, 4), b"x")}, None, "features: expected numbers, got .S1"),
+    ("complex", {"features": np.ones((5, 4), complex)}, None, "expected numbers, got complex"),
+    ("times", {"features": np.zeros((5, 4), "M8[s]")}, None, "expected numbers, got datetime"),
+    ("text in scale", {}, ["a", "b", "c", "d"], "scale: expected numbers, got <U1"),
+    ("one scale", {}, 2.0, r"scale: expected 4 values, got \(\)"),
+    (
+        "no columns",
+        {"features": np.zeros((5, 0))},
+        None,
+        r"expected images and columns, got \(5, 0",
+    ),
+    (
+        "no images",
+        {"features": np.zeros((0, 4)), "labels": LABELS[:0]},
+        None,
+        "expected images and",
+    ),
+    ("one number", {"features": np.float32(1)}, None, r"expected features \(N, D\)"),
+    ("one label", {"labels": np.int8(1)}, None, r"expected features \(N, D\)"),
+    ("labels of text", {"labels": np.full((5, 2), "1")}, None, "labels: expected numbers, got <U1"),
+    ("label nan", {"labels": np.full((5, 2), np.nan)}, None, "image 0, class 0: .*got nan"),
+    ("few images", {"images": np.array(["a"])}, None, "expected a matrix of 1 images"),
+    ("one image", {"images": np.array("a")}, None, "images: expected a list of names"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "scale", "message"),
+    [case[1:] for case in NOT_FINITE],
+    ids=[c[0] for c in NOT_FINITE],
+)
+def test_whatever_is_not_a_finite_number_is_named(tmp_path, arrays, scale, message):
+    write_features(tmp_path, a_folder())
+    np.savez(
+        tmp_path / "train.npz", **({"features": np.ones((5, 4), "f4"), "labels": LABELS} | arrays)
+    )
+    if scale is not None:
+        np.savez(tmp_path / "meta.npz", classes=["x", "y"], scale=scale)
+    with pytest.raises(InputError, match=message):
+        read_features(tmp_path)
+
+
+def test_large_finite_numbers_are_numbers(tmp_path):
+    write_features(tmp_path, a_folder())
+    large = np.full((5, 4), np.finfo(np.float32).max)
+    large[::2] *= -1
+    np.savez(tmp_path / "train.npz", features=large, labels=LABELS)
+    assert (read_features(tmp_path).train_features == large).all()
+
+
+@pytest.mark.parametrize("classes", [np.array("x"), np.array([b"\xff", b"y"]), np.zeros((2, 2))])
+def test_classes_are_a_list_of_names(tmp_path, classes):
+    write_features(tmp_path, a_folder())
+    np.savez(tmp_path / "meta.npz", classes=classes)
+    with pytest.raises(InputError, match=r"meta\.npz: classes: "):
+        read_features(tmp_path)
+
+
+LIES = {
+    "more rows": "{'descr': '<f4', 'fortran_order': False, 'shape': (9, 4), }",
+    "fewer rows": "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4), }",
+    "huge": "{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999, 4), }",
+    "below zero": "{'descr': '<f4', 'fortran_order': False, 'shape': (-5, -4), }",
+    "objects": "{'descr': '|O', 'fortran_order': False, 'shape': (5, 4), }",
+    "no kind": "{'descr': '<zz', 'fortran_order': False, 'shape': (5, 4), }",
+    "no header": "{[(",
+}
+
+
+@pytest.mark.parametrize("header", LIES.values(), ids=LIES)
+def test_headers_that_lie_are_noticed(tmp_path, header):
+    write_features(tmp_path, a_folder())
+    features = as_npy(np.ones((5, 4), np.float32), header)
+    zipped(tmp_path / "train.npz", features=features, labels=as_npy(LABELS))
+    with pytest.raises(InputError, match=r"train\.npz: not a readable \.npz file \(.+\)$"):
+        read_features(tmp_path)
+
+
+def test_any_damage_is_one_line_or_harmless(tmp_path):
+    """Every byte changed in turn; or the file cut off there."""
+    write_features(tmp_path, a_folder())
+    path = tmp_path / "train.npz"
+    with np.load(path) as arrays:
+        whole = dict(arrays)
+    np.savez_compressed(path, **whole)  # as people make them
+    content, refused = path.read_bytes(), 0
+    for place in range(len(content)):
+        changed = content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
+        path.write_bytes(changed if place % 8 else content[:place])
+        try:
+            read = read_features(tmp_path)
+        except InputError:
+            refused += 1
+        else:
+            assert (read.train_features == whole["features"]).all()
+            assert (read.train.values == whole["labels"]).all()
+    assert refused > 0.6 * len(content)
+
+
+def test_arrays_larger_than_the_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    write_features(tmp_path, a_folder())
+    monkeypatch.setattr("g2netpl.features.available_memory", lambda: 100)
+    with pytest.raises(InputError, match="there is memory for 100"):
+        read_features(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["compare", "reproduce", "plan"])
+def test_every_command_names_the_cell_that_is_not_a_number(tmp_path, capsys, command):
+    write_features(tmp_path / "data", a_folder())
+    np.savez(tmp_path / "data" / "train.npz", features=with_value(np.nan), labels=LABELS)
+    flags = {
+        "compare": ["--features", tmp_path / "data", "--methods", "an", "--settings", "fspl"],
+        "reproduce": ["table1", "--data", tmp_path / "data"],
+        "plan": ["--features", tmp_path / "data"],
+    }[command]
+    code = main([command, *map(str, flags), "--output", str(tmp_path / "out")])
+    shown = capsys.readouterr().err
+    assert (code, len(shown.splitlines())) == (2, 1), shown
+    assert re.search(r"train\.npz: features: row 3, column 2: expected a finite number", shown)
+
+
+def test_an_earlier_folder_is_there_until_the_new_features_are(photos, tmp_path, capsys):
+    arguments = ["features", "--labels", photos / "train.csv", "--images", tmp_path / "photos"]
+    arguments += ["--backbone", "tiny", "--size", "32", "--workers", "0"]
+    arguments = [*map(str, arguments), "--output", str(tmp_path / "made")]
+    (tmp_path / "photos").mkdir()
+    for path in photos.glob("*.png"):
+        (tmp_path / "photos" / path.name).write_bytes(path.read_bytes())
+    assert main(arguments) == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()}
+    assert set(before) == {"run.json", "train.npz", "test.npz", "meta.npz"}
+    path = tmp_path / "photos" / "train-00003.png"
+    path.write_bytes(path.read_bytes()[:200])
+    assert main([*arguments, "--overwrite"]) == 2
+    assert path.name in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in (tmp_path / "made").iterdir()} == before
+
+
+# --- the cache of a training on frozen features ---------------------------------------------------
+
+
+@pytest.fixture
+def own_photos(photos, small_training, tmp_path):
+    """Photos of our own to change, and what a training would learn from them."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for path in [*photos.glob("train-*.png"), photos / "train.csv"]:
+        (folder / path.name).write_bytes(path.read_bytes())
+    keys = {"labels": str(folder / "train.csv"), "images": str(folder), "test_labels": None}
+    config = RunConfig.read(small_training(mode="linear", **keys), "test")
+
+    def learn_from():
+        said = io.StringIO()
+        console = Console(file=said, width=1000)
+        sources = Sources(config, read_material(config), backbone_of(config), console)
+        sources.prepare()
+        return sources.all(True).inputs.numpy(), sources.bad_images(), said.getvalue()
+
+    def truth():
+        backbone = backbone_of(config)
+        paths = sorted(str(path) for path in folder.glob("*.png"))
+        source = ImageSource(paths, config.image_size, backbone.mean, backbone.std)
+        return compute_features(backbone.module, source)
+
+    return folder, learn_from, truth
+
+
+def replace_secretly(path, content):
+    """Other bytes, as many as before, of the same time."""
+    before = os.stat(path)
+    assert before.st_size == len(content)
+    while os.stat(path).st_ctime_ns == before.st_ctime_ns:  # clocks of file systems are coarse
+        path.write_bytes(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert os.stat(path).st_mtime_ns == before.st_mtime_ns
+
+
+def test_an_image_that_could_not_be_read_once_is_tried_again(own_photos):
+    folder, learn_from, truth = own_photos
+    path = folder / "train-00007.png"
+    content = path.read_bytes()
+    path.write_bytes(bytes(len(content)))
     for _ in range(2):
-        assert (cached(tmp_path, "key", compute) == 1).all()
-    assert len(calls) == 1
-    (tmp_path / "key.npy").write_bytes(b"nonsense")
-    assert (cached(tmp_path, "key", compute) == 1).all()
-    assert len(calls) == 2
+        features, bad, _ = learn_from()
+        assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [7]
+        assert len(bad) == 1
+        assert bad[0].startswith(f"{path}: not a readable image (")  # with the reason, each time
+    replace_secretly(path, content)
+    features, bad, _ = learn_from()
+    assert not bad
+    np.testing.assert_allclose(features, truth(), atol=1e-5)
 
 
-def test_the_cache_key_changes_with_weights_files_and_view(photos):
-    module, other = build_backbone("tiny").module, build_backbone("tiny", seed=1).module
-    paths = sorted(str(path) for path in photos.glob("*.png"))
-    keys = {
-        cache_key(module, paths, "64"),
-        cache_key(other, paths, "64"),
-        cache_key(module, paths[1:], "64"),
-        cache_key(module, paths, "32"),
-    }
-    assert len(keys) == 4
-    assert cache_key(module, paths, "64") in keys
-    status = os.stat(paths[0])
-    os.utime(paths[0], ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000))
-    assert cache_key(module, paths, "64") not in keys
+def test_photos_replaced_at_the_same_size_and_time_are_noticed(own_photos):
+    folder, learn_from, truth = own_photos
+    one, two = folder / "train-00003.png", folder / "train-00004.png"
+    longest = max(len(path.read_bytes()) for path in (one, two))
+    for path in (one, two):  # what follows the end of a picture is not looked at
+        path.write_bytes(path.read_bytes().ljust(longest, b"\0"))
+    before, _, _ = learn_from()
+    np.testing.assert_allclose(before, truth(), atol=1e-5)
+    first, second = one.read_bytes(), two.read_bytes()
+    replace_secretly(one, second)
+    replace_secretly(two, first)
+    after, _, _ = learn_from()
+    np.testing.assert_allclose(after, truth(), atol=1e-5)
+    np.testing.assert_allclose(after[[4, 3]], before[[3, 4]], atol=1e-5)
+    assert np.abs(after[3] - before[3]).max() > 0.01
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="name another folder with --cache"):
-        cached(tmp_path / "file" / "cache", "key", lambda: np.ones((2, 2), np.float32))
+def changed_number(content):
+    return content[:1000] + bytes([content[1000] ^ 64]) + content[1001:]
+
+
+def other_shape(content):
+    header = content[:128].replace(b"(60, 128)", b"(128, 60)")
+    assert header != content[:128]
+    return header + content[128:]
+
+
+def only(array):
+    return lambda content: as_npy(array)
+
+
+DAMAGE = {
+    "another number": changed_number,
+    "another shape": other_shape,
+    "no header": lambda content: content[:8] + b"\xff" * 200 + content[208:],
+    "cut off": lambda content: content[:-9],
+    "empty": lambda content: b"",
+    "more": lambda content: content + b"\0",
+    "another kind": only(np.zeros((60, 128), np.float64)),
+    "text": only(np.full((60, 128), "x")),
+    "another array": only(np.zeros((60, 128), np.float32)),
+    "one number": only(np.float32(0)),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_cache_file_is_made_anew_and_told(own_photos, tmp_path, damage):
+    _, learn_from, truth = own_photos
+    learn_from()
+    (path,) = (tmp_path / "cache").iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    features, bad, said = learn_from()
+    np.testing.assert_allclose(features, truth(), atol=1e-5)
+    assert not bad
+    assert len([line for line in said.splitlines() if path.name in line]) == 1
+    assert path.read_bytes() == whole
+    assert path.name not in learn_from()[2]
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_a_backbone_cannot_make_are_told_as_such(own_photos, monkeypatch, number):
+    folder, learn_from, _ = own_photos
+
+    def compute(*arguments, **named):
+        features = compute_features(*arguments, **named)
+        features[9, 5] = number
+        return features
+
+    monkeypatch.setattr("g2netpl.sources.compute_features", compute)
+    features, bad, _ = learn_from()
+    assert bad == [f"{folder / 'train-00009.png'}: the backbone makes no finite numbers of it"]
+    assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [9]
+    assert np.isfinite(np.delete(features, 9, axis=0)).all()
+
+
+def test_images_kept_in_memory_are_those_of_the_folder(own_photos, small_training):
+    """A search keeps decoded images from one training to the next, not if they were replaced."""
+    folder, _, _ = own_photos
+    keys = {"labels": str(folder / "train.csv"), "images": str(folder), "test_labels": None}
+    keys |= {"image_cache": "1MB", "view": "plain"}
+    config = RunConfig.read(small_training(**keys), "test")
+    kept = {}
+
+    def pixels(row):
+        material, console = read_material(config), Console(quiet=True)
+        sources = Sources(config, material, backbone_of(config), console, kept=kept)
+        return next(sources.all(False).load([np.array([row])], None))
+
+    one, two = pixels(3), pixels(4)
+    assert (pixels(3) == one).all()
+    assert len(kept) == 1
+    (folder / "train-00003.png").write_bytes((folder / "train-00004.png").read_bytes())
+    assert (pixels(3) == two).all()
+    assert len(kept) == 1

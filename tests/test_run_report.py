@@ -673,6 +673,27 @@ def test_scores_survive_the_file(tmp_path):
     assert read_scores(tmp_path / "nowhere", ("x", "y")) is None
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"test_images": None},
+        {"test_images": np.array("a")},
+        {"test_logits": np.zeros((1, 2), np.float16)},
+        {"test_logits": np.full((4, 2), "x")},
+        {"test_truth": np.full((4, 2), 7)},
+    ],
+)
+def test_scores_that_do_not_fit_together_are_one_line(tmp_path, change):
+    table = LabelTable(("a", "b", "c", "d"), ("x", "y"), np.zeros((4, 2), np.int8))
+    scores = np.full((4, 2), 0.5, np.float32)
+    write_scores(tmp_path, scores, {"test": Judged(table, scores)})
+    arrays = dict(np.load(tmp_path / "scores.npz")) | change
+    kept = {name: array for name, array in arrays.items() if array is not None}
+    np.savez(tmp_path / "scores.npz", **kept)
+    with pytest.raises(InputError, match=r"scores\.npz: cannot be read \(.+\); train again"):
+        read_scores(tmp_path, ("x", "y"))
+
+
 def test_the_clearest_entries_are_spread_over_images_and_classes():
     random = np.random.default_rng(3)
     strength = random.random((50, 6)).astype(np.float32)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -58,6 +59,27 @@ def check_space(folder: Path, needed: int) -> None:
             f"{folder}: {needed:,} bytes needed for the checkpoints, {free:,} free; make room, or "
             "choose another --output"
         )
+
+
+def file_stamp(path: str | Path) -> tuple[int, int, int]:
+    """Size, time of the content and time of the file itself, which nobody sets; −1: not there.
+
+    A file with the same three is the same. One with others may still have the same content.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return -1, -1, -1
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def file_digest(path: str | Path) -> bytes | None:
+    """SHA-256 of the content of a file; None where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except (OSError, ValueError):
+        return None
 
 
 def write_durably(path: Path, content: bytes) -> None:

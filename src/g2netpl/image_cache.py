@@ -86,6 +86,7 @@ class ImageCache:
 
     def __init__(self, count: int, size: int) -> None:
         self.count, self.size = count, size
+        self.files = b""  # what the image files were like before any of them was read
         self._path, close = _shared_file(count * image_bytes(size))
         weakref.finalize(self, close)
         self._arrays: _Arrays | None = self._map()  # a forked worker has it, others open the file

@@ -1,7 +1,6 @@
 """A run folder read without torch: run.json, and what is known and said about every label."""
 
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.arrays import read_npz
 from g2netpl.aside import recover
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelMatrix, check_values
@@ -70,15 +70,15 @@ def read_saved_labels(folder: str | Path) -> SavedLabels:
         raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
     path = folder / "labels.npz"
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            images = tuple(arrays["images"].tolist())
-            observed = check_values(arrays["observed"])
-            has_soft = np.asarray(arrays["soft"], dtype=bool)
+        arrays = read_npz(path)
+        images = tuple(arrays["images"].tolist())
+        observed = check_values(arrays["observed"])
+        has_soft = np.asarray(arrays["soft"], dtype=bool)
         path = folder / "soft_labels.npy"
         completed = np.load(path, mmap_mode="r", allow_pickle=False)
         path = folder / "predictions.npy"
         predicted = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as problem:
+    except (OSError, ValueError, KeyError, EOFError, InputError) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     shape = (len(images), len(classes))
     for name, matrix in (

@@ -8,8 +8,6 @@ Logits are float16: as probabilities that few bits could not tell sure from very
 could not be read is NaN. A part that the run did not have is left out.
 """
 
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.arrays import Blocks, write_npz
+from g2netpl.arrays import Blocks, in_short, read_npz, write_npz
 from g2netpl.disk import written_whole
 from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
@@ -72,10 +70,17 @@ def read_scores(folder: Path, classes: tuple[str, ...]) -> KeptScores | None:
     judged = {}
     for part in PARTS:
         if f"{part}_logits" in arrays:
-            names, logits, truth = (
-                arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
-            )
-            table = LabelTable(tuple(str(name) for name in names), classes, truth)
+            try:
+                names, logits, truth = (
+                    arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
+                )
+                table = LabelTable(tuple(str(name) for name in names), classes, truth)
+                if logits.shape != truth.shape or logits.dtype.kind != "f":
+                    raise ValueError(f"{part}_logits: expected {truth.shape}, got {logits.shape}")
+            except (KeyError, TypeError, ValueError, InputError) as problem:
+                raise InputError(
+                    f"{path}: cannot be read ({in_short(problem)}); train again"
+                ) from None
             judged[part] = Judged(table, _scores(logits))
     return KeptScores(_scores(arrays["predicted"]), judged)
 
@@ -83,11 +88,10 @@ def read_scores(folder: Path, classes: tuple[str, ...]) -> KeptScores | None:
 def read_arrays(path: Path, *needed: str) -> dict[str, Any]:
     """The arrays of an .npz file, those needed among them, or one line about it."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
-            content = {name: arrays[name] for name in arrays.files}
-            missing = [name for name in needed if name not in content]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+        content = read_npz(path)
+    except ValueError as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    missing = [name for name in needed if name not in content]
     if missing:
         raise InputError(f"{path}: has no {missing[0]!r}; train again")
     return content

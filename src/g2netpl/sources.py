@@ -1,5 +1,6 @@
 """Where the inputs of a run come from: image files, or features of the frozen backbone."""
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,9 +10,12 @@ import torch
 from rich.console import Console
 
 from g2netpl import launched
+from g2netpl.arrays import finite_rows
 from g2netpl.config import RunConfig
 from g2netpl.data import ArraySource, ImageSource, Part, Source
-from g2netpl.features import Features, cache_key, cached, compute_features
+from g2netpl.disk import file_stamp
+from g2netpl.feature_cache import cache_key, cached
+from g2netpl.features import Features, compute_features
 from g2netpl.fitting import Validation
 from g2netpl.image_cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images import check_bad, header_problem
@@ -145,14 +149,16 @@ class Sources:
         if name == "test":
             return None
         key = (tuple(paths), self.config.image_size, self.config.decoder)
-        if key not in self._kept:
+        stamps = repr([file_stamp(path) for path in paths])
+        files = hashlib.sha256(stamps.encode()).digest()
+        cache = self._kept.pop(key, None)
+        if cache is None or cache.files != files:  # of other pictures
             cache, line = self._budget.make(len(paths), self.config.image_size)
             if line:
-                self.console.print(line, highlight=False, soft_wrap=True)
-            if cache is None:
-                return None
-            self._kept[key] = cache
-        return self._kept[key]
+                self._say(line)
+        if cache is not None:
+            cache.files, self._kept[key] = files, cache
+        return cache
 
     def _source(self, name: str, paths: list[str], linear: bool) -> Source:
         if not linear:
@@ -160,21 +166,32 @@ class Sources:
                 self._image_sources[name] = self._images(paths, cache=self._cache(name, paths))
             return self._image_sources[name]
         if name not in self._features:
-            module = self.backbone.module
-            folder = Path(self.config.cache) if self.config.cache else None
-            view = f"squash, at least 2 x {self.config.image_size} {self.backbone.mean}"
-            if self.config.decoder != "pillow":
-                view += f" {self.config.decoder}"
-
-            def compute() -> Features:
-                source = self._images(paths)
-                with epoch_bar(self.console, 1, len(paths)) as bar:
-                    return compute_features(module, source, on_batch=bar.advance, team=self.team)
-
-            features = cached(folder, cache_key(module, paths, view), compute, self.team)
-            unreadable = np.flatnonzero(np.isnan(features).any(axis=1))
-            here = {paths[row]: f"{paths[row]}: not a readable image" for row in unreadable}
-            check_bad(here.values(), self._max_bad(paths))
-            self._bad |= here
-            self._features[name] = ArraySource(torch.from_numpy(features))
+            self._features[name] = ArraySource(torch.from_numpy(self._frozen(paths)))
         return self._features[name]
+
+    def _frozen(self, paths: list[str]) -> Features:
+        """Features of all images, from the cache where they are there; of a bad one all NaN."""
+        module, config, bad = self.backbone.module, self.config, {}
+
+        def compute(rows: IndexArray) -> Features:
+            some = [paths[row] for row in rows]
+            source = self._images(some, self._max_bad(paths))
+            with epoch_bar(self.console, 1, len(some)) as bar:
+                features = compute_features(module, source, on_batch=bar.advance, team=self.team)
+            bad.update({some[row]: text for row, text in source.bad.items()})
+            features[list(source.bad)] = np.nan
+            return features
+
+        view = f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
+        key = cache_key(module, paths, f"{config.backbone} {view} {config.decoder}")
+        folder = Path(config.cache) if config.cache else None
+        features = cached(folder, key, paths, self.backbone.width, compute, self.team, self._say)
+        for row in np.flatnonzero(~finite_rows(features)):
+            features[row] = np.nan
+            bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")
+        check_bad(bad.values(), self._max_bad(paths))
+        self._bad |= bad
+        return features
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, highlight=False, soft_wrap=True, markup=False)

@@ -125,7 +125,7 @@ def _saved(training, outcome):
 
 BEFORE = (
     ("g2netpl linear", {"at": "g2netpl.images:open_image", "number": 20}),
-    ("g2netpl linear", {"at": "g2netpl.features:cached", "number": 2}),
+    ("g2netpl linear", {"at": "g2netpl.feature_cache:cached", "number": 2}),
     ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
     ("g2netpl k", {"at": "g2netpl.expected:estimate"}),
     ("g2netpl k", {"at": "g2netpl.game:network_cost", "number": 99}),

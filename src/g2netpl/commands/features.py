@@ -32,6 +32,7 @@ def run(flags: argparse.Namespace) -> None:
     import torch
     from rich.console import Console
 
+    from g2netpl.arrays import finite_rows
     from g2netpl.claims import check_folder, claimed
     from g2netpl.data import ImageSource
     from g2netpl.disk import write_json
@@ -67,7 +68,10 @@ def run(flags: argparse.Namespace) -> None:
     def compute(paths: list[str]) -> Features:
         source = ImageSource(paths, flags.size, backbone.mean, backbone.std, workers=flags.workers)
         with epoch_bar(console, 1, len(paths)) as bar:
-            return compute_features(backbone.module, source, on_batch=bar.advance)
+            features = compute_features(backbone.module, source, on_batch=bar.advance)
+        for row in (~finite_rows(features)).nonzero()[0]:
+            raise InputError(f"{paths[row]}: the backbone makes no finite numbers of it")
+        return features
 
     folder = Path(flags.output)
     check_folder(folder, "features", overwrite=flags.overwrite)

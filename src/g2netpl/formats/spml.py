@@ -6,15 +6,13 @@ files know no class names: classes are called `class_0`, `class_1`, … unless a
 `formatted_train_classes.npy` of ours lies there too.
 """
 
-import io
-import math
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.arrays import in_short, parse_npy
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.problems import Problems
@@ -126,27 +124,6 @@ def _load(path: Path) -> npt.NDArray[Any]:
     """An array whose header agrees with the size of the file; never a pickled one."""
     content = read_bytes(path)
     try:
-        return _parsed(content)
+        return parse_npy(content, "labels")
     except Exception as problem:  # the header of a damaged file can say anything
-        what = str(problem).partition("\n")[0] or type(problem).__name__
-        raise InputError(f"{path}: not a readable .npy file ({what[:200]})") from None
-
-
-def _parsed(content: bytes) -> npt.NDArray[Any]:
-    file = io.BytesIO(content)
-    version = np.lib.format.read_magic(file)
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise ValueError(f"of version {version}, expected 1, 2 or 3")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy's opinions on headers written by Python 2
-        if version == (1, 0):
-            shape, by_column, kind = np.lib.format.read_array_header_1_0(file)
-        else:
-            shape, by_column, kind = np.lib.format.read_array_header_2_0(file)
-    if kind.hasobject:
-        raise ValueError("it holds pickled objects, which could run programs")
-    claimed, there = math.prod(shape) * kind.itemsize, len(content) - file.tell()
-    if claimed != there:
-        raise ValueError(f"its header claims {claimed:,} bytes of labels, {there:,} are there")
-    array = np.frombuffer(content, kind, offset=file.tell())
-    return array.reshape(shape, order="F" if by_column else "C")
+        raise InputError(f"{path}: not a readable .npy file ({in_short(problem)})") from None

@@ -1,0 +1,190 @@
+"""Features that are kept: computed once, of these very images, and never of a damaged file."""
+
+import errno
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from g2netpl import disk, feature_cache
+from g2netpl.disk import DiskTrouble
+from g2netpl.errors import InputError
+from g2netpl.feature_cache import cache_key, cached
+from g2netpl.network import build_backbone
+
+
+class Pictures:
+    """Files whose features are their first two bytes; empty ones cannot be read."""
+
+    def __init__(self, folder):
+        self.folder, self.names, self.asked = folder / "pictures", "abcde", []
+        self.folder.mkdir()
+        for number, name in enumerate(self.names):
+            self.write(name, bytes([number, 10 * number]))
+
+    def write(self, name, content):
+        (self.folder / name).write_bytes(content)
+
+    def features(self):
+        content = [(self.folder / name).read_bytes() for name in self.names]
+        return np.array([list(each) or [np.nan] * 2 for each in content], np.float32)
+
+    def compute(self, rows):
+        self.asked.append(rows.tolist())
+        return self.features()[rows]
+
+    def get(self, cache, **named):
+        """The features, and the rows that had to be computed for them."""
+        before, paths = len(self.asked), [str(self.folder / name) for name in self.names]
+        features = cached(cache, "key", paths, 2, self.compute, **named)
+        np.testing.assert_array_equal(features, self.features())
+        return [row for rows in self.asked[before:] for row in rows]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return Pictures(tmp_path)
+
+
+def test_the_cache_computes_once_and_repairs_itself(pictures, tmp_path):
+    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
+    assert pictures.get(tmp_path) == []
+    (tmp_path / "key.npy").write_bytes(b"nonsense")
+    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
+    assert pictures.get(tmp_path) == []
+
+
+def test_any_changed_byte_of_a_file_is_noticed_and_told(pictures, tmp_path):
+    pictures.get(tmp_path)
+    path, said = tmp_path / "key.npy", []
+    content = path.read_bytes()
+    for place in range(0, len(content), 5):
+        changed = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        path.write_bytes(changed if place % 2 else content[:place])
+        assert pictures.get(tmp_path, say=said.append) == [0, 1, 2, 3, 4]
+        assert path.read_bytes() == content
+    assert len(said) == len(range(0, len(content), 5))
+    assert all(line.startswith(f"{path}: ") and "computed anew" in line for line in said)
+
+
+def test_what_could_not_be_read_is_tried_again_alone(pictures, tmp_path):
+    pictures.write("c", b"")
+    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
+    assert pictures.get(tmp_path) == [2]
+    pictures.write("c", b"xy")
+    assert pictures.get(tmp_path) == [2]
+    assert pictures.get(tmp_path) == []
+    (pictures.folder / "d").unlink()
+    (pictures.folder / "d").symlink_to("nowhere")
+    with pytest.raises(FileNotFoundError):  # of compute, which is asked
+        pictures.get(tmp_path)
+
+
+def test_a_picture_that_was_replaced_is_computed_again_alone(pictures, tmp_path):
+    pictures.get(tmp_path)
+    path = pictures.folder / "b"
+    before = os.stat(path)
+    while os.stat(path).st_ctime_ns == before.st_ctime_ns:
+        pictures.write("b", b"zz")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert pictures.get(tmp_path) == [1]
+    assert pictures.get(tmp_path) == []
+
+
+def test_pictures_that_were_copied_or_touched_are_the_same(pictures, tmp_path):
+    pictures.get(tmp_path)
+    shutil.copytree(pictures.folder, tmp_path / "copy")
+    shutil.rmtree(pictures.folder)
+    (tmp_path / "copy").rename(pictures.folder)
+    assert pictures.get(tmp_path) == []
+    for path in pictures.folder.iterdir():
+        os.utime(path, ns=(1, 1))
+    assert pictures.get(tmp_path) == []
+
+
+def test_contents_are_looked_at_once_where_times_changed(pictures, tmp_path, monkeypatch):
+    pictures.get(tmp_path)
+    os.utime(pictures.folder / "d", ns=(1, 1))
+    looked = []
+    monkeypatch.setattr(
+        feature_cache, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
+    )
+    pictures.get(tmp_path)
+    pictures.get(tmp_path)
+    assert looked == [str(pictures.folder / "d")]
+
+
+def test_a_picture_that_changed_while_it_was_computed_is_not_trusted(pictures, tmp_path):
+    calm = pictures.compute
+
+    def compute(rows):
+        features = calm(rows)
+        pictures.write("e", b"new")
+        pictures.write("e", b"nw")
+        return features
+
+    pictures.compute = compute
+    paths = [str(pictures.folder / name) for name in pictures.names]
+    assert cached(tmp_path, "key", paths, 2, compute)[4].tolist() == [4, 40]
+    pictures.compute = calm
+    assert pictures.get(tmp_path) == [4]
+
+
+def test_the_cache_key_changes_with_weights_files_and_view(photos):
+    module, other = build_backbone("tiny").module, build_backbone("tiny", seed=1).module
+    paths = sorted(str(path) for path in photos.glob("*.png"))
+    keys = {
+        cache_key(module, paths, "64"),
+        cache_key(other, paths, "64"),
+        cache_key(module, paths[1:], "64"),
+        cache_key(module, paths, "32"),
+    }
+    assert len(keys) == 4
+    assert cache_key(module, paths, "64") in keys
+
+
+def test_a_cache_that_cannot_be_written_is_named_before_the_work(pictures, tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "cache"):
+        with pytest.raises(InputError, match="name another folder with --cache"):
+            pictures.get(folder)
+    assert pictures.asked == []
+
+
+def test_a_full_disk_is_told_before_the_work(pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_cache, "free_bytes", lambda folder: 100)
+    with pytest.raises(DiskTrouble, match=r"bytes needed for the features, 100 free"):
+        pictures.get(tmp_path)
+    assert pictures.asked == []
+
+
+def test_what_is_there_can_be_used_where_nothing_can_be_written(pictures, tmp_path, monkeypatch):
+    pictures.write("a", b"")
+    pictures.get(tmp_path)
+    content = (tmp_path / "key.npy").read_bytes()
+
+    def refuse(path, mark):
+        raise OSError(errno.EROFS, "read-only", str(path))
+
+    monkeypatch.setattr(feature_cache, "written_whole", refuse)
+    assert pictures.get(tmp_path) == [0]
+    pictures.write("a", b"ok")
+    assert pictures.get(tmp_path) == [0]
+    assert (tmp_path / "key.npy").read_bytes() == content
+
+
+def test_two_processes_of_the_same_number_may_store_the_same(pictures, tmp_path, monkeypatch):
+    """As in two containers that share a cache; the second one stores while the first one does."""
+    replace, seen = os.replace, []
+
+    def slowly(old, new):
+        if not seen:
+            seen.append(old)
+            pictures.get(tmp_path)
+        replace(old, new)
+
+    monkeypatch.setattr(disk.os, "replace", slowly)
+    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4] * 2
+    assert pictures.get(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["key.npy"]
