@@ -76,6 +76,7 @@ ORDER = [
     "decisions",
     "judgement",
     "score_file",
+    "onnx_file",
     "bundle",
     "checkpoints",
     "keeping",
