@@ -9,14 +9,16 @@ import torch
 from safetensors.torch import load_file, save_file
 from scipy import stats
 
-from g2netpl.after_review import decisions_for
+from g2netpl.after_review import decisions_for, take_over_network
 from g2netpl.cli import main
 from g2netpl.config import RunConfig
 from g2netpl.entries import Entries, with_labels
 from g2netpl.equations import GaussianMap, SigmoidMap
+from g2netpl.errors import InputError
 from g2netpl.formats import read_labels, write_labels
 from g2netpl.keeping import Keeper
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.network import build_network
 from g2netpl.review import Review
 from g2netpl.run_files import read_saved_labels, read_training
 from g2netpl.teams import Team
@@ -266,6 +268,26 @@ class Heard(Team):
     def tell(self, text):
         self.said = self.said if self.rank else text
         return [self.said]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda value: value.to(torch.int8), "expected floating point, got int8"),
+        (lambda value: value.to(torch.complex64), "expected floating point, got complex64"),
+        (lambda value: value * torch.nan, "expected finite numbers"),
+    ],
+)
+def test_a_network_of_other_numbers_is_not_taken_over(tmp_path, change, says):
+    network = build_network("tiny", 3)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    odd = before | {"classifier.weight": change(before["classifier.weight"])}
+    save_file({n: v.contiguous() for n, v in odd.items()}, tmp_path / "model.safetensors")
+    with pytest.raises(
+        InputError, match=rf"model\.safetensors: tensor 'classifier.weight': {says}"
+    ):
+        take_over_network(tmp_path, network)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
 def test_the_way_back_from_a_soft_label_to_its_latent():

@@ -79,6 +79,7 @@ ORDER = [
     "decisions",
     "judgement",
     "score_file",
+    "onnx_file",
     "bundle",
     "checkpoints",
     "keeping",

@@ -164,6 +164,19 @@ MISTAKES = {
     "no prefix": ({"w": torch.zeros(2)}, ["--strip", "m."], 2, "--strip m.: no tensor is named so"),
     "no suffix": ({"w": torch.zeros(2)}, ["--drop", "m."], 2, "--drop m.: no tensor is named so"),
     "all dropped": ({"w": torch.zeros(2)}, ["--drop", "w"], 2, "nothing would be left"),
+    **{
+        str(dtype): ({"w": torch.zeros(2, dtype=dtype)}, [], 2, "expected floating point or integ")
+        for dtype in (torch.complex64, torch.complex128, torch.float8_e4m3fn, torch.bits8)
+    },
+    "metadata": ({"__metadata__": torch.zeros(2)}, [], 2, "no tensor can be called '__metadata__'"),
+    "metadata below": (
+        {"m.__metadata__": torch.zeros(2)},
+        ["--strip", "m."],
+        2,
+        "no tensor can be called '__metadata__'",
+    ),
+    "a long name": ({"w" * 10**6: torch.zeros(2)}, [], 2, "expected names of tensors, got 'www"),
+    "a part for the terminal": ({"\x1b[31m": {}, "b": {}}, [], 2, "--key: '\\x1b[31m', b"),
     "one name": ({"m.w": torch.ones(1), "w": torch.ones(1)}, ["--strip", "m."], 2, "the same name"),
 }
 
@@ -178,6 +191,23 @@ def test_mistakes_are_told_in_one_line(tmp_path, bring, name):
         torch.save(content, path)
     code, shown, _ = bring(path, *flags)
     assert (code, says in shown) == (expected, True), shown
+    assert len(shown) < 500
+
+
+def test_what_cannot_be_weights_can_be_left_out(tmp_path, bring):
+    state = {"w": torch.ones(2), "turns": torch.ones(2, dtype=torch.complex128)}
+    torch.save(state | {"__metadata__": torch.zeros(1)}, tmp_path / "w.pth")
+    code, _, out = bring(tmp_path / "w.pth", "--drop", "turns", "--drop", "__metadata__")
+    assert code == 0
+    read = load_file(out)
+    assert list(read) == ["w"]
+    assert torch.equal(read["w"], torch.ones(2))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path, bring):
+    os.mkfifo(tmp_path / "w.pth")
+    code, shown, _ = bring(tmp_path / "w.pth")
+    assert (code, "not a regular file" in shown) == (2, True)
 
 
 def test_safetensors_and_wrong_endings_are_hinted_at(tmp_path, bring, capsys):

@@ -102,6 +102,50 @@ def test_own_weights_are_loaded_strictly(tmp_path):
         build_backbone("tiny", weights=tmp_path / "bad.safetensors")
 
 
+NAME, COUNT = "1.weight", "2.num_batches_tracked"
+WRONG_KINDS = {
+    **{
+        str(dtype): (NAME, lambda value, dtype=dtype: value.to(dtype), "expected floating point")
+        for dtype in (
+            *(torch.int8, torch.uint8, torch.int64, torch.uint16, torch.bool),
+            *(torch.complex64, torch.float8_e4m3fn, torch.float8_e5m2),
+        )
+    },
+    "NaN": (NAME, lambda value: value * torch.nan, "expected finite numbers of float32"),
+    "infinite": (NAME, lambda value: value.fill_(torch.inf), "expected finite numbers of float32"),
+    "too large": (NAME, lambda value: value.double() * 1e300, "expected finite numbers of float32"),
+    "NaN variance": ("2.running_var", lambda value: value * torch.nan, "expected finite numbers"),
+    "half a batch": (COUNT, lambda value: value + 0.5, "expected integers, got float32"),
+    "a batch or not": (COUNT, lambda value: value > 3, "expected integers, got bool"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_KINDS)
+def test_own_weights_are_of_the_kind_of_the_backbone(tmp_path, name):
+    saved = {
+        key: value.clone() for key, value in build_backbone("tiny").module.state_dict().items()
+    }
+    key, change, says = WRONG_KINDS[name]
+    saved[key] = change(saved[key])
+    save_file({each: value.contiguous() for each, value in saved.items()}, tmp_path / "w")
+    with pytest.raises(InputError, match=rf"w: tensor '{key}': {says}"):
+        build_backbone("tiny", weights=tmp_path / "w")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_own_weights_may_be_of_another_precision(tmp_path, dtype):
+    saved = build_backbone("tiny", seed=1).module.state_dict()
+    given = {
+        key: (value.to(dtype) if value.is_floating_point() else value.int()).contiguous()
+        for key, value in saved.items()
+    }
+    save_file(given, tmp_path / "w")
+    loaded = build_backbone("tiny", weights=tmp_path / "w").module.state_dict()
+    for key, value in loaded.items():
+        assert value.dtype == saved[key].dtype
+        assert torch.equal(value, given[key].to(value.dtype))
+
+
 @pytest.mark.parametrize(
     ("original", "ours"),
     [

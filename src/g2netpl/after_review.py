@@ -23,10 +23,10 @@ from g2netpl.disk import write_durably
 from g2netpl.errors import InputError, Refused, counted
 from g2netpl.game import LabelPlayer
 from g2netpl.material import Material
-from g2netpl.network import Network
+from g2netpl.network import Network, check_numbers
 from g2netpl.review_log import FILE, Decision, apply_decisions, latest, read_decisions
 from g2netpl.run_files import read_saved_labels, read_training
-from g2netpl.snapshots import load_network
+from g2netpl.snapshots import bare, load_network
 from g2netpl.teams import ALONE, Team
 
 DECIDED = "decided.jsonl"
@@ -122,7 +122,9 @@ def take_over_network(folder: str | Path, network: Network) -> None:
 
     path = Path(folder) / "model.safetensors"
     try:
-        load_network(network, load_file(path, device=str(next(network.parameters()).device)))
+        state = load_file(path, device=str(next(network.parameters()).device))
+        check_numbers(bare(network), state, path)
+        load_network(network, state)
     except (OSError, SafetensorError) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     except RuntimeError:

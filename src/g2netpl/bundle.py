@@ -8,7 +8,7 @@ the SHA-256 of everything before it, so a damaged file is told from a whole one.
 """
 
 import hashlib
-import json
+import math
 import os
 import signal
 from collections import deque
@@ -17,15 +17,20 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from g2netpl.decisions import Decisions
 from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
-from g2netpl.images import Pixels, check_bad, open_image, squash
+from g2netpl.formats.json_file import parse_json
+from g2netpl.formats.problems import Problems
+from g2netpl.formats.reading import class_problem
+from g2netpl.images import MAX_PIXELS, Pixels, check_bad, open_image, squash
+from g2netpl.labels import repeated
+from g2netpl.onnx_file import read_entries
 from g2netpl.options import Options
 
 KEY, SEAL = "g2netpl", b"g2netpl.sha256"
@@ -33,21 +38,44 @@ INPUT, OUTPUT = "pixels", "scores"
 
 _BATCH = 16
 _WORTH_PROCESSES = 200  # images; for fewer, starting processes takes longer than it saves
+_LARGEST = 2**31 - 1  # bytes of a protobuf message
+_MOST_METADATA = 1 << 26  # bytes
+_ROUNDING = 1e-6  # by which a score may leave [0, 1]
+_NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever lie
+
+
+def _plain_text(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("expected a line of plain text")
+    return text
+
+
+def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for problem in filter(None, map(class_problem, names)):
+        raise ValueError(problem)
+    for place, _ in repeated(names):
+        raise ValueError(f"class {names[place]!r:.60} is listed twice")
+    return names
+
+
+Number = Annotated[float, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
+Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
 
 
 class Contents(Options):
     """What the metadata of a bundle say."""
 
-    format: Literal[1] = 1
-    classes: tuple[str, ...] = Field(min_length=1)
-    image_size: int = Field(gt=0)
-    mean: tuple[float, ...] = Field(min_length=3, max_length=3)
-    std: tuple[float, ...] = Field(min_length=3, max_length=3)
-    temperature: float = Field(gt=0)
-    shift: float
-    thresholds: tuple[float | None, ...]
-    rule: str
-    basis: str
+    format: Whole = Field(default=1, ge=1, le=1)
+    classes: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_class_names)]
+    image_size: Whole = Field(gt=0, le=math.isqrt(MAX_PIXELS))
+    mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
+    std: tuple[Number, ...] = Field(min_length=3, max_length=3)
+    temperature: Number = Field(ge=1e-3, le=1e3)
+    shift: Number = Field(ge=-1e3, le=1e3)
+    thresholds: tuple[Number | None, ...]
+    rule: Text
+    basis: Text
     training: dict[str, Any]
 
     @property
@@ -105,17 +133,40 @@ class Bundle:
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:
                 rows = np.array(readable) + done
-                scores[rows] = self.session.run([OUTPUT], {INPUT: pixels[readable]})[0]
+                scores[rows] = self._answers(pixels[readable])
             done += len(pixels)
             if on_batch is not None:
                 on_batch(len(pixels))
         return scores
+
+    def _answers(self, pixels: Pixels) -> Scores:
+        """The scores (B, L) of a batch, if they are such."""
+        try:
+            (scores,) = self.session.run([OUTPUT], {INPUT: pixels})
+        except Exception as problem:  # onnxruntime has many kinds, derived from Exception alone
+            raise _unusable(self.path, problem) from None
+        answers: Scores = np.asarray(scores)
+        expected = (len(pixels), len(self.classes))
+        if answers.shape != expected or answers.dtype != np.float32:
+            raise InputError(
+                f"{self.path}: expected float32 scores of shape {expected}, got {answers.dtype} "
+                f"of {answers.shape}; not a bundle of g2netpl export"
+            )
+        inside = answers.clip(0, 1)
+        wrong = answers[~(np.abs(answers - inside) <= _ROUNDING)]
+        if len(wrong):
+            raise InputError(f"{self.path}: expected scores between 0 and 1, got {wrong[0]:g}")
+        return inside
 
 
 def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
     """Load a bundle; `threads` is by default the number of cores that this process may use."""
     path = Path(path)
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file")
+        if path.stat().st_size > _LARGEST:
+            raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
         content = path.read_bytes()
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
@@ -134,21 +185,45 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
             else "not a bundle of g2netpl, or cut off; g2netpl export RUN makes one"
         )
         raise InputError(f"{path}: {what}")
+    contents = _contents(content, path)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is told below, in one line
     options.intra_op_num_threads = threads or _cores()
+    options.add_session_config_entry("session.load_model_format", "ONNX")
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", _NOWHERE
+    )
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        text = session.get_modelmeta().custom_metadata_map.get(KEY, "")
-        values = json.loads(text)
-    except Exception as problem:  # onnxruntime has many kinds, derived from Exception alone
-        first = str(problem).strip().partition("\n")[0]
-        raise InputError(f"{path}: cannot be used by onnxruntime ({first})") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected a JSON object in its metadata, got {text[:40]!r}")
-    contents = Contents.read(values, str(path))
+    except Exception as problem:
+        raise _unusable(path, problem) from None
     _check_shapes(path, contents, session)
     return Bundle(path, contents, session)
+
+
+def _contents(content: bytes, path: Path) -> Contents:
+    """What the metadata say, of a file that needs no other one."""
+    found = [value for key, value in read_entries(content, path) if key == KEY.encode()]
+    if len(found) != 1:
+        raise InputError(
+            f"{path}: cannot be used: expected one entry {KEY!r} in its metadata, got {len(found)}"
+        )
+    if len(found[0]) > _MOST_METADATA:
+        raise InputError(f"{path}: cannot be used: expected metadata of 64 MB at most")
+    try:
+        text = found[0].decode()
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: cannot be used: its metadata are not text ({problem})") from None
+    values = parse_json(text, f"{path}: its metadata cannot be used", Problems())
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected a JSON object in its metadata, got {text[:40]!r}")
+    return Contents.read(values, str(path))
+
+
+def _unusable(path: Path, problem: Exception) -> InputError:
+    first = str(problem).strip().partition("\n")[0][:500]
+    shown = first if first.isprintable() else ascii(first)
+    return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
 
 
 def seal(body: bytes) -> bytes:
@@ -165,14 +240,19 @@ def _check_shapes(path: Path, contents: Contents, session: Any) -> None:
     """See that the graph takes and gives what the metadata promise."""
     size, classes = contents.image_size, len(contents.classes)
     for what, nodes, name, kind, shape in (
-        ("input", session.get_inputs(), INPUT, "tensor(uint8)", [size, size, 3]),
-        ("output", session.get_outputs(), OUTPUT, "tensor(float)", [classes]),
+        ("input", session.get_inputs(), INPUT, "tensor(uint8)", ["batch", size, size, 3]),
+        ("output", session.get_outputs(), OUTPUT, "tensor(float)", ["batch", classes]),
     ):
-        got = [(node.name, node.type, node.shape[1:]) for node in nodes]
+        got = [(node.name, node.type, _any_batch(node.shape)) for node in nodes]
         if got != [(name, kind, shape)]:
-            raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {got}")
+            raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {got!r:.200}")
     if len(contents.thresholds) != classes:
         raise InputError(f"{path}: expected {classes} thresholds, got {len(contents.thresholds)}")
+
+
+def _any_batch(shape: list[Any]) -> list[Any]:
+    """A shape whose first side is free, under whatever name, with one name for that."""
+    return ["batch" if not isinstance(first, int) else first for first in shape[:1]] + shape[1:]
 
 
 class _Read(NamedTuple):
@@ -195,7 +275,8 @@ def _read(paths: Sequence[str], size: int) -> _Read:
 
 def _read_ahead(paths: Sequence[str], size: int, workers: int) -> Iterator[_Read]:
     """Batches of images in order, read by other processes a few batches ahead."""
-    parts = [paths[start : start + _BATCH] for start in range(0, len(paths), _BATCH)]
+    batch = max(1, min(_BATCH, MAX_PIXELS // size**2))
+    parts = [paths[start : start + batch] for start in range(0, len(paths), batch)]
     if workers == 0 or len(paths) < _WORTH_PROCESSES:
         yield from (_read(part, size) for part in parts)
         return

@@ -20,6 +20,10 @@ import torch
 from torch import Tensor
 
 from g2netpl.errors import InputError, Refused
+from g2netpl.network import FLOATS, INTEGERS, name_of
+
+_RESERVED = "__metadata__"  # of safetensors, for itself
+_LONGEST = 200  # characters of a name
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,8 @@ def read_weights(path: str | Path, key: str | None = None) -> ForeignWeights:
     """Read a .pth file; with `key`, the tensors of that part of it."""
     path = Path(path)
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file")
         content = path.read_bytes()
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
@@ -75,6 +81,17 @@ def write_weights(state: Mapping[str, Tensor], path: str | Path) -> str:
     from safetensors.torch import save
 
     path = Path(path)
+    if _RESERVED in state:
+        raise InputError(
+            f"{path}: no tensor can be called {_RESERVED!r} in safetensors; leave it out with "
+            f"--drop {_RESERVED}"
+        )
+    for name, tensor in state.items():
+        if tensor.dtype not in (*FLOATS, *INTEGERS, torch.bool):
+            raise InputError(
+                f"{path}: {name!r}: expected floating point or integers, got "
+                f"{name_of(tensor.dtype)}; leave it out with --drop {name}"
+            )
     content = save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()})
     temporary = path.with_name(path.name + ".new")
     try:
@@ -131,9 +148,9 @@ def _part(path: Path, loaded: Any, key: str | None) -> Mapping[Any, Any]:
             raise InputError(f"{path}: --key {key}: no named tensors there; {_some(loaded)}")
         part: Mapping[Any, Any] = loaded[key]
         return part
-    inner = [str(name) for name, value in loaded.items() if isinstance(value, Mapping)]
+    inner = [name for name, value in loaded.items() if isinstance(value, Mapping)]
     if inner:
-        raise InputError(f"{path}: has several parts; choose one with --key: {', '.join(inner)}")
+        raise InputError(f"{path}: has several parts; choose one with --key: {_first(inner)}")
     return loaded
 
 
@@ -142,8 +159,8 @@ def _tensors(path: Path, part: Mapping[Any, Any]) -> dict[str, Tensor]:
     if not part:
         raise InputError(f"{path}: expected named tensors, got none")
     for name, value in part.items():
-        if not isinstance(name, str) or not name.isprintable():
-            raise InputError(f"{path}: expected names of tensors, got {name!r}")
+        if not isinstance(name, str) or not name.isprintable() or len(name) > _LONGEST:
+            raise InputError(f"{path}: expected names of tensors, got {name!r:.100}")
         if not isinstance(value, Tensor):
             raise InputError(f"{path}: {name!r}: expected a tensor, got {type(value).__name__}")
         if value.layout != torch.strided or value.is_quantized or value.device.type != "cpu":
@@ -156,5 +173,11 @@ def _tensors(path: Path, part: Mapping[Any, Any]) -> dict[str, Tensor]:
 
 def _some(names: Any) -> str:
     """The first names, for a hint."""
-    listed = [str(name) for name in names]
-    return f"there are {', '.join(listed[:8])}{', …' if len(listed) > 8 else ''}"
+    return f"there are {_first(names)}"
+
+
+def _first(names: Any) -> str:
+    """The first of some names, each short and harmless to show."""
+    texts = [str(name)[:60] for name in names]
+    shown = [text if text.isprintable() else ascii(text) for text in texts[:8]]
+    return ", ".join([*shown, "…"] if len(texts) > 8 else shown)

@@ -6,7 +6,7 @@ access to a model hub has a pretrained backbone too; `features` takes vectors as
 """
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,8 @@ from torch.nn import functional
 
 from g2netpl.errors import InputError, did_you_mean
 
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -179,7 +181,7 @@ def build_backbone(
 
 
 def load_weights(module: nn.Module, path: str | Path) -> None:
-    """Load a safetensors file strictly; a difference in names or shapes is named."""
+    """Load a safetensors file strictly; a difference in names, shapes or kinds is named."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -202,8 +204,36 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
             )
     extra = sorted(set(state) - set(expected))
     if extra:
-        raise InputError(f"{path}: tensor {extra[0]!r} does not belong to this backbone")
+        raise InputError(f"{path}: tensor {extra[0]!r:.100} does not belong to this backbone")
+    check_numbers(module, state, path)
     module.load_state_dict(state)
+
+
+def check_numbers(module: nn.Module, state: Mapping[str, Tensor], path: str | Path) -> None:
+    """See that tensors of a file are of the kind that the module has there, and finite."""
+    for key, own in module.state_dict().items():
+        value = state.get(key, own)
+        if _kind(value.dtype) != _kind(own.dtype):
+            raise InputError(
+                f"{path}: tensor {key!r}: expected {_kind(own.dtype)}, got {name_of(value.dtype)}"
+            )
+        if torch.isfinite(own).all() and not torch.isfinite(value.to(own.dtype)).all():
+            raise InputError(
+                f"{path}: tensor {key!r}: expected finite numbers of {name_of(own.dtype)}, got NaN "
+                "or infinite ones"
+            )
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """`float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _kind(dtype: torch.dtype) -> str:
+    """What a tensor is made of, in whatever precision."""
+    if dtype in FLOATS:
+        return "floating point"
+    return "integers" if dtype in INTEGERS else name_of(dtype)
 
 
 def _tiny(pretrained: bool) -> Backbone:

@@ -52,7 +52,7 @@ def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
     error = errors[0]
     key = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r} ({did_you_mean(key, model.model_fields)})"
+        return f"unknown key {key!r:.100} ({did_you_mean(key[:100], model.model_fields)})"
     # a key of several types has an error for each of them
     forms = [each["msg"] for each in problem.errors() if each["loc"][:1] == error["loc"][:1]]
     forms = [form.removeprefix("Value error, ") for form in dict.fromkeys(forms)]
@@ -61,4 +61,4 @@ def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
         return message
     if error["type"] == "missing":
         return f"{key}: required, but not given"
-    return f"{key}: {message}, got {error['input']!r}"
+    return f"{key}: {message}, got {error['input']!r:.200}"

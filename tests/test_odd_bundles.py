@@ -1,0 +1,380 @@
+"""Bundles of a stranger: no other file is read, every answer is checked, and all is one line."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from g2netpl import load_bundle
+from g2netpl.cli import main
+from g2netpl.errors import InputError
+
+pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
+onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
+
+from onnx import helper  # noqa: E402
+
+from g2netpl.bundle import seal  # noqa: E402
+
+FLOAT, UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
+WEIGHT = np.float32([[0.01, -0.01], [0.02, 0.01], [0, -0.005]])
+ABOUT = {
+    "format": 1,
+    "classes": ["cat", "dog"],
+    "image_size": 8,
+    "mean": [0.5, 0.5, 0.5],
+    "std": [0.2, 0.2, 0.2],
+    "temperature": 1.0,
+    "shift": 0.0,
+    "thresholds": [0.5, None],
+    "rule": "f1",
+    "basis": "10 validation images",
+    "training": {},
+}
+node, value_info = helper.make_node, helper.make_tensor_value_info
+PIXELS = value_info("pixels", UINT8, ["batch", 8, 8, 3])
+SCORES = value_info("scores", FLOAT, ["batch", 2])
+SUMS = (
+    node("Cast", ["pixels"], ["numbers"], to=FLOAT),
+    node("ReduceMean", ["numbers"], ["means"], axes=[1, 2], keepdims=0),
+    node("MatMul", ["means", "w"], ["sums"]),
+)
+LAST = node("Sigmoid", ["sums"], ["scores"])
+
+
+def weight(name="w", location=None, shape=(3, 2)):
+    """The only tensor of the network, whose data may lie in another file."""
+    tensor = onnx.numpy_helper.from_array(WEIGHT.reshape(shape), name)
+    if location is not None:
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        tensor.external_data.add(key="location", value=location)
+    return tensor
+
+
+def constant(name, value):
+    return node("Constant", [], [name], value=onnx.numpy_helper.from_array(np.asarray(value)))
+
+
+def model(nodes=(*SUMS, LAST), tensors=None, ends=((PIXELS,), (SCORES,)), opset=13, **about):
+    """A network that scores the mean colour of an image; `text` replaces the metadata."""
+    tensors = [weight()] if tensors is None else tensors
+    graph = helper.make_graph(nodes, "graph", *ends, tensors)
+    domains = {each.domain for each in nodes} - {"", "ai.onnx"}
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(name, 1) for name in domains)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    text = about.pop("text", None) or json.dumps(ABOUT | about)
+    helper.set_model_props(made, {"g2netpl": text})
+    return made
+
+
+def ending(*nodes):
+    return model((*SUMS, *nodes))
+
+
+def sealed(made):
+    body = made if isinstance(made, bytes) else made.SerializeToString()
+    return body + seal(body)
+
+
+def field(number, content):
+    """A field of protobuf that holds bytes."""
+    size, rest = b"", len(content)
+    while rest > 127:
+        size, rest = size + bytes([rest & 127 | 128]), rest >> 7
+    return bytes([number << 3 | 2]) + size + bytes([rest]) + content
+
+
+@pytest.fixture
+def predict(tmp_path, monkeypatch, capfd):
+    """Score three images with such a bundle; gives the exit code and what was said."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    for number in range(3):
+        pixels = np.full((8, 8, 3), 80 * number, dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "photos" / f"{number}.png")
+    (tmp_path / "secret").write_bytes(WEIGHT.tobytes())
+
+    def run(made):
+        (tmp_path / "b.onnx").write_bytes(sealed(made))
+        flags = ["--images", "photos", "--output", "scores.csv", "--workers", "0", "--overwrite"]
+        code = main(["predict", "b.onnx", *flags])
+        shown = capfd.readouterr()
+        assert (tmp_path / "scores.csv").exists() == (code == 0)
+        return code, shown.err
+
+    return run
+
+
+def is_one_line(said):
+    return said.count("\n") == 1 and said.strip().isprintable() and len(said) < 700
+
+
+def sound():
+    """Files that are in order, though not all are as we would write them."""
+    plain = model()
+    return {
+        "plain": plain,
+        "operators by their full name": ending(
+            node("Sigmoid", ["sums"], ["scores"], domain="ai.onnx")
+        ),
+        "told to be of another format": b"\x12\x84\x80\x00ORTM" + plain.SerializeToString(),
+        "in two parts": model(tensors=[]).SerializeToString()
+        + field(7, onnx.GraphProto(initializer=[weight()]).SerializeToString()),
+    }
+
+
+@pytest.mark.parametrize("name", sound())
+def test_a_sound_bundle_gives_the_scores_that_its_graph_says(name, predict, tmp_path):
+    assert predict(sound()[name]) == (0, "")
+    rows = [line.split(",") for line in (tmp_path / "scores.csv").read_text().splitlines()]
+    assert rows[0] == ["image", "labels", "cat", "dog"]
+    for number, row in enumerate(rows[1:]):
+        expected = 1 / (1 + np.exp(-np.full(3, 80.0 * number) @ WEIGHT))
+        np.testing.assert_allclose(np.float64(row[2:]), expected, atol=1e-4)
+
+
+def elsewhere():
+    """The ways to make onnxruntime read another file."""
+    away = weight(location="secret")
+    inner = helper.make_graph(
+        [node("Identity", ["inner"], ["given"])],
+        "branch",
+        [],
+        [value_info("given", FLOAT, [3, 2])],
+        [weight("inner", location="secret")],
+    )
+    branches = {"then_branch": inner, "else_branch": inner}
+    chosen = (constant("yes", True), node("If", ["yes"], ["w"], **branches), *SUMS, LAST)
+    function = model((node("Make", [], ["w"], domain="own"), *SUMS, LAST), tensors=[])
+    body = [node("Constant", [], ["o"], value=away)]
+    opsets = [helper.make_opsetid("", 13)]
+    function.functions.append(helper.make_function("own", "Make", [], ["o"], body, opsets))
+    sparse = model(tensors=[])
+    indices = onnx.numpy_helper.from_array(np.arange(6), "i")
+    sparse.graph.sparse_initializer.add(
+        values=weight(location="secret", shape=6), indices=indices, dims=[3, 2]
+    )
+    training = model()
+    training.training_info.add().algorithm.initializer.append(away)
+    unused = onnx.GraphProto(initializer=[weight("unused", location="secret")])
+    nowhere = weight()
+    nowhere.data_location = onnx.TensorProto.EXTERNAL
+    return {
+        "initializer": model(tensors=[away]),
+        "initializer, up": model(tensors=[weight(location="../secret")]),
+        "initializer in memory": model(tensors=[weight(location="*/_ORT_MEM_ADDR_/*")]),
+        "initializer without a place": model(tensors=[nowhere]),
+        "unused initializer": model(tensors=[weight(), weight("more", location="secret")]),
+        "constant": model((node("Constant", [], ["w"], value=away), *SUMS, LAST), tensors=[]),
+        "branch": model(chosen, tensors=[]),
+        "function": function,
+        "sparse": sparse,
+        "training": training,
+        "a second graph": model().SerializeToString() + field(7, unused.SerializeToString()),
+    }
+
+
+@pytest.mark.parametrize("name", elsewhere())
+def test_no_other_file_is_read(name, predict):
+    code, said = predict(elsewhere()[name])
+    assert (code, is_one_line(said)) == (2, True), said
+    assert "lie in another file, which is not read" in said
+
+
+@pytest.mark.parametrize("name", ["branch", "sparse", "initializer"])
+def test_nor_would_onnxruntime_find_one(name, predict, monkeypatch):
+    monkeypatch.setattr("g2netpl.onnx_file._check_tensor", lambda *_: None)
+    code, said = predict(elsewhere()[name])
+    assert (code, "cannot be used by onnxruntime" in said) == (2, True), said
+
+
+def ways(kind, path=()):
+    """Every way from a message of ONNX to a tensor in it, none through the same field twice."""
+    if kind.name == "TensorProto":
+        yield path
+        return
+    for each in kind.fields:
+        if each.message_type is not None and each.full_name not in {way.full_name for way in path}:
+            yield from ways(each.message_type, (*path, each))
+
+
+def test_every_place_is_looked_at_where_onnx_can_have_a_tensor(tmp_path):
+    from g2netpl.onnx_file import read_entries
+
+    found = list(ways(onnx.ModelProto.DESCRIPTOR))
+    assert len({way[-1].full_name for way in found}) >= 5
+    for way in found:
+        content = weight(location="secret").SerializeToString()
+        for step in reversed(way):
+            tag, rest = step.number << 3 | 2, field(0, content)[1:]
+            content = bytes([tag & 127 | 128, tag >> 7] if tag > 127 else [tag]) + rest
+        onnx.ModelProto.FromString(content)
+        with pytest.raises(InputError, match="tensor 'w' lie in another file"):
+            read_entries(content, tmp_path / "b.onnx")
+
+
+def wrong_answers():
+    """Graphs that load and then do not answer as promised, and what is to be said."""
+    first = (
+        node("ReduceMax", ["numbers"], ["most"], keepdims=0),
+        constant("zero", np.float32(0)),
+        constant("one", np.int64([1])),
+        node("Mul", ["most", "zero"], ["nought"]),
+        node("Cast", ["nought"], ["whole"], to=onnx.TensorProto.INT64),
+        node("Add", ["whole", "one"], ["count"]),
+    )
+    none = constant("none", np.int64([0]))
+    row = node("Slice", ["sums", "none", "count", "none"], ["row"])
+    still = node("Sub", ["count", "one"], ["still"])
+    return {
+        "one row for all": (
+            ending(*first, none, row, node("Sigmoid", ["row"], ["scores"])),
+            "expected float32 scores of shape (3, 2), got float32 of (1, 2)",
+        ),
+        "no answer": (
+            ending(
+                *first,
+                none,
+                still,
+                node("Slice", ["sums", "none", "count", "none", "still"], ["scores"]),
+            ),
+            "cannot be used by onnxruntime",
+        ),
+        "no number": (
+            ending(node("Sub", ["sums", "sums"], ["z"]), node("Div", ["z", "z"], ["scores"])),
+            "expected scores between 0 and 1, got nan",
+        ),
+        "above 1": (ending(node("Exp", ["sums"], ["scores"])), "expected scores between 0 and 1"),
+        "below 0": (ending(node("Identity", ["sums"], ["scores"])), "expected scores between"),
+        "always one image": (
+            model(
+                ends=(
+                    [value_info("pixels", UINT8, [1, 8, 8, 3])],
+                    [value_info("scores", FLOAT, [1, 2])],
+                )
+            ),
+            "expected input pixels tensor(uint8) ['batch', 8, 8, 3], got",
+        ),
+        "three classes": (
+            model(classes=["a", "b", "c"], thresholds=[0.5] * 3),
+            "expected output scores tensor(float) ['batch', 3], got",
+        ),
+        "another name": (
+            model(
+                (*SUMS, node("Sigmoid", ["sums"], ["answers"])),
+                ends=([PIXELS], [value_info("answers", FLOAT, ["batch", 2])]),
+            ),
+            "expected output scores",
+        ),
+        "two outputs": (
+            model(
+                (*SUMS, LAST, node("Identity", ["sums"], ["more"])),
+                ends=([PIXELS], [SCORES, value_info("more", FLOAT, ["batch", 2])]),
+            ),
+            "expected output scores",
+        ),
+        "two inputs": (
+            model(ends=([PIXELS, value_info("more", UINT8, ["batch"])], [SCORES])),
+            "expected input pixels",
+        ),
+        "of double precision": (
+            model(
+                (
+                    *SUMS,
+                    node("Sigmoid", ["sums"], ["z"]),
+                    node("Cast", ["z"], ["scores"], to=onnx.TensorProto.DOUBLE),
+                ),
+                ends=([PIXELS], [value_info("scores", onnx.TensorProto.DOUBLE, ["batch", 2])]),
+            ),
+            "expected output scores",
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", wrong_answers())
+def test_every_answer_is_checked(name, predict):
+    made, says = wrong_answers()[name]
+    code, said = predict(made)
+    assert (code, is_one_line(said)) == (2, True), said
+    assert says in said
+
+
+def odd_files():
+    """Files that no graph can be made of, and what is to be said."""
+    plain = model().SerializeToString()
+    twice = model()
+    twice.metadata_props.add(key="g2netpl", value=json.dumps(ABOUT | {"classes": ["x", "y"]}))
+    odd = node("Ev\x1b[31mil", ["sums"], ["scores"])
+    deep = onnx.GraphProto(initializer=[weight(location="secret")]).SerializeToString()
+    for _ in range(2000):
+        deep = field(1, field(5, field(6, deep)))
+    return {
+        "own operators": (
+            ending(node("Evil", ["sums"], ["scores"], domain="com.evil")),
+            "expected operators of ONNX alone, got 'Evil' of 'com.evil'",
+        ),
+        "operators of onnxruntime": (
+            ending(node("QuickGelu", ["sums"], ["scores"], domain="com.microsoft")),
+            "expected operators of ONNX alone",
+        ),
+        "unknown operator": (ending(odd), "cannot be used by onnxruntime"),
+        "later opset": (model(opset=99), "cannot be used by onnxruntime"),
+        "no graph": (plain[:0] + field(14, b""), "expected one entry 'g2netpl'"),
+        "a group": (plain + b"\xf3\x07\xf4\x07", "not an ONNX file: a field of wire type 3"),
+        "field 0": (plain + b"\0\0", "not an ONNX file: a field of number 0"),
+        "a tag of 33 bits": (plain + b"\xba\x80\x80\x80\x10\0", "not an ONNX file: a field of"),
+        "an endless number": (plain + b"\xff" * 11, "not an ONNX file: a number of more than ten"),
+        "a field cut off": (plain[:-5], "not an ONNX file: cut off"),
+        "graphs in graphs": (plain + field(7, deep), "lie in another file"),
+        "metadata twice": (twice, "expected one entry 'g2netpl' in its metadata, got 2"),
+        "metadata in Latin-1": (plain.replace(b'"cat"', b'"c\xe4t"'), "metadata are not text"),
+        "metadata nested": (model(text="[" * 100_000), "deeper than 64 levels"),
+        "a number of 5,000 digits": (model(text="9" * 5000), "metadata cannot be used"),
+        "a key twice": (model(text='{"shift": 1, "shift": 2}'), "'shift' stands twice"),
+        "NaN": (model(shift=float("nan")), "expected a number, got NaN"),
+        "half a character": (model(classes=["cat", "\ud800"]), "half a character"),
+        "a class twice": (model(classes=["cat", "cat"]), "class 'cat' is listed twice"),
+        "a class without a name": (model(classes=["cat", " "]), "the class name is empty"),
+        "a class with a NUL": (model(classes=["cat", "a\0"]), "the name is not text"),
+        "a class that is a number": (model(classes=["cat", 3]), "classes: "),
+        "thresholds that are texts": (model(thresholds=["0.5", "0.6"]), "thresholds: "),
+        "thresholds that are true": (model(thresholds=[True, False]), "thresholds: "),
+        "one threshold": (model(thresholds=[0.5]), "expected 2 thresholds, got 1"),
+        "temperature of almost 0": (model(temperature=1e-320), "temperature: "),
+        "temperature as a text": (model(temperature="1"), "temperature: "),
+        "a huge shift": (model(shift=1e308), "shift: "),
+        "a huge image": (model(image_size=10**6), "image_size: "),
+        "image size as a text": (model(image_size="8"), "image_size: "),
+        "format true": (model(format=True), "format: "),
+        "a rule for the terminal": (model(rule="f1\x1b]0;x\x07"), "rule: expected a line of plain"),
+        "a basis of many lines": (model(basis="a\nb"), "basis: expected a line of plain text"),
+        "a long basis": (model(basis="x" * 10**6), "basis: "),
+        "a long key": (model(**{"x" * 10**6: 1}), "unknown key 'xxx"),
+    }
+
+
+@pytest.mark.parametrize("name", odd_files())
+def test_odd_files_are_told_in_one_line(name, predict):
+    made, says = odd_files()[name]
+    code, said = predict(made)
+    assert (code, is_one_line(said)) == (2, True), said
+    assert says in said
+    assert said.startswith("g2netpl: b.onnx: ")
+
+
+def test_a_file_of_endless_parts_or_bytes_is_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "b.onnx"
+    monkeypatch.setattr("g2netpl.onnx_file._MOST_FIELDS", 1000)
+    path.write_bytes(sealed(model().SerializeToString() + b"\x08\x08" * 1000))
+    with pytest.raises(InputError, match="more than 1,000 parts"):
+        load_bundle(path)
+    monkeypatch.setattr("g2netpl.bundle._MOST_METADATA", 100)
+    path.write_bytes(sealed(model()))
+    with pytest.raises(InputError, match="metadata of 64 MB at most"):
+        load_bundle(path)
+    with open(path, "wb") as file:
+        file.truncate(1 << 32)  # takes no room
+    with pytest.raises(InputError, match="not a bundle of g2netpl, which has 2 GB at most"):
+        load_bundle(path)
