@@ -10,6 +10,8 @@ import g2netpl
 ROOT = Path(g2netpl.__file__).parent
 ORDER = [
     "errors",
+    "terminal",
+    "console",
     "launched",
     "disk",
     "memory",

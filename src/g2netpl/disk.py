@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from g2netpl.errors import InputError, Refused, UserError
+from g2netpl.terminal import EXIT_DISK
 
 LOCK = ".lock"  # in a run folder, while a process trains there
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -20,7 +21,7 @@ _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file syst
 class DiskTrouble(UserError):
     """A file cannot be written or read: the disk is full, gone or read-only."""
 
-    exit_code = 74
+    exit_code = EXIT_DISK
 
 
 @contextlib.contextmanager
@@ -128,9 +129,13 @@ def sync(path: Path, flags: int = os.O_RDWR) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON so that the file is either the old one or the complete new one."""
+    """Write JSON so that the file is either the old one or the complete new one.
+
+    A byte of a path that is not UTF-8 stands there as JSON writes it, `\\udcff`.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     with written_whole(path) as file:
-        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from g2netpl.claims import check_same_training, is_empty
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.disk import write_json
 from g2netpl.divergence import attempt, check_some_trained
 from g2netpl.errors import InputError, Refused

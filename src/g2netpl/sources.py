@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from g2netpl import launched
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.data import ArraySource, ImageSource, Part, Source
 from g2netpl.features import Features, cache_key, cached, compute_features
 from g2netpl.fitting import Validation

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import nn
 
 from g2netpl import expected
@@ -30,6 +29,7 @@ from g2netpl.checkpoints import KEPT, remove_checkpoint, saved
 from g2netpl.claims import check_folder, check_unchanged, claim_folder, is_empty
 from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
+from g2netpl.console import Console
 from g2netpl.description import announce, describe
 from g2netpl.disk import check_space, locked, sync, told_plainly, write_json
 from g2netpl.divergence import check_given_up

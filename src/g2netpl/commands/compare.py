@@ -104,12 +104,11 @@ def run(flags: argparse.Namespace) -> None:
     """Train all cells, write the files, print the table."""
     from pathlib import Path
 
-    from rich.console import Console
-
     from g2netpl.claims import begin_or_resume
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
     from g2netpl.comparison import choose
     from g2netpl.comparison_report import write_comparison_report
+    from g2netpl.console import Console
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
@@ -168,7 +167,7 @@ def run(flags: argparse.Namespace) -> None:
         overwrite=flags.overwrite,
         lists=("methods", "settings", "seeds"),
     )
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     for line in lines:
         console.print(line, highlight=False)
     runner = in_memory(flags.jobs) if photos is None else photos.runner(folder)

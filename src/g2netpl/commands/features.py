@@ -30,9 +30,9 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     import torch
-    from rich.console import Console
 
     from g2netpl.claims import claim_folder
+    from g2netpl.console import Console
     from g2netpl.data import ImageSource
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
@@ -45,7 +45,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     for name, least in (("size", 16), ("workers", 0), ("seed", 0)):
         if getattr(flags, name) < least:
             raise InputError(f"--{name}: must be {least} or more, got {getattr(flags, name)}")

@@ -35,17 +35,18 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     import numpy as np
-    from rich.console import Console
 
     from g2netpl.bundle import load_bundle
     from g2netpl.commands.labelling import check_target
+    from g2netpl.console import Console
     from g2netpl.errors import InputError, counted
     from g2netpl.images import list_images, locate
     from g2netpl.proposals import read_names, write_predictions
     from g2netpl.runs import load_run
+    from g2netpl.terminal import shown
     from g2netpl.tracking import image_bar
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
     if flags.threshold is not None and not 0 <= flags.threshold <= 1:
         raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
@@ -81,7 +82,7 @@ def run(flags: argparse.Namespace) -> None:
     target = Path(flags.output)
     write_predictions(target, names, trained.classes, scores, decided, not flags.no_scores)
     for row in unread[:10]:
-        console.print(f"not readable, left empty: {paths[row]}", highlight=False)
+        console.print(f"not readable, left empty: {shown(paths[row])}", highlight=False)
     if len(unread) > 10:
         console.print(f"… and {len(unread) - 10:,} more", highlight=False)
     read = len(names) - len(unread)

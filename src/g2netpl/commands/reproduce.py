@@ -73,8 +73,7 @@ def run(flags: argparse.Namespace) -> None:
     from dataclasses import replace
     from pathlib import Path
 
-    from rich.console import Console
-
+    from g2netpl.console import Console
     from g2netpl.durations import about, estimate_seconds
     from g2netpl.paper import data_set_of
     from g2netpl.photo_cells import OF_THE_FILE
@@ -82,7 +81,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.reproduction_page import write_page
     from g2netpl.subjects import with_test_part
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     plan = _plan(flags)
     folder = Path(flags.output)
     trainings = plan.trainings()

@@ -24,8 +24,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from g2netpl.console import Console
     from g2netpl.review import Review
     from g2netpl.review_server import ReviewServer
 
@@ -53,11 +52,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
-    from rich.console import Console
-
+    from g2netpl.console import Console
     from g2netpl.errors import InputError
 
-    console = Console(markup=False, soft_wrap=True, highlight=False)
+    console = Console()
     if flags.export is not None:
         _export(flags, console)
         return
