@@ -118,11 +118,11 @@ def with_decisions(material: Material, decisions: list[Decision]) -> Material:
 def take_over_network(folder: str | Path, network: Network) -> None:
     """Begin with the network of an earlier run."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     path = Path(folder) / "model.safetensors"
     try:
-        load_network(network, load_file(path, device=str(next(network.parameters()).device)))
+        load_network(network, load(path.read_bytes()))
     except (OSError, SafetensorError) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     except RuntimeError:

@@ -28,6 +28,7 @@ from g2netpl.commands import (
     search,
     train,
 )
+from g2netpl.disk import NO_PATH
 from g2netpl.errors import InputError, UserError, to_install
 from g2netpl.interrupts import Stopped
 from g2netpl.terminal import EXIT_DISK, guarded, say
@@ -107,11 +108,11 @@ def _run(arguments: Sequence[str] | None) -> int:
         say("g2netpl: interrupted")
         return EXIT_INTERRUPTED
     except OSError as trouble:
-        if trouble.errno not in _DISK:
+        if trouble.errno not in (*_DISK, *NO_PATH):
             return _bug()
         where = os.fsdecode(trouble.filename) if trouble.filename else "disk"
         say(f"g2netpl: {where}: {trouble.strerror}")
-        return EXIT_DISK
+        return EXIT_DISK if trouble.errno in _DISK else InputError.exit_code
     except Exception as problem:
         missing = to_install(problem)
         if missing is None:

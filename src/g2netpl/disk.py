@@ -15,6 +15,7 @@ from g2netpl.terminal import EXIT_DISK
 
 LOCK = ".lock"  # in a run folder, while a process trains there
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)  # a user's mistake
 _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
 
 
@@ -34,6 +35,8 @@ def told_plainly(folder: Path, needed: int = 0) -> Iterator[None]:
             raise
         where = Path(os.fsdecode(problem.filename)) if problem.filename else folder
         text = f"{where}: {os.strerror(problem.errno)}"
+        if problem.errno in NO_PATH:
+            raise InputError(text) from None
         if problem.errno in FULL:
             text += f"; {free_bytes(where):,} bytes free"
             if needed:
@@ -161,8 +164,8 @@ def locked(folder: Path) -> Iterator[None]:
 def _make(folder: Path) -> list[Path]:
     """Make a folder and those it is in; gives those that are new, the deepest first."""
     path = folder.absolute()
-    made = [each for each in (path, *path.parents) if not each.exists()]
     try:
+        made = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         if problem.errno in FULL:

@@ -169,7 +169,8 @@ def cache_key(backbone: nn.Module, paths: list[str], view: str) -> str:
         digest.update(tensor.cpu().numpy().tobytes())
     for path in paths:
         status = os.stat(path)
-        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\1".encode())
+        text = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\1"
+        digest.update(text.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()[:32]
 
 

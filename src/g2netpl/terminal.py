@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
@@ -33,6 +34,14 @@ def _spelt(found: re.Match[str]) -> str:
     if "\udc80" <= character <= "\udcff":  # a byte of a file name that is not UTF-8
         return f"\\x{ord(character) - 0xDC00:02x}"
     return repr(character)[1:-1]
+
+
+def quoted(path: object) -> str:
+    """A path as a word for a shell, which reads it back as it is."""
+    text = str(path)
+    if shown(text) == text:
+        return shlex.quote(text)
+    return "$'" + shown(text.replace("\\", "\\\\").replace("'", "\\'")) + "'"
 
 
 def shown_lines(text: str, encoding: str = "utf-8") -> str:

@@ -6,7 +6,6 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 """
 
 import os
-import shlex
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -49,6 +48,7 @@ from g2netpl.runs import Run, load_run
 from g2netpl.snapshots import Record, Snapshot
 from g2netpl.sources import Sources, backbone_of
 from g2netpl.teams import Team, connect
+from g2netpl.terminal import quoted
 from g2netpl.trackers import check_trackers, open_trackers
 
 
@@ -175,7 +175,7 @@ def _train(
 
 
 def _how_to_go_on(folder: Path) -> str:
-    return f"go on with: g2netpl train --resume --output {shlex.quote(str(folder))}"
+    return f"go on with: g2netpl train --resume --output {quoted(folder)}"
 
 
 def _say_what_was_left_out(

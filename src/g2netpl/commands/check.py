@@ -41,13 +41,12 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.labelling import check_target, reading_of, share_of_labels
     from g2netpl.console import Console
     from g2netpl.errors import InputError, counted
+    from g2netpl.options import MOST_PROCESSES, check_range
     from g2netpl.tracking import image_bar
 
     console = Console()
-    for name in ("workers", "max_bad"):
-        value = getattr(flags, name)
-        if value is not None and value < 0:
-            raise InputError(f"--{name.replace('_', '-')}: must be 0 or more, got {value}")
+    check_range("--workers", flags.workers, 0, MOST_PROCESSES)
+    check_range("--max-bad", flags.max_bad, 0)
     for target, ending in ((flags.html, ".html"), (flags.problems, ".csv")):
         if target is not None:
             check_target(target, (ending,), flags.overwrite and target != flags.labels)

@@ -64,7 +64,7 @@ def run(flags: argparse.Namespace) -> None:
     text = make_card(trained, exported, Path(flags.output).name, licence)
     try:
         Path(card).parent.mkdir(parents=True, exist_ok=True)
-        Path(card).write_text(text, encoding="utf-8")
+        Path(card).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as problem:
         raise InputError(f"{card}: cannot be written ({problem.strerror})") from None
     console.print(

@@ -35,20 +35,20 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.console import Console
     from g2netpl.data import ImageSource
     from g2netpl.disk import write_json
-    from g2netpl.errors import InputError
     from g2netpl.features import FeatureFolder, Features, compute_features, write_features
     from g2netpl.formats import read_labels
     from g2netpl.images import locate
     from g2netpl.material import read_matching
     from g2netpl.network import build_backbone
+    from g2netpl.options import LARGEST_IMAGE, MOST_PROCESSES, check_range
     from g2netpl.run_files import RUN_FORMAT
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 
     console = Console()
-    for name, least in (("size", 16), ("workers", 0), ("seed", 0)):
-        if getattr(flags, name) < least:
-            raise InputError(f"--{name}: must be {least} or more, got {getattr(flags, name)}")
+    check_range("--size", flags.size, 16, LARGEST_IMAGE)
+    check_range("--workers", flags.workers, 0, MOST_PROCESSES)
+    check_range("--seed", flags.seed, 0)
     table = read_labels(flags.labels)
     if flags.test_labels is not None:
         test = read_matching(flags.test_labels, table)

@@ -48,9 +48,9 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.tracking import follow
 
     console = Console()
-    if flags.points < 4 or flags.repeats < 3:
+    if not (4 <= flags.points <= 100 and 3 <= flags.repeats <= 100):
         raise InputError(
-            "plan: expected 4 or more --points and 3 or more --repeats, "
+            "plan: expected 4 or more --points and 3 or more --repeats, 100 at most, "
             f"got {flags.points} and {flags.repeats}"
         )
     if flags.features is not None:
