@@ -127,8 +127,10 @@ def run(flags: argparse.Namespace) -> None:
                 f"--set {method}.{key}: expected one of the compared methods, then .key"
             )
     deep = flags.labels is not None and flags.mode != "linear"
-    flags.learning_rates = flags.learning_rates or ("3e-4,1e-4" if deep else "1e-3,3e-4")
-    flags.batch_sizes = flags.batch_sizes or ("16" if deep else "64")
+    if flags.learning_rates is None:
+        flags.learning_rates = "3e-4,1e-4" if deep else "1e-3,3e-4"
+    if flags.batch_sizes is None:
+        flags.batch_sizes = "16" if deep else "64"
     comparison = Comparison(
         features=flags.features,
         methods=methods,

@@ -162,10 +162,12 @@ def _plan(flags: argparse.Namespace) -> "Plan":
     }
     protocol = Protocol(
         flags.epochs,
-        split_list("--learning-rates", flags.learning_rates, float)
-        if flags.learning_rates
-        else rates,
-        split_list("--batch-sizes", flags.batch_sizes, int) if flags.batch_sizes else batches,
+        rates
+        if flags.learning_rates is None
+        else split_list("--learning-rates", flags.learning_rates, float),
+        batches
+        if flags.batch_sizes is None
+        else split_list("--batch-sizes", flags.batch_sizes, int),
         split_list("--seeds", flags.seeds, int),
         flags.hidden,
         flags.search_weights,
