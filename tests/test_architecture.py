@@ -10,6 +10,8 @@ import g2netpl
 ROOT = Path(g2netpl.__file__).parent
 ORDER = [
     "errors",
+    "terminal",
+    "console",
     "launched",
     "disk",
     "aside",
@@ -200,6 +202,18 @@ def test_commands_import_nothing_heavy_at_the_top():
                     assert {alias.name for alias in node.names} <= light
                 elif isinstance(node, ast.ImportFrom):
                     assert node.module in light
+
+
+def test_a_person_is_spoken_to_through_one_door():
+    """Text is made harmless in `terminal` and `console`: nobody else writes to a terminal."""
+    for name, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and name != "terminal":
+                assert ast.unparse(node.func) not in ("print", "input"), name
+            if isinstance(node, ast.Attribute) and name != "terminal":
+                assert ast.unparse(node) not in ("sys.stdout", "sys.stderr"), name
+            if isinstance(node, ast.ImportFrom) and name != "console":
+                assert node.module not in ("rich", "rich.console"), name
 
 
 def test_nothing_is_pickled():

@@ -306,6 +306,14 @@ BAD = {
     "no form of k": (["--expected-positives", "many"], "number.* or .*'truth' or 'estimate'"),
     "an optimizer that needs more": (["--optimizer", "LBFGS"], "optimizer LBFGS: cannot be used"),
     "set without a value": (["--set", "gamma"], "expected method.key=value"),
+    "a huge hidden layer": (["--hidden", "99999999999"], "hidden: .*less than or equal to 65536"),
+    "a huge image": (["--image-size", "200000"], "image_size: .*less than or equal to 8192"),
+    "a huge batch": (["--batch-size", "99999999999"], "batch_size: .*less than or equal"),
+    "endless epochs": (["--epochs", "99999999999"], "epochs: .*less than or equal to 1000000"),
+    "endless first epochs": (["--linear-epochs", "99999999999"], "linear_epochs: .*less than"),
+    "a crowd of processes": (["--workers", "99999999999"], "workers: .*less than or equal to 512"),
+    "a number that is empty": (["--epochs", ""], "epochs: .*valid integer"),
+    "a path with a NUL": (["--output", "a\0b"], "output: must be a path"),
     "zero epochs": (["--epochs", "0"], "epochs: .*greater than or equal to 1"),
     "an unknown mode": (["--mode", "quick"], "'end-to-end', 'linear' or 'linear-init'"),
 }
@@ -356,6 +364,10 @@ def test_bad_label_files_are_named(content, message, tmp_path, capsys):
         (["--methods", "an", "--settings", "fspl", "--hidden=-5"], "hidden: must be 0 or more"),
         (["--methods", "an", "--settings", "fspl", "--epochs=0"], "epochs: must be 1 or more"),
         (["--methods", "epr:regulariser=-1", "--settings", "fspl"], "greater than or equal to 0"),
+        (["--methods", "an", "--settings", "fspl", "--hidden=99999999999"], "65,536 or less"),
+        (["--methods", "an", "--settings", "fspl", "--epochs=99999999999"], "1,000,000 or less"),
+        (["--methods", "an", "--settings", "fspl", "--batch-sizes=99999999999"], "or less"),
+        (["--methods", "an", "--settings", "fspl", "--learning-rates="], "list of floats"),
     ],
 )
 def test_bad_comparisons_are_one_line(features, tmp_path, capsys, more, message):
@@ -366,7 +378,16 @@ def test_bad_comparisons_are_one_line(features, tmp_path, capsys, more, message)
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("more", [["--size", "0"], ["--workers", "-1"], ["--seed", "-1"]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--size", "0"],
+        ["--workers", "-1"],
+        ["--seed", "-1"],
+        ["--size", "99999999999"],
+        ["--workers", "99999999999"],
+    ],
+)
 def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
     arguments = ["features", "--labels", str(photos / "train.csv"), "--images", str(photos)]
     assert main([*arguments, *more, "--output", str(tmp_path / "made")]) == 2

@@ -118,11 +118,11 @@ def with_decisions(material: Material, decisions: list[Decision]) -> Material:
 def take_over_network(folder: str | Path, network: Network) -> None:
     """Begin with the network of an earlier run."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     path = Path(folder) / "model.safetensors"
     try:
-        state = load_file(path, device=str(next(network.parameters()).device))
+        state = load(path.read_bytes())
         check_numbers(bare(network), state, path)
         load_network(network, state)
     except (OSError, SafetensorError) as problem:

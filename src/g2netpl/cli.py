@@ -2,7 +2,7 @@
 
 import argparse
 import errno
-import sys
+import os
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
@@ -28,10 +28,12 @@ from g2netpl.commands import (
     search,
     train,
 )
+from g2netpl.disk import NO_PATH
 from g2netpl.errors import InputError, UserError, to_install
 from g2netpl.interrupts import Stopped
+from g2netpl.terminal import EXIT_DISK, guarded, say
 
-EXIT_BUG, EXIT_DISK, EXIT_INTERRUPTED = 70, 74, 130
+EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, report, predict, complete, review, export, plan),
@@ -44,8 +46,9 @@ class _Parser(argparse.ArgumentParser):
     """A parser that tells a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
-        text = f"{self.prog}: {message} (see {self.prog} --help)\n"
-        self.exit(2, text if launched.is_first_of_machine() else None)
+        if launched.is_first_of_machine():
+            say(f"{self.prog}: {message} (see {self.prog} --help)")
+        self.exit(2)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -83,6 +86,14 @@ def name_of(command: ModuleType) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    with guarded() as ended:
+        try:
+            return ended(_run(arguments))
+        except SystemExit as told:  # by argparse
+            raise SystemExit(ended(int(told.code or 0))) from None
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         parsed = build_parser().parse_args(arguments)
         with launched.said_once():
@@ -91,21 +102,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
         if not problem.said:
-            print(f"g2netpl: {' '.join(str(problem).split())}", file=sys.stderr)
+            say(f"g2netpl: {' '.join(str(problem).split())}")
         return problem.exit_code
     except KeyboardInterrupt:
-        print("g2netpl: interrupted", file=sys.stderr)
+        say("g2netpl: interrupted")
         return EXIT_INTERRUPTED
     except OSError as trouble:
-        if trouble.errno not in _DISK:
+        if trouble.errno not in (*_DISK, *NO_PATH):
             return _bug()
-        print(f"g2netpl: {trouble.filename or 'disk'}: {trouble.strerror}", file=sys.stderr)
-        return EXIT_DISK
+        where = os.fsdecode(trouble.filename) if trouble.filename else "disk"
+        say(f"g2netpl: {where}: {trouble.strerror}")
+        return EXIT_DISK if trouble.errno in _DISK else InputError.exit_code
     except Exception as problem:
         missing = to_install(problem)
         if missing is None:
             return _bug()
-        print(f"g2netpl {parsed.command}: {missing}", file=sys.stderr)
+        say(f"g2netpl {parsed.command}: {missing}")
         return UserError.exit_code
     return 0
 
@@ -116,6 +128,6 @@ def _check_launch(execute: object) -> None:
 
 
 def _bug() -> int:
-    traceback.print_exc()
-    print("g2netpl: this is a bug in g2netpl; please report the lines above", file=sys.stderr)
+    say(traceback.format_exc().rstrip())
+    say("g2netpl: this is a bug in g2netpl; please report the lines above")
     return EXIT_BUG

@@ -14,7 +14,15 @@ from g2netpl.formats import FORMATS, Reading, read_classes
 from g2netpl.formats.reading import Absent
 from g2netpl.jpeg import Decoder
 from g2netpl.memory import parse_size
-from g2netpl.options import Options, none_from_text
+from g2netpl.options import (
+    LARGEST_BATCH,
+    LARGEST_IMAGE,
+    MOST_EPOCHS,
+    MOST_PROCESSES,
+    WIDEST,
+    Options,
+    none_from_text,
+)
 from g2netpl.settings import Setting
 from g2netpl.trackers import parse_trackers
 from g2netpl.views import ViewName
@@ -94,21 +102,27 @@ class RunConfig(Options):
     backbone: str = Field(default="lite0", description="tiny, lite0, or any timm name")
     pretrained: bool = Field(default=True, description="start from pretrained weights")
     weights: str | None = Field(default=None, description="own safetensors file of the backbone")
-    hidden: int = Field(default=0, ge=0, description="width of a hidden layer; 0: none")
+    hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
     head: Literal["linear", "boostlu"] = Field(
         default="linear",
         description="linear: pool, then classify; boostlu: classify every position, boost, average",
     )
-    image_size: int = Field(default=224, ge=16, description="images are squashed to this square")
+    image_size: int = Field(
+        default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
+    )
     view: ViewName = Field(
         default="paper",
         description="of training images: plain, paper (mirrored), weak (and shifted), strong "
         "(and distorted)",
     )
 
-    epochs: int = Field(default=10, ge=1, description="epochs (of everything, with linear-init)")
-    linear_epochs: int = Field(default=25, ge=1, description="first epochs of linear-init")
-    batch_size: int = Field(default=16, ge=1, description="images per step")
+    epochs: int = Field(
+        default=10, ge=1, le=MOST_EPOCHS, description="epochs (of everything, with linear-init)"
+    )
+    linear_epochs: int = Field(
+        default=25, ge=1, le=MOST_EPOCHS, description="first epochs of linear-init"
+    )
+    batch_size: int = Field(default=16, ge=1, le=LARGEST_BATCH, description="images per step")
     learning_rate: float | None = Field(
         default=None,
         gt=0,
@@ -146,7 +160,7 @@ class RunConfig(Options):
     label_memory: int = Field(
         default=512, ge=0, description="MB of soft labels kept in memory; more go to files"
     )
-    workers: int = Field(default=2, ge=0, description="image loader processes")
+    workers: int = Field(default=2, ge=0, le=MOST_PROCESSES, description="image loader processes")
     decoder: Decoder = Field(
         default="pillow",
         description="of JPEG files: pillow, or simplejpeg (extra 'fast'), whose pixels may differ "
@@ -177,7 +191,10 @@ class RunConfig(Options):
     @field_validator(*sorted(PATHS), mode="before")
     @classmethod
     def _text_of_path(cls, value: object) -> object:
-        return os.fspath(value) if isinstance(value, os.PathLike) else value
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("must be a path, without a NUL character")
+        return value
 
     _none = field_validator("learning_rate", "max_bad", "checkpoint_steps", mode="before")(
         none_from_text

@@ -20,6 +20,7 @@ from g2netpl.game import Setup
 from g2netpl.labels import POSITIVE, LabelMatrix, LabelTable
 from g2netpl.methods import find_method, make_player, method_options, split_variant, weights_to_try
 from g2netpl.observed import ObservedLabels
+from g2netpl.options import LARGEST_BATCH, MOST_EPOCHS, WIDEST, check_range
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 
 VALIDATION_FRACTION = 0.2
@@ -125,13 +126,10 @@ class Comparison:
             for value in values:
                 if not 0 < value < math.inf:
                     raise InputError(f"{what}: must be greater than 0 and finite, got {value}")
-        for what, number, least in (
-            ("epochs", self.epochs, 1),
-            ("hidden", self.hidden, 0),
-            ("seeds", min(self.seeds), 0),
-        ):
-            if number < least:
-                raise InputError(f"{what}: must be {least} or more, got {number}")
+        check_range("batch size", max(self.batch_sizes), 1, LARGEST_BATCH)
+        check_range("epochs", self.epochs, 1, MOST_EPOCHS)
+        check_range("hidden", self.hidden, 0, WIDEST)
+        check_range("seeds", min(self.seeds), 0)
         if max(self.seeds) >= 2**31:
             raise InputError(f"seeds: must be less than 2³¹, got {max(self.seeds)}")
 

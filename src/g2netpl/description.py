@@ -5,9 +5,8 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
-from rich.console import Console
-
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.material import Material
 from g2netpl.picture_prints import content_of
 from g2netpl.run_files import RUN_FORMAT

@@ -13,16 +13,18 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from g2netpl.errors import InputError, Refused, UserError
+from g2netpl.terminal import EXIT_DISK
 
 LOCK = ".lock"  # in a run folder, while a process trains there
 FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)  # a user's mistake
 _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
 
 
 class DiskTrouble(UserError):
     """A file cannot be written or read: the disk is full, gone or read-only."""
 
-    exit_code = 74
+    exit_code = EXIT_DISK
 
 
 @contextlib.contextmanager
@@ -35,6 +37,8 @@ def told_plainly(folder: Path, needed: int = 0) -> Iterator[None]:
             raise
         where = Path(os.fsdecode(problem.filename)) if problem.filename else folder
         text = f"{where}: {os.strerror(problem.errno)}"
+        if problem.errno in NO_PATH:
+            raise InputError(text) from None
         if problem.errno in FULL:
             text += f"; {free_bytes(where):,} bytes free"
             if needed:
@@ -151,9 +155,13 @@ def sync(path: Path, flags: int = os.O_RDWR) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON so that the file is either the old one or the complete new one."""
+    """Write JSON so that the file is either the old one or the complete new one.
+
+    A byte of a path that is not UTF-8 stands there as JSON writes it, `\\udcff`.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     with written_whole(path) as file:
-        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 @contextlib.contextmanager
@@ -228,8 +236,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 def _make(folder: Path) -> list[Path]:
     """Make a folder and those it is in; gives those that are new, the deepest first."""
     path = folder.absolute()
-    made = [each for each in (path, *path.parents) if not each.exists()]
     try:
+        made = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         if problem.errno in FULL:

@@ -12,13 +12,13 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.data import ArraySource, ImageSource, Source
 from g2netpl.errors import InputError, UserError
 from g2netpl.evaluation import Scores, can_rank, mean_average_precision

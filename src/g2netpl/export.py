@@ -25,6 +25,7 @@ from g2netpl.network import Network
 from g2netpl.predicting import predict_all
 from g2netpl.run_files import read_training
 from g2netpl.runs import Run
+from g2netpl.terminal import shown
 
 TOLERANCE = 1e-4
 _DRAWN = 17  # a full batch, and one image alone
@@ -92,8 +93,10 @@ def describe(run: Run) -> Contents:
         std=run.std,
         **decisions.to_json(),
         training={
-            "labels": Path(config.labels).name,
-            "test_labels": None if config.test_labels is None else Path(config.test_labels).name,
+            "labels": shown(Path(config.labels).name),
+            "test_labels": None
+            if config.test_labels is None
+            else shown(Path(config.test_labels).name),
             "fingerprints": written["data"]["fingerprints"],
             "images": written["data"]["images"],
             "training_images": written["data"]["training_images"],

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 import torch
-from rich.console import Console
 from torch import nn
 
 from g2netpl import decisions, expected
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.data import ArraySource, Part, Source
 from g2netpl.decisions import Decisions
 from g2netpl.errors import InputError

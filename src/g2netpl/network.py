@@ -183,12 +183,12 @@ def build_backbone(
 def load_weights(module: nn.Module, path: str | Path) -> None:
     """Load a safetensors file strictly; a difference in names, shapes or kinds is named."""
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
     if not Path(path).is_file():
         raise InputError(f"{path}: no such weights file")
     try:
-        state = load_file(path)
+        state = load(Path(path).read_bytes())  # its own opening wants UTF-8 in the path
     except (SafetensorError, OSError) as problem:
         raise InputError(
             f"{path}: not a safetensors file ({problem}); g2netpl import-weights reads a .pth"

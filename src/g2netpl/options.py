@@ -7,6 +7,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from g2netpl.errors import InputError, did_you_mean
 
+MOST_EPOCHS, MOST_PROCESSES = 1_000_000, 512
+LARGEST_IMAGE, LARGEST_BATCH, WIDEST = 8_192, 1_048_576, 65_536  # pixels a side, images, units
+
 
 class Options(BaseModel):
     """Base of every set of options: immutable, no unknown keys, every value checked."""
@@ -28,6 +31,14 @@ class Options(BaseModel):
             return cls(**values)
         except InputError as problem:
             raise InputError(f"{where}: {problem}") from None
+
+
+def check_range(name: str, value: float | None, least: int, most: int | None = None) -> None:
+    """Refuse a number that is too small or too large; None is not there to be refused."""
+    if value is not None and value < least:
+        raise InputError(f"{name}: must be {least} or more, got {value}")
+    if value is not None and most is not None and value > most:
+        raise InputError(f"{name}: must be {most:,} or less, got {value}")
 
 
 def none_from_text(value: object) -> object:

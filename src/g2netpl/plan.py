@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
 
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.data import ArraySource
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import Scores, Truth, can_rank

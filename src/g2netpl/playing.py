@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from torch import nn
 
 from g2netpl.boostlu import boosted
 from g2netpl.checkpoints import checkpoint_bytes, load_checkpoint
 from g2netpl.config import Mode, RunConfig
+from g2netpl.console import Console
 from g2netpl.equilibrium import collapsed, restless, restless_words
 from g2netpl.fitting import Schedule, fit
 from g2netpl.game import LabelPlayer, Setup, take_up

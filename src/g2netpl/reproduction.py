@@ -10,9 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from g2netpl.comparison import Row, choose
+from g2netpl.console import Console
 from g2netpl.contest import (
     Cell,
     Comparison,

@@ -10,14 +10,14 @@ Nothing is ever chosen on test: without held-out images that have known negative
 refused, and the test figure is shown of the chosen cell alone.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from g2netpl.claims import check_same_training, is_empty
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.disk import write_json
 from g2netpl.divergence import attempt, check_some_trained
 from g2netpl.errors import InputError, Refused
@@ -84,7 +84,7 @@ def study(
         raise InputError(
             "--trials: needs Optuna; install it with pip install 'g2netpl[study]'"
         ) from None
-    if trials < 1 or not 0 < min(rates) < max(rates):
+    if not 1 <= trials <= 1_000_000 or not 0 < min(rates) < max(rates) < math.inf:
         raise InputError(
             "--trials: expected 1 or more, and two learning rates to search between, got "
             f"{trials} and {', '.join(f'{rate:g}' for rate in rates)}"

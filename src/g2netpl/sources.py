@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.console import Console
 
 from g2netpl import launched
 from g2netpl.arrays import finite_rows
 from g2netpl.config import RunConfig
+from g2netpl.console import Console
 from g2netpl.data import ArraySource, ImageSource, Part, Source
 from g2netpl.disk import file_stamp
 from g2netpl.feature_cache import cache_key, cached

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from g2netpl.comparison import RESULT_KEYS, Outcome, Row, choose, describe_row, run_cells
+from g2netpl.console import Console
 from g2netpl.contest import Cell, Comparison
 from g2netpl.errors import InputError, counted
 from g2netpl.interrupts import AGAIN

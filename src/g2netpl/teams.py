@@ -31,6 +31,7 @@ _TENSORS = timedelta(minutes=10)  # a step, or the start of a process
 _WORDS = timedelta(hours=2)  # what one rank may do alone, such as writing files
 _FAREWELL, _HASTE = timedelta(seconds=30), timedelta(seconds=2)
 _INTERRUPTED, _BUG = 130, 70
+_BYTES = "surrogateescape"  # of paths that are not UTF-8
 
 Kind = Literal["most", "same", "wait", "tell", "join"]
 
@@ -140,7 +141,7 @@ class Ranks(Team):
 
     def tell(self, text: str) -> list[str]:
         """What each rank has to say."""
-        content = text.encode()
+        content = text.encode("utf-8", _BYTES)
         with self._exchange("tell", len(content)) as lengths:
             return self._texts(content, [int(length) for length in lengths])
 
@@ -190,7 +191,7 @@ class Ranks(Team):
         """Tell the others why we end. Where several do, the first rank's reason is everybody's."""
         is_told = isinstance(problem, UserError | Stopped)
         text = str(problem) if is_told else f"rank {self.rank}: {type(problem).__name__}: {problem}"
-        code, content = _exit_code(problem), text.encode()
+        code, content = _exit_code(problem), text.encode("utf-8", _BYTES)
         limit = _HASTE if code == _INTERRUPTED else _FAREWELL
         try:
             reason = self._hear(self._say(code, -1, len(content), limit), content)
@@ -216,7 +217,7 @@ class Ranks(Team):
             sent[: len(content)] = torch.frombuffer(bytearray(content), dtype=torch.uint8)
         received = self._gather(sent, self._words)
         return [
-            part[:length].numpy().tobytes().decode()
+            part[:length].numpy().tobytes().decode("utf-8", _BYTES)
             for part, length in zip(received, lengths, strict=True)
         ]
 

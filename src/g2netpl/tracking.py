@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -18,6 +17,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Column
+
+from g2netpl.console import Console
 
 _WIDE = 100  # columns of a terminal
 
@@ -135,7 +136,7 @@ def _note() -> TextColumn:
 def _bar(console: Console, *more: ProgressColumn) -> Progress:
     """A bar with times, and more columns; nothing where there is no terminal."""
     width = 20 if console.width >= _WIDE else 10
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=width))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=width))
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     expand = any(column.get_table_column().ratio for column in more)
     hidden = not console.is_terminal

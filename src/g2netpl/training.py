@@ -6,7 +6,6 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 """
 
 import os
-import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import nn
 
 from g2netpl import expected
@@ -38,6 +36,7 @@ from g2netpl.checkpoints import KEPT, remove_checkpoint, saved
 from g2netpl.claims import check_folder, check_unchanged, claimed, is_empty
 from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
+from g2netpl.console import Console
 from g2netpl.description import announce, describe
 from g2netpl.disk import check_ours, check_space, locked, sync, told_plainly, write_json
 from g2netpl.divergence import check_given_up
@@ -58,6 +57,7 @@ from g2netpl.runs import Run, load_run
 from g2netpl.snapshots import Record, Snapshot
 from g2netpl.sources import Sources, backbone_of
 from g2netpl.teams import Team, connect
+from g2netpl.terminal import quoted
 from g2netpl.trackers import check_trackers, open_trackers
 
 
@@ -213,7 +213,7 @@ def _train(
 
 
 def _how_to_go_on(folder: Path) -> str:
-    return f"go on with: g2netpl train --resume --output {shlex.quote(str(folder))}"
+    return f"go on with: g2netpl train --resume --output {quoted(folder)}"
 
 
 def _say_what_was_left_out(

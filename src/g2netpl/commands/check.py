@@ -12,9 +12,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from g2netpl.checking import Inspection
+    from g2netpl.console import Console
 
 _SHOWN = 20
 
@@ -38,18 +37,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
-    from rich.console import Console
-
     from g2netpl.checking import inspect_images, inspect_labels, write_problems
     from g2netpl.commands.labelling import check_target, reading_of, share_of_labels
+    from g2netpl.console import Console
     from g2netpl.errors import InputError, counted
+    from g2netpl.options import MOST_PROCESSES, check_range
     from g2netpl.tracking import image_bar
 
-    console = Console(markup=False, soft_wrap=True)
-    for name in ("workers", "max_bad"):
-        value = getattr(flags, name)
-        if value is not None and value < 0:
-            raise InputError(f"--{name.replace('_', '-')}: must be 0 or more, got {value}")
+    console = Console()
+    check_range("--workers", flags.workers, 0, MOST_PROCESSES)
+    check_range("--max-bad", flags.max_bad, 0)
     for target, ending in ((flags.html, ".html"), (flags.problems, ".csv")):
         if target is not None:
             check_target(target, (ending,), flags.overwrite and target != flags.labels)
@@ -89,6 +86,7 @@ def _show(console: "Console", found: "Inspection") -> None:
 
     from g2netpl.checking import by_kind
     from g2netpl.commands.labelling import share_of_labels
+    from g2netpl.terminal import shown
 
     if found.table is not None:
         console.print(share_of_labels(found.table), highlight=False)
@@ -96,25 +94,25 @@ def _show(console: "Console", found: "Inspection") -> None:
         for column in table.columns[1:]:
             column.justify = "right"
         ranked = sorted(found.classes, key=lambda each: -each.positive)
-        shown = ranked if len(ranked) <= 2 * _SHOWN else ranked[:_SHOWN] + ranked[-_SHOWN:]
-        for each in shown:
+        listed = ranked if len(ranked) <= 2 * _SHOWN else ranked[:_SHOWN] + ranked[-_SHOWN:]
+        for each in listed:
             table.add_row(
-                each.name, f"{each.positive:,}", f"{each.negative:,}", f"{each.unknown:,}"
+                shown(each.name), f"{each.positive:,}", f"{each.negative:,}", f"{each.unknown:,}"
             )
         console.print(table)
-        if len(shown) < len(ranked):
+        if len(listed) < len(ranked):
             console.print(
                 f"(the {_SHOWN} most and the {_SHOWN} least frequent of {len(ranked)} classes)",
                 highlight=False,
             )
     for fact in found.facts:
-        console.print(fact, highlight=False)
+        console.print(shown(fact), highlight=False)
     for severity, problems in (("error", found.errors), ("warning", found.warnings)):
         left = _SHOWN
         for kind, group in by_kind(problems).items():
             console.print(f"{severity}: {kind}: {len(group):,}", highlight=False)
             for problem in group[: min(left, 5)]:
-                console.print(f"  {problem.where}: {problem.what}", highlight=False)
+                console.print(shown(f"  {problem.where}: {problem.what}"), highlight=False)
             left = max(left - 5, 0)
             if len(group) > 5 or left == 0:
                 console.print("  … (--problems FILE writes all)", highlight=False)

@@ -104,12 +104,11 @@ def run(flags: argparse.Namespace) -> None:
     """Train all cells, write the files, print the table."""
     from pathlib import Path
 
-    from rich.console import Console
-
     from g2netpl.claims import begin_or_resume
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
     from g2netpl.comparison import choose
     from g2netpl.comparison_report import write_comparison_report
+    from g2netpl.console import Console
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.divergence import check_some_trained
@@ -128,8 +127,10 @@ def run(flags: argparse.Namespace) -> None:
                 f"--set {method}.{key}: expected one of the compared methods, then .key"
             )
     deep = flags.labels is not None and flags.mode != "linear"
-    flags.learning_rates = flags.learning_rates or ("3e-4,1e-4" if deep else "1e-3,3e-4")
-    flags.batch_sizes = flags.batch_sizes or ("16" if deep else "64")
+    if flags.learning_rates is None:
+        flags.learning_rates = "3e-4,1e-4" if deep else "1e-3,3e-4"
+    if flags.batch_sizes is None:
+        flags.batch_sizes = "16" if deep else "64"
     comparison = Comparison(
         features=flags.features,
         methods=methods,
@@ -160,7 +161,7 @@ def run(flags: argparse.Namespace) -> None:
     description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
     description["label_format"] = description.pop("format")  # run.json has one of its own
     description["fingerprints"] = fingerprints
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     with begin_or_resume(
         folder,
         "compare",

@@ -41,15 +41,14 @@ def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
     from pathlib import Path
 
-    from rich.console import Console
-
     from g2netpl.commands.labelling import check_target, reading_of, share_of_labels, write_new
+    from g2netpl.console import Console
     from g2netpl.errors import InputError
     from g2netpl.formats import find_writer, label_studio
     from g2netpl.proposals import compare_with_truth, complete, write_completed
     from g2netpl.runs import load_run
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     if flags.output is None and flags.table is None and flags.truth is None:
         raise InputError("complete: nothing to do; give --output, --table or --truth")
     if flags.sure is not None and not 0.5 <= flags.sure < 1:

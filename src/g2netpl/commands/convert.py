@@ -26,12 +26,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read, write, and say what was read."""
-    from rich.console import Console
-
     from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
+    from g2netpl.console import Console
     from g2netpl.formats import read_labels
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     table = read_labels(flags.source, flags.format, reading_of(flags))
     notes = write_new(table, flags.target, flags.to, flags.overwrite)
     console.print(share_of_labels(table), highlight=False)

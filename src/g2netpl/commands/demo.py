@@ -28,10 +28,9 @@ def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
     from pathlib import Path
 
-    from rich.console import Console
-
     from g2netpl.claims import claimed
     from g2netpl.comparison import choose, run_cells
+    from g2netpl.console import Console
     from g2netpl.contest import Comparison, load_contest
     from g2netpl.disk import write_json
     from g2netpl.report import write_report
@@ -40,7 +39,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.tables import results_tables
     from g2netpl.tracking import follow, write_history
 
-    folder, console = Path(flags.output), Console(markup=False, soft_wrap=True)
+    folder, console = Path(flags.output), Console()
     common = {
         "features": None,
         "seeds": (0,),

@@ -39,16 +39,15 @@ def run(flags: argparse.Namespace) -> None:
     for package in ("onnx", "onnxscript"):  # asked for first: their extra brings all others
         import_module(package)
 
-    from rich.console import Console
-
     from g2netpl.card import make_card, one_line
     from g2netpl.commands.labelling import check_target
+    from g2netpl.console import Console
     from g2netpl.errors import InputError
     from g2netpl.export import export
     from g2netpl.images import list_images, locate
     from g2netpl.runs import load_run
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     card = flags.card or str(Path(flags.output).with_suffix(".md"))
     for target, ending in ((flags.output, ".onnx"), (card, ".md")):
         check_target(target, (ending,), flags.overwrite)
@@ -65,7 +64,7 @@ def run(flags: argparse.Namespace) -> None:
     text = make_card(trained, exported, Path(flags.output).name, licence)
     try:
         Path(card).parent.mkdir(parents=True, exist_ok=True)
-        Path(card).write_text(text, encoding="utf-8")
+        Path(card).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as problem:
         raise InputError(f"{card}: cannot be written ({problem.strerror})") from None
     console.print(

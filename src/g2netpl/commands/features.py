@@ -30,10 +30,10 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     import torch
-    from rich.console import Console
 
     from g2netpl.arrays import finite_rows
     from g2netpl.claims import check_folder, claimed
+    from g2netpl.console import Console
     from g2netpl.data import ImageSource
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
@@ -42,14 +42,15 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.images import locate
     from g2netpl.material import read_matching
     from g2netpl.network import build_backbone
+    from g2netpl.options import LARGEST_IMAGE, MOST_PROCESSES, check_range
     from g2netpl.run_files import RUN_FORMAT
     from g2netpl.settings import split_indices
     from g2netpl.tracking import epoch_bar
 
-    console = Console(markup=False, soft_wrap=True)
-    for name, least in (("size", 16), ("workers", 0), ("seed", 0)):
-        if getattr(flags, name) < least:
-            raise InputError(f"--{name}: must be {least} or more, got {getattr(flags, name)}")
+    console = Console()
+    check_range("--size", flags.size, 16, LARGEST_IMAGE)
+    check_range("--workers", flags.workers, 0, MOST_PROCESSES)
+    check_range("--seed", flags.seed, 0)
     table = read_labels(flags.labels)
     if flags.test_labels is not None:
         test = read_matching(flags.test_labels, table)

@@ -37,13 +37,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read, rename, write."""
-    from rich.console import Console
-
     from g2netpl.commands.labelling import check_target
+    from g2netpl.console import Console
     from g2netpl.errors import InputError, counted
     from g2netpl.foreign_weights import read_weights, renamed, write_weights
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     check_target(flags.output, (".safetensors",), flags.overwrite)
     if flags.file.lower().endswith(".safetensors"):
         raise InputError(f"{flags.file}: is safetensors already; give it to train --weights")

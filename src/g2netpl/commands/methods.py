@@ -19,13 +19,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Print the catalogue."""
-    from rich.console import Console
     from rich.table import Table
 
     from g2netpl.catalogue import markdown_table, methods_page
+    from g2netpl.console import Console
     from g2netpl.methods import METHODS, method_options
 
-    console = Console(soft_wrap=True, markup=False)
+    console = Console()
     if flags.method is not None:
         options = method_options(flags.method, {})
         table = Table("option", "default", "meaning", box=None, pad_edge=False)
@@ -34,9 +34,9 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"{flags.method}: {METHODS[flags.method].summary}", highlight=False)
         console.print(table)
     elif flags.page:
-        print(methods_page(), end="")
+        console.print(methods_page(), end="")
     elif flags.markdown:
-        print(markdown_table())
+        console.print(markdown_table())
     else:
         table = Table("method", "what it does", "source", box=None, pad_edge=False)
         for name, method in METHODS.items():

@@ -28,16 +28,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Observe, write, and say what share of the labels is left."""
-    from rich.console import Console
-
     from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
-    from g2netpl.errors import InputError
+    from g2netpl.console import Console
     from g2netpl.formats import read_labels
+    from g2netpl.options import check_range
     from g2netpl.settings import SPML_SEED, Setting, observe
 
-    console = Console(markup=False, soft_wrap=True)
-    if flags.seed < 0:
-        raise InputError(f"--seed: must be 0 or more, got {flags.seed}")
+    console = Console()
+    check_range("--seed", flags.seed, 0)
     setting = Setting.parse(flags.setting)
     table = read_labels(flags.labels, flags.format, reading_of(flags))
     seed = SPML_SEED if setting.spml_compatible else flags.seed

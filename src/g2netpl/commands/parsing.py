@@ -32,8 +32,8 @@ def at_least_one(text: str) -> int:
         value = int(text)
     except ValueError:
         value = 0
-    if value < 1:
-        raise ArgumentTypeError(f"expected a whole number of 1 or more, got {text!r}")
+    if not 1 <= value <= 512:
+        raise ArgumentTypeError(f"expected a whole number of 1 or more, 512 at most, got {text!r}")
     return value
 
 

@@ -37,10 +37,9 @@ def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
     from pathlib import Path
 
-    from rich.console import Console
-
     from g2netpl.claims import check_folder, claimed
     from g2netpl.commands.training_flags import config_of
+    from g2netpl.console import Console
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
     from g2netpl.figures import PLAN, draw_plan, write_csv
@@ -48,10 +47,10 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.run_files import RUN_FORMAT
     from g2netpl.tracking import follow
 
-    console = Console(markup=False, soft_wrap=True)
-    if flags.points < 4 or flags.repeats < 3:
+    console = Console()
+    if not (4 <= flags.points <= 100 and 3 <= flags.repeats <= 100):
         raise InputError(
-            "plan: expected 4 or more --points and 3 or more --repeats, "
+            "plan: expected 4 or more --points and 3 or more --repeats, 100 at most, "
             f"got {flags.points} and {flags.repeats}"
         )
     if flags.features is not None:

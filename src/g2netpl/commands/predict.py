@@ -35,27 +35,31 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     import numpy as np
-    from rich.console import Console
 
     from g2netpl.bundle import load_bundle
     from g2netpl.commands.labelling import check_target
+    from g2netpl.console import Console
     from g2netpl.errors import InputError, counted
+    from g2netpl.formats.text import is_text
     from g2netpl.images import list_images, locate
+    from g2netpl.options import MOST_PROCESSES, check_range
     from g2netpl.proposals import read_names, write_predictions
     from g2netpl.runs import load_run
+    from g2netpl.terminal import shown
     from g2netpl.tracking import image_bar
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
     if flags.threshold is not None and not 0 <= flags.threshold <= 1:
         raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
-    if flags.workers < 0:
-        raise InputError(f"--workers: must be 0 or more, got {flags.workers}")
+    check_range("--workers", flags.workers, 0, MOST_PROCESSES)
     if not os.path.exists(flags.images):
         raise InputError(f"{flags.images}: no such file or folder")
     if os.path.isfile(flags.images):
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
+        if not is_text(os.path.basename(flags.images)):
+            raise InputError(f"{flags.images}: the file name is not valid UTF-8; rename it")
         names, paths = [os.path.basename(flags.images)], [flags.images]
     else:
         names = list_images(flags.images) if flags.list is None else read_names(flags.list)
@@ -81,7 +85,7 @@ def run(flags: argparse.Namespace) -> None:
     target = Path(flags.output)
     write_predictions(target, names, trained.classes, scores, decided, not flags.no_scores)
     for row in unread[:10]:
-        console.print(f"not readable, left empty: {paths[row]}", highlight=False)
+        console.print(f"not readable, left empty: {shown(paths[row])}", highlight=False)
     if len(unread) > 10:
         console.print(f"… and {len(unread) - 10:,} more", highlight=False)
     read = len(names) - len(unread)

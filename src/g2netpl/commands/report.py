@@ -34,10 +34,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read the folder, write the page."""
-    from rich.console import Console
-
     from g2netpl.commands.labelling import check_target
     from g2netpl.commands.parsing import split_list
+    from g2netpl.console import Console
     from g2netpl.errors import InputError
     from g2netpl.run_files import read_run
 
@@ -70,5 +69,5 @@ def run(flags: argparse.Namespace) -> None:
             f"{flags.run}: was written by 'g2netpl {kind}'; expected a folder of train, compare "
             "or demo"
         )
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     console.print(f"page: {path}", highlight=False)

@@ -75,8 +75,7 @@ def run(flags: argparse.Namespace) -> None:
     from dataclasses import replace
     from pathlib import Path
 
-    from rich.console import Console
-
+    from g2netpl.console import Console
     from g2netpl.durations import about, estimate_seconds
     from g2netpl.paper import data_set_of
     from g2netpl.photo_cells import OF_THE_FILE
@@ -84,7 +83,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.reproduction_page import write_page
     from g2netpl.subjects import with_test_part
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     plan = _plan(flags)
     folder = Path(flags.output)
     trainings = plan.trainings()
@@ -169,10 +168,12 @@ def _plan(flags: argparse.Namespace) -> "Plan":
     }
     protocol = Protocol(
         flags.epochs,
-        split_list("--learning-rates", flags.learning_rates, float)
-        if flags.learning_rates
-        else rates,
-        split_list("--batch-sizes", flags.batch_sizes, int) if flags.batch_sizes else batches,
+        rates
+        if flags.learning_rates is None
+        else split_list("--learning-rates", flags.learning_rates, float),
+        batches
+        if flags.batch_sizes is None
+        else split_list("--batch-sizes", flags.batch_sizes, int),
         split_list("--seeds", flags.seeds, int),
         flags.hidden,
         flags.search_weights,

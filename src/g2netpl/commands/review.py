@@ -24,8 +24,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from g2netpl.console import Console
     from g2netpl.review import Review
     from g2netpl.review_server import ReviewServer
 
@@ -53,18 +52,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
-    from rich.console import Console
-
+    from g2netpl.console import Console
     from g2netpl.errors import InputError
+    from g2netpl.options import check_range
 
-    console = Console(markup=False, soft_wrap=True, highlight=False)
+    console = Console()
     if flags.export is not None:
         _export(flags, console)
         return
-    for name, least in (("limit", 1), ("seed", 0)):
-        value = getattr(flags, name)
-        if value is not None and value < least:
-            raise InputError(f"--{name}: must be {least} or more, got {value}")
+    check_range("--limit", flags.limit, 1)
+    check_range("--seed", flags.seed, 0)
     if flags.port != 0 and not 1024 <= flags.port <= 65535:
         raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
     _serve(flags, console)
@@ -103,10 +100,10 @@ def _wait(
     review: "Review", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
     """Serve until somebody ends it; then say what was saved."""
-    import shlex
     import signal
 
     from g2netpl.errors import counted
+    from g2netpl.terminal import quoted
 
     before = review.progress()["answered"]
     page = review.folder / "review-open.html"
@@ -123,7 +120,7 @@ def _wait(
     finally:
         page.unlink(missing_ok=True)
     review.close()
-    counts, folder = review.progress(), shlex.quote(str(review.folder))
+    counts, folder = review.progress(), quoted(review.folder)
     console.print(
         f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "
         f"{counts['yes']:,} yes, {counts['no']:,} no, {counts['skipped']:,} skipped\n"

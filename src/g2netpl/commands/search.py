@@ -32,15 +32,15 @@ def run(flags: argparse.Namespace) -> None:
     """Train all cells, show them, name the best."""
     from pathlib import Path
 
-    from rich.console import Console
     from rich.table import Table
 
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
+    from g2netpl.console import Console
     from g2netpl.runs import load_run
     from g2netpl.search import Found, choose, read_found, search, study, write_found
 
-    console = Console(markup=False, soft_wrap=True)
+    console = Console()
     rates = split_list("--learning-rates", flags.learning_rates, float)
     batches = split_list("--batch-sizes", flags.batch_sizes, int)
     config = config_of(flags)

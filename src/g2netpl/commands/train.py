@@ -39,16 +39,14 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _train(flags: argparse.Namespace) -> None:
-    import shlex
-
-    from rich.console import Console
-
     from g2netpl import launched
     from g2netpl.commands.training_flags import config_of
+    from g2netpl.console import Console
     from g2netpl.teams import disconnect
+    from g2netpl.terminal import quoted
     from g2netpl.training import train
 
-    console = Console(markup=False, soft_wrap=True, quiet=launched.rank() > 0)
+    console = Console(quiet=launched.rank() > 0)
     with launched.said_once():
         config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
@@ -61,7 +59,7 @@ def _train(flags: argparse.Namespace) -> None:
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
     console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
-    folder = shlex.quote(str(result.folder))
+    folder = quoted(result.folder)
     console.print(f"look at it: g2netpl report {folder}", highlight=False)
     disconnect()
 

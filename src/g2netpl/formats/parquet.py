@@ -77,7 +77,8 @@ def write(table: LabelTable, path: Path) -> list[str]:
     for position, name in enumerate(table.classes):
         values = table.values[:, position]
         columns[name] = arrow.array(values, mask=values == UNOBSERVED)
-    parquet.write_table(arrow.table(columns), path, compression="zstd")
+    with open(path, "wb") as file:  # pyarrow's own opening wants UTF-8 in the path
+        parquet.write_table(arrow.table(columns), file, compression="zstd")
     return []
 
 
@@ -88,7 +89,10 @@ def write_columns(
     arrow, parquet = _pyarrow()
     types = {"text": arrow.string(), "int": arrow.int8(), "float": arrow.float32()}
     schema = arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+    with (
+        open(path, "wb") as file,
+        parquet.ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
         for columns in parts:
             writer.write_table(arrow.table(dict(columns), schema=schema))
 
