@@ -43,6 +43,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.card import make_card, one_line
     from g2netpl.commands.labelling import check_target
+    from g2netpl.disk import write_text_whole
     from g2netpl.errors import InputError
     from g2netpl.export import export
     from g2netpl.images import list_images, locate
@@ -65,7 +66,7 @@ def run(flags: argparse.Namespace) -> None:
     text = make_card(trained, exported, Path(flags.output).name, licence)
     try:
         Path(card).parent.mkdir(parents=True, exist_ok=True)
-        Path(card).write_text(text, encoding="utf-8")
+        write_text_whole(card, text)
     except OSError as problem:
         raise InputError(f"{card}: cannot be written ({problem.strerror})") from None
     console.print(
