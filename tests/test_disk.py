@@ -6,6 +6,7 @@ import signal
 import stat
 import time
 
+import numpy as np
 import pytest
 
 from g2netpl import disk
@@ -18,6 +19,8 @@ from g2netpl.disk import (
     written_whole,
 )
 from g2netpl.errors import InputError, Refused
+from g2netpl.formats import write_labels
+from g2netpl.labels import LabelTable
 
 
 def test_a_file_is_the_old_one_or_the_complete_new_one(tmp_path, monkeypatch):
@@ -160,3 +163,21 @@ def test_a_folder_that_was_replaced_is_not_ours(tmp_path):
         with pytest.raises(Refused, match="the folder replaced"):
             check_ours(run)
     assert (run / disk.LOCK).read_text() == "of another"
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "tags.csv"])
+def test_a_label_file_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeypatch, ending):
+    path = tmp_path / f"labels.{ending}"
+    format = {"json": "coco", "tags.csv": "tags"}.get(ending)
+    table = LabelTable(("a.png", "b.png"), ("x", "y"), np.array([[1, 0], [0, 1]], np.int8))
+    write_labels(table, path, format)
+    before = path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(disk.os, "fsync", full)
+    with pytest.raises(InputError, match="No space left"):
+        write_labels(table.take(np.array([0])), path, format)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]

@@ -437,3 +437,19 @@ def test_the_player_knows_whether_the_backbone_learns(config, monkeypatch, mode,
     monkeypatch.setattr(SoftPlayer, "begin_phase", watch)
     train(config(mode=mode, linear_epochs=1, epochs=1))
     assert seen == [deep[0], *deep]  # once when it is built, then before each phase
+
+
+def test_a_folder_that_became_another_process_s_is_left_alone(config, tmp_path):
+    """Moved away and made anew in the middle of a training: nothing is written to the new one."""
+    run, there = config(epochs=3), tmp_path / "run"
+
+    def replaced(*_):
+        if not (tmp_path / "moved").exists():
+            there.rename(tmp_path / "moved")
+            (there / "checkpoints").mkdir(parents=True)
+            (there / ".lock").write_text("of another")
+
+    with pytest.raises(Refused, match="another process may be"):
+        train(run, on_epoch=replaced)
+    found = {path.name: path.is_file() and path.read_text() for path in there.rglob("*")}
+    assert found == {".lock": "of another", "checkpoints": False}

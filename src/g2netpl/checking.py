@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from g2netpl.disk import text_written_whole
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError, counted
 from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
@@ -168,7 +169,7 @@ def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
 def write_problems(found: Inspection, path: str) -> None:
     """All errors and warnings as CSV."""
     try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with text_written_whole(path) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(["severity", "kind", "where", "what"])
             for severity, problems in (("error", found.errors), ("warning", found.warnings)):

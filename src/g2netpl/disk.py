@@ -4,13 +4,14 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from g2netpl.errors import InputError, Refused, UserError
 from g2netpl.terminal import EXIT_DISK
@@ -107,6 +108,21 @@ def written_whole(path: Path, mark: str = "new") -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextlib.contextmanager
+def text_written_whole(path: str | Path, errors: str = "strict") -> Iterator[TextIO]:
+    """The same for a file of text that a person named, in UTF-8, with line ends as they come."""
+    with written_whole(Path(path), f"{os.getpid()}.new") as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
+        yield text
+        text.detach()  # which writes all of it
+
+
+def write_text_whole(path: str | Path, content: str, errors: str = "strict") -> None:
+    """Write text so that the file is either the old one or the complete new one."""
+    with text_written_whole(path, errors) as file:
+        file.write(content)
 
 
 @contextlib.contextmanager

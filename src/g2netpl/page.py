@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from g2netpl.disk import write_text_whole
 from g2netpl.errors import InputError
 
 
@@ -37,6 +38,6 @@ def write_page(path: str | Path, page: str) -> None:
     """Write a page; text that UTF-8 cannot hold becomes question marks."""
     try:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(page, encoding="utf-8", errors="replace")
+        write_text_whole(path, page, errors="replace")
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.decisions import Decisions, choose
+from g2netpl.disk import text_written_whole
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import Scores
 from g2netpl.formats import Reading, find_format, parquet, read_labels
@@ -230,7 +231,7 @@ def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".csv":
-            with open(path, "w", newline="", encoding="utf-8") as file:
+            with text_written_whole(path) as file:
                 writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(kinds)
                 for columns in parts:

@@ -42,6 +42,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.card import make_card, one_line
     from g2netpl.commands.labelling import check_target
     from g2netpl.console import Console
+    from g2netpl.disk import write_text_whole
     from g2netpl.errors import InputError
     from g2netpl.export import export
     from g2netpl.images import list_images, locate
@@ -64,7 +65,7 @@ def run(flags: argparse.Namespace) -> None:
     text = make_card(trained, exported, Path(flags.output).name, licence)
     try:
         Path(card).parent.mkdir(parents=True, exist_ok=True)
-        Path(card).write_text(text, encoding="utf-8", errors="backslashreplace")
+        write_text_whole(card, text.encode("utf-8", "backslashreplace").decode())
     except OSError as problem:
         raise InputError(f"{card}: cannot be written ({problem.strerror})") from None
     console.print(

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.disk import write_text_whole
 from g2netpl.entries import per_image
 from g2netpl.errors import InputError
 from g2netpl.formats import published
@@ -122,7 +123,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
             )
     categories = [{"id": column + 1, "name": name} for column, name in enumerate(table.classes)]
     content = {"images": images, "annotations": annotations, "categories": categories}
-    path.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_text_whole(path, json.dumps(content, ensure_ascii=False) + "\n")
     return []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.disk import write_text_whole
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats import parquet, table, tags
@@ -72,7 +73,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
             "absent": names[values == NEGATIVE].tolist(),
         }
         lines.append(json.dumps(content, ensure_ascii=False) + "\n")
-    file.write_text("".join(lines), encoding="utf-8")
+    write_text_whole(file, "".join(lines))
     silent = int((per_class(table.held) == 0).sum())
     return [f"{silent} classes without any label are not in the file"] if silent else []
 

@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.disk import write_text_whole
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
@@ -95,7 +96,7 @@ def write_tasks(
                 }
             ]
         tasks.append(task)
-    path.write_text(json.dumps(tasks, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    write_text_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
     silent = int((per_class(table.held) == 0).sum())
     return [f"{silent} classes without any label are not in the file"] if silent else []
 

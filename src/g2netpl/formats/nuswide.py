@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.disk import write_text_whole
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.problems import Problems
@@ -82,12 +83,12 @@ def write(table: LabelTable, path: Path) -> list[str]:
     for each in (path.parent, labels):
         each.mkdir(parents=True, exist_ok=True)
     lines = [name.replace("/", "\\") + "\n" for name in table.images]
-    path.write_text("".join(lines), encoding="utf-8")
+    write_text_whole(path, "".join(lines))
     concepts = "".join(f"{name}\n" for name in table.classes)
-    (path.parent.parent / "Concepts81.txt").write_text(concepts, encoding="utf-8")
+    write_text_whole(path.parent.parent / "Concepts81.txt", concepts)
     for column, name in enumerate(table.classes):
         text = "".join("1\n" if value == POSITIVE else "0\n" for value in table.values[:, column])
-        (labels / f"Labels_{name}{suffix}.txt").write_text(text, encoding="utf-8")
+        write_text_whole(labels / f"Labels_{name}{suffix}.txt", text)
     return ["NUS-WIDE looks for the images in Flickr; they were not copied"]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from g2netpl.disk import text_written_whole
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
@@ -72,7 +73,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     odd = [name for name in table.classes if name != name.strip()]
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with text_written_whole(path) as file:
         writer = csv_writer(file, table)
         writer.writerow(_COLUMNS)
         for identity, values in zip(identities, table.rows(), strict=True):

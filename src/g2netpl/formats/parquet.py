@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.disk import written_whole
 from g2netpl.errors import InputError
 from g2netpl.formats import tags
 from g2netpl.formats.problems import LabelFileError, Problems
@@ -77,7 +78,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     for position, name in enumerate(table.classes):
         values = table.values[:, position]
         columns[name] = arrow.array(values, mask=values == UNOBSERVED)
-    with open(path, "wb") as file:  # pyarrow's own opening wants UTF-8 in the path
+    with written_whole(path) as file:
         parquet.write_table(arrow.table(columns), file, compression="zstd")
     return []
 
@@ -90,7 +91,7 @@ def write_columns(
     types = {"text": arrow.string(), "int": arrow.int8(), "float": arrow.float32()}
     schema = arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
     with (
-        open(path, "wb") as file,
+        written_whole(path) as file,
         parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for columns in parts:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.disk import text_written_whole
 from g2netpl.errors import InputError
 from g2netpl.formats.problems import LabelFileError, Problems
 from g2netpl.formats.reading import (
@@ -75,7 +76,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     names = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with text_written_whole(path) as file:
         writer = csv_writer(file, table)
         writer.writerow(["image", *table.classes])
         for image, values in zip(table.images, table.rows(), strict=True):

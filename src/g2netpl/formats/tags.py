@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from g2netpl.disk import text_written_whole
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
@@ -89,7 +90,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: it holds ';', '|' or spaces")
     names = np.array(table.classes, dtype=object)
     negative = bool(per_class(table.held, NEGATIVE).any())
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with text_written_whole(path) as file:
         writer = csv_writer(file, table)
         writer.writerow(["image", "labels", "absent"] if negative else ["image", "labels"])
         for image, values in zip(table.images, table.rows(), strict=True):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers import expat
 
+from g2netpl.disk import write_text_whole
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.collector import Collector
@@ -73,13 +74,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
     if stale:
         raise InputError(f"{path}: beside it is a list of another class, {stale[0]!r}; remove it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{stem}\n" for stem in stems), encoding="utf-8")
+    write_text_whole(path, "".join(f"{stem}\n" for stem in stems))
     for column, name in enumerate(table.classes):
         lines = [
             f"{stem} {' 1' if value == POSITIVE else '-1'}\n"
             for stem, value in zip(stems, table.values[:, column], strict=True)
         ]
-        path.with_name(f"{name}_{path.name}").write_text("".join(lines), encoding="utf-8")
+        write_text_whole(path.with_name(f"{name}_{path.name}"), "".join(lines))
     return ["VOC looks for the images in JPEGImages; they were not copied"]
 
 
