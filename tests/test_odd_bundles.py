@@ -101,7 +101,7 @@ def predict(tmp_path, monkeypatch, capfd):
         flags = ["--images", "photos", "--output", "scores.csv", "--workers", "0", "--overwrite"]
         code = main(["predict", "b.onnx", *flags])
         shown = capfd.readouterr()
-        assert (tmp_path / "scores.csv").exists() == (code == 0)
+        assert (tmp_path / "scores.csv").exists() == bool(shown.out) == (code == 0)
         return code, shown.err
 
     return run
@@ -330,6 +330,14 @@ def odd_files():
         "graphs in graphs": (plain + field(7, deep), "lie in another file"),
         "metadata twice": (twice, "expected one entry 'g2netpl' in its metadata, got 2"),
         "metadata in Latin-1": (plain.replace(b'"cat"', b'"c\xe4t"'), "metadata are not text"),
+        "a side in Latin-1": (
+            plain.replace(b"batch", b"b\xe4tch"),
+            "cannot be used by onnxruntime",
+        ),
+        "an operator in Latin-1": (
+            plain.replace(b"Sigmoid", b"Sigmo\xefd"),
+            "cannot be used by onnxruntime",
+        ),
         "metadata nested": (model(text="[" * 100_000), "deeper than 64 levels"),
         "a number of 5,000 digits": (model(text="9" * 5000), "metadata cannot be used"),
         "a key twice": (model(text='{"shift": 1, "shift": 2}'), "'shift' stands twice"),

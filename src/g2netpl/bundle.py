@@ -63,6 +63,9 @@ Whole = Annotated[int, Field(strict=True)]
 Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
 
 
+_End = tuple[str, str, list[Any]]  # name, type and shape of an input or output
+
+
 class Contents(Options):
     """What the metadata of a bundle say."""
 
@@ -194,10 +197,13 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
         "session.model_external_initializers_file_folder_path", _NOWHERE
     )
     try:
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+        ends = _ends(session.get_inputs()), _ends(session.get_outputs())
     except Exception as problem:
         raise _unusable(path, problem) from None
-    _check_shapes(path, contents, session)
+    _check_shapes(path, contents, *ends)
     return Bundle(path, contents, session)
 
 
@@ -236,23 +242,26 @@ def seal(body: bytes) -> bytes:
     return bytes([14 << 3 | 2, len(entry)]) + entry
 
 
-def _check_shapes(path: Path, contents: Contents, session: Any) -> None:
+def _ends(nodes: list[Any]) -> list[_End]:
+    """Inputs or outputs of a graph; a first side that is free, under whatever name, is `batch`."""
+
+    def any_batch(first: Any, *rest: Any) -> list[Any]:
+        return [first if isinstance(first, int) else "batch", *rest]
+
+    return [(node.name, node.type, any_batch(*node.shape) if node.shape else []) for node in nodes]
+
+
+def _check_shapes(path: Path, contents: Contents, inputs: list[_End], outputs: list[_End]) -> None:
     """See that the graph takes and gives what the metadata promise."""
     size, classes = contents.image_size, len(contents.classes)
-    for what, nodes, name, kind, shape in (
-        ("input", session.get_inputs(), INPUT, "tensor(uint8)", ["batch", size, size, 3]),
-        ("output", session.get_outputs(), OUTPUT, "tensor(float)", ["batch", classes]),
+    for what, got, name, kind, shape in (
+        ("input", inputs, INPUT, "tensor(uint8)", ["batch", size, size, 3]),
+        ("output", outputs, OUTPUT, "tensor(float)", ["batch", classes]),
     ):
-        got = [(node.name, node.type, _any_batch(node.shape)) for node in nodes]
         if got != [(name, kind, shape)]:
             raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {got!r:.200}")
     if len(contents.thresholds) != classes:
         raise InputError(f"{path}: expected {classes} thresholds, got {len(contents.thresholds)}")
-
-
-def _any_batch(shape: list[Any]) -> list[Any]:
-    """A shape whose first side is free, under whatever name, with one name for that."""
-    return ["batch" if not isinstance(first, int) else first for first in shape[:1]] + shape[1:]
 
 
 class _Read(NamedTuple):
