@@ -65,7 +65,7 @@ def run(flags: argparse.Namespace) -> None:
     text = make_card(trained, exported, Path(flags.output).name, licence)
     try:
         Path(card).parent.mkdir(parents=True, exist_ok=True)
-        write_text_whole(card, text.encode("utf-8", "backslashreplace").decode())
+        write_text_whole(card, text, "backslashreplace")
     except OSError as problem:
         raise InputError(f"{card}: cannot be written ({problem.strerror})") from None
     console.print(
