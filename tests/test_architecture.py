@@ -24,6 +24,7 @@ ORDER = [
     "settings",
     "resize",
     "jpeg",
+    "inside",
     "images",
     "image_cache",
     "formats.problems",
