@@ -128,6 +128,7 @@ ORDER = [
     "review_queue",
     "review",
     "review_pictures",
+    "connections",
     "local_http",
     "review_server",
     "commands",
