@@ -126,6 +126,7 @@ ORDER = [
     "comparison_report",
     "report",
     "review_queue",
+    "review_writer",
     "review",
     "review_pictures",
     "connections",

@@ -106,6 +106,7 @@ def _wait(
     import shlex
     import signal
 
+    from g2netpl.disk import DiskTrouble
     from g2netpl.errors import counted
 
     before = review.progress()["answered"]
@@ -123,6 +124,8 @@ def _wait(
     finally:
         page.unlink(missing_ok=True)
     review.close()
+    if review.log.trouble is not None:
+        raise DiskTrouble(review.log.trouble)
     counts, folder = review.progress(), shlex.quote(str(review.folder))
     console.print(
         f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "
