@@ -77,7 +77,10 @@ class DecisionLog:
     def _held(self, descriptor: int) -> int:
         if not hold(descriptor):
             os.close(descriptor)
-            raise Refused(f"{self.path}: another g2netpl review has it open; end that one first")
+            raise Refused(
+                f"{self.path}: another g2netpl review has it open, or a training its folder; end "
+                "that one first"
+            )
         return descriptor
 
     def _let_go(self) -> None:
