@@ -60,7 +60,7 @@ class DecisionLog:
         """Wait for a line that is being written, look a last time, and let go of the file."""
         with self._lock:
             try:
-                if self._file >= 0:
+                if self._file >= 0 and self.decisions:
                     self._check()
             except OSError as problem:
                 self.trouble = problem.strerror
@@ -101,6 +101,8 @@ class DecisionLog:
                 content = _content(file)
                 found, size = parse_decisions(content, self.path)
                 if found == self.decisions and content[size - 1 :] == (b"\n" if size else b""):
+                    os.fsync(file)
+                    sync_folder(self.path.parent)
                     file, self._file = self._file, file
                     self._size, self._mark = size, _mark(self._file)
                     self._forget_rescue()
