@@ -22,7 +22,6 @@ from g2netpl.proposals import complete
 from g2netpl.review import Review
 from g2netpl.review_log import (
     Decision,
-    DecisionLog,
     apply_decisions,
     in_force,
     read_decisions,
@@ -30,6 +29,7 @@ from g2netpl.review_log import (
 )
 from g2netpl.review_pictures import Pictures, Roots
 from g2netpl.review_queue import ORDERS
+from g2netpl.review_writer import DecisionLog
 from g2netpl.run_files import read_saved_labels
 from g2netpl.settings import Setting, observe
 
@@ -422,6 +422,224 @@ def test_a_line_is_on_the_disk_before_anybody_is_told(small, monkeypatch):
     log.append(Decision(number(1), "now", "yes", "w.png", "bee", -1, 1, "useful"))
     log.close()
     assert events == ["fsync"]
+
+
+# The file in other hands
+
+
+def replace(path, content):
+    """As programs do that keep folders in step: a new file takes the name."""
+    path.with_name("other").write_bytes(content)
+    os.replace(path.with_name("other"), path)
+
+
+def make_pipe(path, _):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def make_folder(path, _):
+    path.unlink()
+    path.mkdir()
+
+
+def change(path, held):
+    path.write_bytes(held.replace(b'"yes"', b'"no" '))
+    os.utime(path, (1, 1))  # clocks of files are coarse
+
+
+DISTURBED = {  # what somebody does to a file of two lines, of which they are given the bytes
+    "removed": lambda path, _: path.unlink(),
+    "replaced by an older one": lambda path, held: replace(path, held[: held.index(b"\n") + 1]),
+    "replaced by an empty one": lambda path, _: replace(path, b""),
+    "replaced by nonsense": lambda path, _: replace(path, b"nonsense\n" * 3),
+    "replaced by a torn one": lambda path, held: replace(path, held[:-20]),
+    "replaced by a pipe": make_pipe,
+    "replaced by a folder": make_folder,
+    "cut short in place": lambda path, _: os.truncate(path, 30),
+    "emptied in place": lambda path, _: os.truncate(path, 0),
+    "changed in place": change,
+    "longer by a line of others": lambda path, held: path.write_bytes(
+        held + held.splitlines(keepends=True)[1].replace(number(2).encode(), number(7).encode())
+    ),
+    "renamed": lambda path, _: path.rename(path.with_name("review.jsonl~")),
+}
+
+
+def remove(path):
+    if path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("how", DISTURBED)
+def test_nothing_is_called_saved_in_a_file_that_is_another_one(small, opened, how):
+    review = opened(small)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    review.decide(number(2), 1, 1, "yes", "useful")
+    path = small / "review.jsonl"
+    held = path.read_bytes()
+    DISTURBED[how](path, held)
+    before = path.read_bytes() if path.is_file() else None
+    for _ in range(2):  # the page tries again and again
+        with pytest.raises(OSError, match="another program has removed, replaced or changed it"):
+            review.decide(number(3), 2, 1, "no", "useful")
+        with pytest.raises(OSError, match="put it back, or start g2netpl review again"):
+            review.undo(number(4))
+    assert (path.read_bytes() if path.is_file() else None) == before  # nor is it touched
+    assert review.progress()["answered"] == 2
+    assert review.values[2, 1] == 0
+    with pytest.raises(Refused, match="another g2netpl review has it open"):
+        Review(small)
+    rescued = [each.read_bytes() for each in small.glob("review.jsonl.rescued-*")]
+    assert rescued == ([] if how.startswith("longer") else [held])
+    remove(path)
+    replace(path, held)  # put back
+    review.decide(number(3), 2, 1, "no", "useful")
+    assert path.read_bytes().startswith(held)
+    assert not list(small.glob("review.jsonl.rescued-*"))
+    assert [each.id for each in read_decisions(small)] == [number(1), number(2), number(3)]
+    review.close()
+    assert review.log.trouble is None
+    assert opened(small).progress()["answered"] == 3
+
+
+def test_a_file_that_says_the_same_is_gone_on_with(small, opened):
+    review = opened(small)
+    path = small / "review.jsonl"
+    for count in range(4):
+        replace(path, path.read_bytes())
+        review.decide(number(count), count, 1, "yes", "useful")
+        os.utime(path)
+        assert len(read_decisions(small)) == count + 1
+    assert not list(small.glob("*rescued*"))
+    with pytest.raises(Refused):
+        Review(small)
+
+
+def test_a_file_replaced_while_a_line_is_written_has_not_saved_it(small, opened, monkeypatch):
+    review = opened(small)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    path = small / "review.jsonl"
+    held = path.read_bytes()
+    fsync = os.fsync
+
+    def replaced_before(file):
+        monkeypatch.undo()
+        replace(path, held)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", replaced_before)
+    with pytest.raises(OSError, match="another program"):
+        review.decide(number(2), 1, 1, "yes", "useful")
+    assert path.read_bytes() == held
+    review.decide(number(2), 1, 1, "yes", "useful")
+    assert [each.id for each in read_decisions(small)] == [number(1), number(2)]
+
+
+def test_what_others_write_is_never_cut_off(small, opened, monkeypatch):
+    review = opened(small)
+    path = small / "review.jsonl"
+    write = os.write
+
+    def full(file, content):
+        monkeypatch.undo()
+        with path.open("ab") as other:
+            other.write(b"a line of others\n")
+        write(file, content[:30])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space left"):
+        review.decide(number(1), 0, 1, "yes", "useful")
+    assert path.read_bytes().startswith(b"a line of others\n")
+
+
+def test_what_was_rescued_is_never_overwritten_and_goes_when_all_is_back(small, opened):
+    path = small / "review.jsonl"
+    for count in range(3):
+        review = opened(small)
+        review.decide(number(count), count, 1, "yes", "useful")
+        held = path.read_bytes()
+        rescue = small / f"review.jsonl.rescued-{count + 1}"
+        for time in range(2):
+            path.unlink()
+            with pytest.raises(OSError, match=rf"what it held is in {rescue.name}\)"):
+                review.decide(number(9), 3, 1, "yes", "useful")
+            assert rescue.read_bytes() == held
+            path.write_bytes(held)
+            review.decide(number(10 * count + time + 10), 3, 0, "skip", "useful")
+            assert not rescue.exists()
+            held = path.read_bytes()
+        path.unlink()
+        review.close()
+        assert rescue.name in review.log.trouble
+        assert rescue.read_bytes() == held
+    assert len(list(small.glob("review.jsonl.rescued-*"))) == 3
+
+
+def test_a_folder_that_moved_keeps_its_answers_and_its_lock(small, opened):
+    review = opened(small)
+    review.decide(number(1), 0, 1, "yes", "useful")
+    moved = small.rename(small.with_name("moved"))
+    with pytest.raises(OSError, match="another program"):
+        review.decide(number(2), 1, 1, "yes", "useful")
+    assert not small.exists()
+    with pytest.raises(Refused, match="another g2netpl review"):
+        Review(moved)
+    review.close()
+    assert "another program" in review.log.trouble
+    again = opened(moved)
+    again.decide(number(2), 1, 1, "yes", "useful")  # from the page, which has kept it
+    assert [each.id for each in read_decisions(moved)] == [number(1), number(2)]
+
+
+@pytest.fixture
+def _nothing_hangs():
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.usefixtures("_nothing_hangs")
+@pytest.mark.parametrize("make", [make_pipe, make_folder])
+def test_what_is_no_file_is_not_waited_for(small, make):
+    (small / "review.jsonl").touch()
+    make(small / "review.jsonl", b"")
+    with pytest.raises(InputError, match=r"review\.jsonl: cannot be written"):
+        Review(small)
+
+
+def test_the_page_is_told_and_the_end_says_so(tmp_path):
+    folder = random_run(tmp_path)
+    path = folder / "review.jsonl"
+    bodies = [
+        {"id": number(row), "row": row, "column": 0, "answer": "yes", "order": "useful"}
+        for row in range(3)
+    ]
+    with Page(folder) as page:
+        page.ask("/api/decide", bodies[0])
+        held = path.read_bytes()
+        path.unlink()
+        for _ in range(2):
+            status, _, content = page.request("POST", "/api/decide", bodies[1])
+            assert status == 409
+            assert json.loads(content)["error"].startswith("not saved: ")
+        path.write_bytes(held)
+        assert page.ask("/api/decide", bodies[1])["progress"]["answered"] == 2
+        held = path.read_bytes()
+        path.unlink()  # and no answer is given any more
+        page.process.send_signal(signal.SIGINT)
+        said = page.process.communicate(timeout=20)[0]
+    assert page.process.returncode == 74
+    assert "saved in" not in said
+    assert "what it held is in review.jsonl.rescued-1" in said
+    assert (folder / "review.jsonl.rescued-1").read_bytes() == held
+    os.rename(folder / "review.jsonl.rescued-1", path)
+    assert [each.id for each in read_decisions(folder)] == [number(0), number(1)]
 
 
 # Export

@@ -112,6 +112,46 @@ def test_two_hundred_decisions_a_reload_and_a_kill_lose_nothing(tmp_path, browse
     assert browser.faults() == []
 
 
+def test_answers_are_kept_while_the_file_is_another_one(tmp_path, browser):
+    """First it comes back; then it is replaced by an older one for good, and all starts again."""
+    folder = random_run(tmp_path)
+    path = folder / "review.jsonl"
+    with Page(folder) as page:
+        browser.open(address=page.address)
+        given = browser.answer(keys=["y"])
+        browser.settled()
+        older = path.read_bytes()
+        given += browser.answer(keys=["n"])
+        browser.settled()
+        path.rename(tmp_path / "aside")
+        given += browser.answer(keys=["s", "y"])
+        browser.lost()
+        alert = browser.see()["alert"]
+        assert alert.startswith("not saved: ")
+        assert "2 answers are kept in this tab" in alert
+        assert f"--port {page.port}" in alert
+        assert not path.exists()
+        (tmp_path / "aside").rename(path)
+        browser.settled()
+        assert saved(folder) == told(given)
+        path.unlink()
+        path.write_bytes(older)
+        browser.press(key="u")  # of an answer that the older file does not have
+        browser.lost()
+        later = browser.answer(keys=["n", "y"])
+        browser.lost()
+        assert path.read_bytes() == older
+        port = page.port
+    rescued = [json.loads(x) for x in (folder / "review.jsonl.rescued-1").read_text().splitlines()]
+    assert [(x["image"], x["class"], x["action"]) for x in rescued] == told(given)
+    with Page(folder, port=port) as page:
+        browser.lost()
+        browser.follow(address=page.address)
+        browser.settled()
+        assert saved(folder) == told([given[0], *later])
+    assert browser.faults() == []
+
+
 def test_undo_goes_back_several_steps(tmp_path, browser):
     folder = random_run(tmp_path)
     with Page(folder) as page:

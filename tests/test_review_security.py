@@ -1,9 +1,11 @@
 """The review page against those who should not use it: 72 requests, one server, nothing changes."""
 
+import contextlib
 import json
 import re
 import socket
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -346,19 +348,80 @@ def test_tokens_are_long_and_new_with_every_start(server):
         other.server_close()
 
 
-def test_more_connections_than_we_bear_are_turned_away(server):
-    held = []
+@contextlib.contextmanager
+def slow_sockets(server, count, begun=b"GET / HTTP/1.1\r\nHost: 127."):
+    """Connections whose requests never come to an end."""
+    with contextlib.ExitStack() as stack:
+        held = []
+        for _ in range(count):
+            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+            stack.callback(held[-1].close)
+            held[-1].sendall(begun)
+        yield held
+
+
+def is_closed(connection):
     try:
-        for _ in range(140):
-            held.append(socket.create_connection(("127.0.0.1", server.port), timeout=5))
-        turned_away = 0
-        for connection in held[-5:]:
-            connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
-            try:
-                turned_away += connection.recv(1) == b""
-            except ConnectionError:
-                turned_away += 1
-        assert turned_away == 5
-    finally:
-        for connection in held:
-            connection.close()
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", b"GET / HTTP/1.1\r\nHost: 127."])
+def test_slow_connections_do_not_keep_others_out(server, begun):
+    with slow_sockets(server, 200, begun) as held:
+        assert server.get("/")[0] == 200
+        assert server.get(STATE)[0] == 200
+        assert all(map(is_closed, held[:72]))  # the oldest have made room
+        held[-1].sendall(b"\r\n\r\n" if begun else b"G\r\n\r\n")
+        assert held[-1].recv(4) == b"HTTP"  # the latest have not
+
+
+def test_strangers_make_room_before_those_who_have_the_token(server):
+    ask = f"GET {STATE} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    ours = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    with ours, ours.makefile("rb") as answers:
+        for _ in range(2):
+            ours.sendall(f"{ask}{TOKEN_HEADER}: {server.token}\r\n\r\n".encode())
+            assert answers.readline() == b"HTTP/1.1 200 OK\r\n"
+            length = 0
+            while (line := answers.readline()) != b"\r\n":
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            assert len(answers.read(length)) == length
+            with slow_sockets(server, 200) as held:
+                assert all(map(is_closed, held[:70]))
+
+
+def test_nobody_is_dropped_while_an_answer_is_worked_out(server):
+    found = []
+    row = server.names.index("plain.png")
+    ask = threading.Thread(
+        target=lambda: found.append(server.get(f"/api/image?row={row}&size=1024")[0])
+    )
+    with server.server.pictures._decoding:
+        ask.start()
+        while not any(client.is_served for client in server.server._clients.values()):
+            time.sleep(0.01)
+        with slow_sockets(server, 200) as held:
+            assert all(map(is_closed, held[:70]))
+    ask.join(10)
+    assert found == [200]
+
+
+def test_a_request_that_comes_in_drips_is_not_waited_for(server, monkeypatch):
+    monkeypatch.setattr("g2netpl.connections.PATIENCE", 0.2)
+
+    def drip(connection):
+        for _ in range(1000):  # never silent for longer than this
+            connection.sendall(b"x")
+            time.sleep(0.01)
+
+    with slow_sockets(server, 1) as (connection,), pytest.raises(ConnectionError):
+        drip(connection)
+
+
+def test_where_all_places_are_at_work_the_next_is_turned_away(server, monkeypatch):
+    monkeypatch.setattr("g2netpl.connections.MOST", 0)
+    with slow_sockets(server, 1, b"") as (connection,):
+        assert is_closed(connection)

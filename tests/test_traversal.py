@@ -2,16 +2,18 @@
 
 import json
 import os
+import pickle
 import signal
 import sys
 from urllib.parse import quote
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from g2netpl.errors import InputError
 from g2netpl.formats import FORMATS, find_format, read_labels
-from g2netpl.images import locate
+from g2netpl.images import find, header_problem, list_images, locate, open_image, squashed
 
 OPENED: list[str] | None = None
 
@@ -257,3 +259,220 @@ def test_every_format_carries_names(tmp_path):
         folder.mkdir()
         found.append(find_format(make(folder, "inside.jpg")))
     assert {id(row) for row in found} == {id(row) for row in FORMATS.values()}
+
+
+# Links that are made after the names were checked
+
+INSIDE, SECRET = (200, 30, 10), (10, 60, 220)
+
+
+@pytest.fixture
+def album(tmp_path):
+    """A folder `in` with sub/a.png; `out` has a file of that name in another colour."""
+    for folder, colour in (("in", INSIDE), ("out", SECRET)):
+        (tmp_path / folder / "sub").mkdir(parents=True)
+        Image.new("RGB", (8, 8), colour).save(tmp_path / folder / "sub" / "a.png")
+    return tmp_path / "in"
+
+
+def swap_file(album):
+    (album / "sub" / "a.png").unlink()
+    (album / "sub" / "a.png").symlink_to(album.parent / "out" / "sub" / "a.png")
+
+
+def swap_folder(album):
+    (album / "sub").rename(album / "was")
+    (album / "sub").symlink_to("../out/sub")
+
+
+def swap_upwards(album):
+    (album / "sub").rename(album / "was")
+    (album / "sub").symlink_to("../in/../out/sub")
+
+
+SWAPS = [swap_file, swap_folder, swap_upwards]
+
+
+@pytest.fixture(params=[True, False], ids=["from folder to folder", "compared afterwards"])
+def _each_way(request, monkeypatch):
+    """As systems do it that can open a file from its folder, and as the others do."""
+    monkeypatch.setattr("g2netpl.inside._BY_FOLDER", request.param)
+
+
+def read_by_check(path):
+    from g2netpl.checking import look_at_files
+
+    (facts,) = look_at_files([path], workers=0)
+    if facts.problem is not None:
+        raise InputError(facts.problem)
+
+
+def read_by_training(path):
+    from g2netpl.data import ImageSource
+
+    list(ImageSource([path], 8, (0, 0, 0), (1, 1, 1)).load([[0]], None))
+
+
+def read_by_bundle(path):
+    from g2netpl.bundle import _read
+
+    problems = _read(pickle.loads(pickle.dumps([path])), 8).problems  # as for another process
+    if problems:
+        raise InputError(problems[0])
+
+
+def read_by_header(path):
+    problem = header_problem(path)
+    if problem is not None:
+        raise InputError(problem)
+
+
+def read_by_review(path):
+    from g2netpl.review_pictures import _encode
+
+    _encode(path, 256)
+
+
+def read_by_report(path):
+    from g2netpl.gallery import small_photo
+
+    small_photo(path)
+
+
+READERS = {
+    "open_image": open_image,
+    "squashed": lambda path: squashed(path, 8),
+    "squashed, fast": lambda path: squashed(path, 8, "simplejpeg"),
+    "header": read_by_header,
+    "check": read_by_check,
+    "training": read_by_training,
+    "bundle": read_by_bundle,
+    "review": read_by_review,
+    "report": read_by_report,
+}
+
+
+@pytest.mark.usefixtures("_each_way")
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("reader", READERS)
+def test_a_link_made_after_the_check_is_not_followed_out(album, reader, swap):
+    (path,) = locate(["sub/a.png"], album)
+    READERS[reader](path)
+    swap(album)
+    with pytest.raises(InputError, match="leads out of the image folder"):
+        READERS[reader](path)
+
+
+@pytest.mark.usefixtures("_each_way")
+@pytest.mark.parametrize("moment", range(12))
+@pytest.mark.parametrize("swap", SWAPS)
+def test_a_link_made_while_it_is_being_opened_is_not_followed_out(album, swap, moment, monkeypatch):
+    """Swapped just before each call to the system in turn."""
+    (path,) = locate(["sub/a.png"], album)
+    before = [(name, getattr(os, name)) for name in ("open", "stat", "lstat", "readlink", "fstat")]
+    calls = []
+
+    def watched(call):
+        def called(*given, **named):
+            calls.append(given)
+            if len(calls) == moment + 1:
+                for name, plain in before:
+                    monkeypatch.setattr(os, name, plain)
+                swap(album)
+            return call(*given, **named)
+
+        return called
+
+    for name, call in before:
+        monkeypatch.setattr(os, name, watched(call))
+    try:
+        colour = open_image(path).getpixel((0, 0))
+    except InputError:
+        colour = None
+    monkeypatch.undo()
+    assert colour in (INSIDE, None)
+
+
+@pytest.mark.usefixtures("_each_way")
+def test_links_that_stay_inside_are_followed(album):
+    (album / "near.png").symlink_to("sub/a.png")
+    (album / "near").symlink_to(album / "sub")
+    (album.parent / "link").symlink_to(album)
+    for root in (album, album.parent / "link", f"{album}/"):
+        for path in locate(["near.png", "near/a.png", "sub/a.png"], root):
+            again = pickle.loads(pickle.dumps(path))
+            assert again == path
+            assert open_image(again).getpixel((0, 0)) == INSIDE
+
+
+def test_a_folder_that_may_only_be_passed_through_is(album):
+    (path,) = locate(["sub/a.png"], album)
+    (album / "sub").chmod(0o111)
+    try:
+        assert open_image(path).getpixel((0, 0)) == INSIDE
+    finally:
+        (album / "sub").chmod(0o755)
+
+
+@pytest.mark.usefixtures("_each_way")
+def test_a_pipe_swapped_in_does_not_hang(album):
+    (path,) = locate(["sub/a.png"], album)
+    (album / "sub" / "a.png").unlink()
+    os.mkfifo(album / "sub" / "a.png")
+    with pytest.raises(InputError, match="not a regular file"):
+        open_image(path)
+    (album / "sub" / "a.png").unlink()
+    with pytest.raises(InputError, match="no such image"):
+        open_image(path)
+
+
+def test_every_path_of_a_training_knows_its_folder(tmp_path):
+    """Listed, found in the folder, and of --unlabelled: all are checked as they are opened."""
+    from g2netpl.config import RunConfig
+    from g2netpl.material import read_material
+
+    names = [f"{number}.png" for number in range(8)]
+    for folder in ("photos", "more", "out"):
+        (tmp_path / folder).mkdir()
+        for number, name in enumerate(names):
+            Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(tmp_path / folder / name)
+    listed = "".join(f"{name},{number % 2}\n" for number, name in enumerate(names[:6]))
+    (tmp_path / "labels.csv").write_text(f"image,cat\n{listed}")
+    material = read_material(
+        RunConfig(
+            labels=str(tmp_path / "labels.csv"),
+            images=str(tmp_path / "photos"),
+            unlabelled=str(tmp_path / "more"),
+            output=str(tmp_path / "run"),
+        )
+    )
+    assert len(material.paths) == 16
+    for path in material.paths:
+        os.unlink(path)
+        os.symlink(tmp_path / "out" / "0.png", path)
+    for path in material.paths:
+        assert "leads out of the image folder" in str(header_problem(path))
+
+
+def test_every_path_of_predict_knows_its_folder(album, monkeypatch):
+    """What a run is given, its loader processes are given too."""
+    from g2netpl import data
+    from g2netpl.runs import Run
+
+    (path,) = locate(list_images(album), album)
+    assert find(["sub/a.png"], album).paths == [path]
+
+    class Seen(Exception):
+        pass
+
+    def source(paths, *_, **__):
+        swap_file(album)
+        raise Seen(header_problem(paths[0]))
+
+    monkeypatch.setattr(data, "ImageSource", source)
+    run = Run.__new__(Run)
+    object.__setattr__(run, "config", type("Config", (), {"image_size": 8}))
+    object.__setattr__(run, "mean", (0, 0, 0))
+    object.__setattr__(run, "std", (1, 1, 1))
+    with pytest.raises(Seen, match="leads out"):
+        run.predict([path])

@@ -116,7 +116,7 @@ class Bundle:
 
         Up to `max_bad` files may be unreadable; their scores are NaN.
         """
-        names = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+        names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         return self.decisions.calibrate(self.scores(names, workers, max_bad, on_batch))
 
     def scores(

@@ -6,7 +6,6 @@ many that cannot be read. Warnings are what it would put up with, but a person m
 
 import csv
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +20,7 @@ from g2netpl.entries import per_class
 from g2netpl.errors import InputError, counted
 from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.images import find, list_images, open_image
+from g2netpl.inside import PathBelow, open_file
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.look_alikes import look_alikes
 
@@ -139,7 +139,7 @@ def inspect_images(
         if not known_format.lists_all:
             table = table.with_unlabelled(unlisted)
             names += unlisted
-            paths += [os.path.join(root, name) for name in unlisted]
+            paths += [PathBelow(root, name) for name in unlisted]
     spelt = {name.casefold(): name for name in there}
     for row in located.missing:
         name = table.images[row]
@@ -189,10 +189,12 @@ def by_kind(problems: Iterable[Problem]) -> dict[str, list[Problem]]:
 def _look_at(path: str) -> FileFacts:
     try:
         image = open_image(path)
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     except InputError as problem:
         return FileFacts(path, problem=str(problem))
+    except OSError as problem:
+        return FileFacts(path, problem=f"{path}: cannot be read ({problem.strerror})")
     return FileFacts(path, digest, image.size)
 
 

@@ -170,6 +170,26 @@ def sync(path: Path, flags: int = os.O_RDWR) -> None:
         os.close(descriptor)
 
 
+def same_file(descriptor: int, path: Path) -> bool:
+    """Whether an open file is still the one of that name: neither removed nor replaced."""
+    held = os.fstat(descriptor)
+    try:
+        return os.path.samestat(held, os.stat(path))
+    except OSError:
+        return False
+
+
+def hold(descriptor: int) -> bool:
+    """Lock an open file or folder for ourselves; False where somebody else has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # a file system without locks
+    return True
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON so that the file is either the old one or the complete new one.
 

@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from g2netpl.errors import InputError
+from g2netpl.inside import PathBelow, Unfit, is_below, open_file
 from g2netpl.jpeg import Decoder, decode_jpeg
 from g2netpl.labels import name_problem
 from g2netpl.resize import resize
@@ -129,19 +131,20 @@ def find(names: Sequence[str], root: str | Path) -> Located:
         raise InputError(f"{root}: no such image folder")
     base = os.path.realpath(root)
     inside: dict[str, bool] = {}  # folders that were looked at
-    paths, missing = [], []
+    paths: list[str] = []
+    missing = []
     for row, name in enumerate(names):
         problem = name_problem(name)
         if problem is not None:
             raise InputError(f"image {name!r}: {problem}")
-        path = os.path.join(root, name)
+        path = PathBelow(root, name)
         paths.append(path)
         folder = os.path.dirname(path)
         try:
             if folder not in inside:
-                inside[folder] = _is_below(folder, base)
+                inside[folder] = is_below(folder, base)
             kind = os.lstat(path).st_mode
-            if not inside[folder] or (stat.S_ISLNK(kind) and not _is_below(path, base)):
+            if not inside[folder] or (stat.S_ISLNK(kind) and not is_below(path, base)):
                 raise InputError(f"image {name!r}: leads out of the image folder {root}")
             if stat.S_ISLNK(kind):
                 kind = os.stat(path).st_mode
@@ -187,7 +190,7 @@ def list_images(root: str | Path) -> list[str]:
             name = os.path.relpath(path, root).replace(os.sep, "/")
             if not _is_text(name):
                 raise InputError(f"{root}: {name!r}: the file name is not valid UTF-8; rename it")
-            if os.path.isfile(path) and (not os.path.islink(path) or _is_below(path, base)):
+            if os.path.isfile(path) and (not os.path.islink(path) or is_below(path, base)):
                 names.append(name)
     return sorted(names)
 
@@ -195,28 +198,38 @@ def list_images(root: str | Path) -> list[str]:
 @contextmanager
 def _opened(path: str | Path) -> Iterator[Image.Image]:
     """An image file that is not too large, not yet decoded; any mistake is an `InputError`."""
-    limit = Image.MAX_IMAGE_PIXELS
+    with _stream(path) as stream:
+        limit = Image.MAX_IMAGE_PIXELS
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # Pillow's opinions on odd metadata
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # also heeded for the images inside an icon
+                with Image.open(stream, formats=DECODED) as file:
+                    yield file
+        except InputError:
+            raise
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            raise InputError(
+                f"{_shown(path)}: more than {MAX_PIXELS:,} pixels; make it smaller first"
+            ) from None
+        except Exception as problem:  # decoders meet hostile bytes with errors of every kind
+            raise InputError(f"{_shown(path)}: {_unreadable(stream, problem)}") from None
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+def _stream(path: str | Path) -> BinaryIO:
+    """The bytes of a file; all that comes of it comes of this one opening."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise InputError(f"{_shown(path)}: not a regular file")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's opinions on odd metadata
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # also heeded for the images inside an icon
-            with Image.open(path, formats=DECODED) as file:
-                yield file
-    except InputError:
-        raise
+        return open_file(path)
     except FileNotFoundError:
         raise InputError(f"{_shown(path)}: no such image") from None
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise InputError(
-            f"{_shown(path)}: more than {MAX_PIXELS:,} pixels; make it smaller first"
-        ) from None
-    except Exception as problem:  # decoders meet hostile bytes with errors of every kind
-        raise InputError(f"{_shown(path)}: {_unreadable(path, problem)}") from None
-    finally:
-        Image.MAX_IMAGE_PIXELS = limit
+    except Unfit as problem:
+        raise InputError(f"{_shown(path)}: {problem.strerror}") from None
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", problem)
+        raise InputError(f"{_shown(path)}: cannot be read ({why})") from None
 
 
 def _allow_smaller(file: Image.Image, size: int) -> None:
@@ -259,11 +272,11 @@ def _to_bytes(deep: npt.NDArray[np.float64], top: float) -> Pixels:
     return np.rint(deep / highest * 255.0).clip(0, 255).astype(np.uint8)
 
 
-def _unreadable(path: str | Path, problem: Exception) -> str:
+def _unreadable(stream: BinaryIO, problem: Exception) -> str:
     """What to say of a file that Pillow could not read."""
     try:
-        with open(path, "rb") as file:
-            start = file.read(16)
+        stream.seek(0)
+        start = stream.read(16)
     except (OSError, ValueError) as trouble:
         return f"cannot be read ({getattr(trouble, 'strerror', trouble)})"
     if not start:
@@ -278,11 +291,6 @@ def _unreadable(path: str | Path, problem: Exception) -> str:
 def _shown(text: object) -> str:
     """A path or a message without line breaks and control characters."""
     return str(text) if str(text).isprintable() else repr(str(text))[1:-1]
-
-
-def _is_below(path: str, base: str) -> bool:
-    real = os.path.realpath(path, strict=True)
-    return real == base or real.startswith(os.path.join(base, ""))
 
 
 def _exists(path: Path) -> bool:

@@ -14,15 +14,15 @@ import socketserver
 import sys
 from collections.abc import Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import BoundedSemaphore
+from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
+
+from g2netpl.connections import PATIENCE, PatientServer
 
 TOKEN_HEADER = "X-G2netpl-Token"
 MOST_BYTES = 4096  # of a body
 _LONGEST_TARGET = 2048
-_MOST_CONNECTIONS = 128
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 
 _HEADERS = {
@@ -53,16 +53,12 @@ class Refusal(Exception):
         self.status = status
 
 
-class LocalServer(ThreadingHTTPServer):
+class LocalServer(PatientServer):
     """Serves some files to anybody on this machine, and the rest to whom we gave the token."""
-
-    daemon_threads = True
-    request_queue_size = 128
 
     def __init__(self, files: Mapping[str, Answer], port: int = 0) -> None:
         self.files = files
         self.token = secrets.token_urlsafe(32)
-        self._connections = BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__(("127.0.0.1", port), _Handler)
         self.hosts = tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
 
@@ -84,20 +80,6 @@ class LocalServer(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """One thread per connection, and no more connections than we can bear."""
-        if not self._connections.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """As usual, and then let the next one in."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._connections.release()
-
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that breaks off is nothing to tell."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
@@ -110,9 +92,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: LocalServer
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.0"
-    timeout = 60  # seconds of silence
+    timeout = PATIENCE
     wbufsize = -1  # an answer leaves in one piece
     disable_nagle_algorithm = True
+
+    def handle_one_request(self) -> None:
+        """As usual."""
+        super().handle_one_request()
+        self.server.answered(self.connection)
 
     def do_GET(self) -> None:
         """Read something."""
@@ -150,14 +137,17 @@ class _Handler(BaseHTTPRequestHandler):
             only(query)
             return self.server.files[path]
         self._check_token()
-        return self.server.get(path, query)
+        with self.server.serving(self.connection):
+            return self.server.get(path, query)
 
     def _post(self, path: str, query: dict[str, str]) -> Answer:
         self._check_token()
         only(query)
         if self._one("Origin") is None:
             raise Refusal(HTTPStatus.FORBIDDEN, "expected an Origin header")
-        return self.server.post(path, self._body())
+        body = self._body()
+        with self.server.serving(self.connection):
+            return self.server.post(path, body)
 
     def _check_sender(self) -> None:
         """The exact host on every route, and no request that another site has caused."""

@@ -15,6 +15,7 @@ from g2netpl.evaluation import can_rank
 from g2netpl.formats import find_format, read_labels
 from g2netpl.formats.reading import Reading
 from g2netpl.images import find, list_images, locate
+from g2netpl.inside import PathBelow
 from g2netpl.labels import POSITIVE, LabelTable
 from g2netpl.look_alikes import look_alikes_note
 from g2netpl.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
@@ -215,7 +216,7 @@ def _with_unlisted(
                 "training images (--only-listed leaves them out)"
             )
             names += found
-            paths += [os.path.join(root, name) for name in found]
+            paths += [PathBelow(root, name) for name in found]
     if config.unlabelled is not None:
         folder = Path(config.unlabelled)
         taken |= {os.path.realpath(path) for path in paths}
@@ -229,7 +230,7 @@ def _with_unlisted(
             used = counted(len(there) - len(more), "image")
             notes.append(f"{used} of {folder} used already: not taken as unlabelled")
         names += [f"{folder.resolve().name}/{name}" for name in more]
-        paths += [os.path.join(folder, name) for name in more]
+        paths += [PathBelow(str(folder), name) for name in more]
         notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
     try:
         table = listed.table.with_unlabelled(names)

@@ -19,8 +19,9 @@ import numpy as np
 from g2netpl.decisions import Decisions
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.labels import POSITIVE, UNOBSERVED
-from g2netpl.review_log import ANSWERS, Decision, DecisionLog, find, in_force, now
+from g2netpl.review_log import ANSWERS, Decision, find, in_force, now
 from g2netpl.review_queue import ORDERS, Chances, Index, Opinions, Scope, build_queue
+from g2netpl.review_writer import DecisionLog
 from g2netpl.run_files import read_json, read_saved_labels, read_training
 
 _QUEUE = 20_000  # questions that are put in order at a time

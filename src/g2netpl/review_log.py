@@ -4,22 +4,18 @@
 
 Every line is on the disk before anybody is told that it is saved. An undo is a line of its own that
 takes back the last answer still in force. What a crash leaves of a last line is cut off at the next
-start and kept in review.jsonl.torn; any other line that cannot be read stops us. One writer at a
-time: the file is locked.
+start and kept in review.jsonl.torn; any other line that cannot be read stops us.
 """
 
-import errno
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self
 
 from g2netpl.entries import with_labels
-from g2netpl.errors import InputError, Refused, did_you_mean
+from g2netpl.errors import InputError, did_you_mean
 from g2netpl.formats.table import csv_writer
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.run_files import read_saved_labels
@@ -84,7 +80,7 @@ def read_decisions(folder: str | Path, name: str = FILE) -> list[Decision]:
         return []
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    return _parse(content, path)[0]
+    return parse_decisions(content, path)[0]
 
 
 def in_force(decisions: Iterable[Decision]) -> list[Decision]:
@@ -160,72 +156,7 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     return len(found)
 
 
-class DecisionLog:
-    """The file of a run, open for writing by us alone."""
-
-    def __init__(self, folder: str | Path) -> None:
-        import fcntl
-
-        self.path = Path(folder) / FILE
-        self._lock = Lock()
-        try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            _flush_folder(self.path.parent)
-        except OSError as problem:
-            raise InputError(f"{self.path}: cannot be written ({problem.strerror})") from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            content = self.path.read_bytes()
-            self.decisions, self._size = _parse(content, self.path)
-            self.torn = len(content) - self._size
-            if self.torn:
-                self._cut_off(content[self._size :])
-            elif content and not content.endswith(b"\n"):
-                self._write(b"\n")
-        except BlockingIOError:
-            os.close(self._file)
-            raise Refused(
-                f"{self.path}: another g2netpl review has it open; end that one first"
-            ) from None
-        except BaseException:
-            os.close(self._file)
-            raise
-
-    def append(self, decision: Decision) -> None:
-        """Save one more; it is on the disk when this returns, or OSError says that it is not."""
-        with self._lock:
-            self._write(decision.to_line())
-            self.decisions.append(decision)
-
-    def close(self) -> None:
-        """Wait for a line that is being written, and let go of the file."""
-        with self._lock:
-            if self._file >= 0:
-                os.close(self._file)
-            self._file = -1
-
-    def _write(self, line: bytes) -> None:
-        try:
-            written = os.write(self._file, line)
-            if written != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file)
-        except OSError:
-            if self._file >= 0:
-                os.ftruncate(self._file, self._size)  # half a line would spoil the next one
-            raise
-        self._size += len(line)
-
-    def _cut_off(self, rest: bytes) -> None:
-        with open(self.path.with_name(FILE + ".torn"), "ab") as file:
-            file.write(rest.rstrip(b"\n") + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.ftruncate(self._file, self._size)
-        os.fsync(self._file)
-
-
-def _parse(content: bytes, path: Path) -> tuple[list[Decision], int]:
+def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
     """The decisions, and how many bytes hold them: less than all if the last line is torn."""
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     found: list[Decision] = []
@@ -241,11 +172,3 @@ def _parse(content: bytes, path: Path) -> tuple[list[Decision], int]:
             ) from None
         size += len(line) + 1
     return found, min(size, len(content))
-
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

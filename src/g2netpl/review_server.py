@@ -1,5 +1,6 @@
 """The review page: what it may ask for, and what it may save."""
 
+import errno
 import re
 from http import HTTPStatus
 from importlib.resources import files
@@ -59,8 +60,9 @@ class ReviewServer(LocalServer):
                 question = self.review.undo(_id(body))
                 return to_json({"question": question, "progress": self.review.progress()})
         except OSError as problem:
-            why = f"not saved: {problem.strerror}"
-            raise Refusal(HTTPStatus.INSUFFICIENT_STORAGE, why) from None
+            lost = problem.errno == errno.ESTALE  # the file is another one
+            status = HTTPStatus.CONFLICT if lost else HTTPStatus.INSUFFICIENT_STORAGE
+            raise Refusal(status, f"not saved: {problem.strerror}") from None
         return super().post(path, body)
 
     def _questions(self, query: dict[str, str]) -> dict[str, Any]:

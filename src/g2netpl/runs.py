@@ -20,6 +20,7 @@ decided.jsonl     what people had decided in reviews before the run began, see a
 review.jsonl, of `g2netpl review`, holds the decisions of people: no training ever removes it.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,7 +83,7 @@ class Run:
         from g2netpl.data import ImageSource
         from g2netpl.predicting import predict_all
 
-        names = [str(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+        names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         if not names:
             return np.zeros((0, len(self.classes)), dtype=np.float32)
         size = self.config.image_size

@@ -102,6 +102,7 @@ def _wait(
     """Serve until somebody ends it; then say what was saved."""
     import signal
 
+    from g2netpl.disk import DiskTrouble
     from g2netpl.errors import counted
     from g2netpl.terminal import quoted
 
@@ -120,6 +121,8 @@ def _wait(
     finally:
         page.unlink(missing_ok=True)
     review.close()
+    if review.log.trouble is not None:
+        raise DiskTrouble(review.log.trouble)
     counts, folder = review.progress(), quoted(review.folder)
     console.print(
         f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "

@@ -38,7 +38,8 @@ async function call(path, body) {
   if (response.status === 401) throw new NotWelcome();
   if (!response.ok) {
     const refusal = new Refused((await response.json()).error);
-    refusal.again = response.status === 507;
+    refusal.fileIsLost = response.status === 409; // removed or replaced by another program
+    refusal.again = refusal.fileIsLost || response.status === 507;
     throw refusal;
   }
   return response;
@@ -369,13 +370,14 @@ async function send() {
       if (!page.unsent.length) showProgress(result.progress);
     }
   } catch (problem) {
-    complain(problem);
-    if (problem instanceof Refused && !problem.again) {
+    const isUndo = page.unsent[0].path === "/api/undo"; // in another file it would take back another answer
+    if (problem instanceof Refused && (!problem.again || (problem.fileIsLost && isUndo))) {
       const dropped = page.unsent.shift();
       if (dropped.path === "/api/undo") page.undoing = Math.max(0, page.undoing - 1);
       else page.answered.delete(key(dropped.body));
       keep();
     }
+    complain(problem);
     if (!(problem instanceof NotWelcome)) setTimeout(send, RETRY);
   } finally {
     page.sending = false;
@@ -409,11 +411,12 @@ function showProgress(progress) {
 }
 
 function complain(problem) {
-  const waiting = page.unsent.length;
-  const kept = waiting ? ` ${waiting === 1 ? "1 answer is" : `${waiting} answers are`} kept in this tab until then.` : "";
+  const waiting = page.unsent.filter(({ path }) => path === "/api/decide").length;
+  const kept = !waiting ? "" : ` ${waiting === 1 ? "1 answer is" : `${waiting} answers are`} kept in this tab until then.` +
+    ` If g2netpl review has to be started again: with --port ${location.port}, and open its address in this tab.`;
   let text = "";
   if (problem instanceof NotWelcome) text = `Please open the address that g2netpl review has printed.${kept}`;
-  else if (problem instanceof Refused) text = problem.message;
+  else if (problem instanceof Refused) text = problem.again ? `${problem.message}.${kept}` : problem.message;
   else if (problem) text = `The server does not answer. Is g2netpl review still running?${kept}`;
   $("alert").hidden = !text;
   if ($("alert").textContent !== text) $("alert").textContent = text;
