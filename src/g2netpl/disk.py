@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,8 +80,10 @@ def file_stamp(path: str | Path) -> tuple[int, int, int]:
 
 
 def file_digest(path: str | Path) -> bytes | None:
-    """SHA-256 of the content of a file; None where it cannot be read."""
+    """SHA-256 of the content of a file; None where it cannot be read, and of a pipe or device."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").digest()
     except (OSError, ValueError):
@@ -172,21 +175,20 @@ def sync(path: Path, flags: int = os.O_RDWR) -> None:
 
 def same_file(descriptor: int, path: Path) -> bool:
     """Whether an open file is still the one of that name: neither removed nor replaced."""
-    held = os.fstat(descriptor)
     try:
-        return os.path.samestat(held, os.stat(path))
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
         return False
 
 
-def hold(descriptor: int) -> bool:
-    """Lock an open file or folder for ourselves; False where somebody else has it."""
+def try_lock(descriptor: int) -> bool | None:
+    """Lock an open file or folder: whether it is ours now; None on a file system without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
-        pass  # a file system without locks
+        return None
     return True
 
 
@@ -249,24 +251,18 @@ class _Hold:
 
     def has_file(self, folder: Path) -> bool:
         """Whether the file is still the one that we locked."""
-        return _is_at(self.file, folder / LOCK)
+        return same_file(self.file, folder / LOCK)
 
     def stands(self, folder: Path) -> bool:
         """Whether nobody else can have come in."""
         gone = self.firm and not (folder / LOCK).exists()  # a pity, but no harm
-        return _is_at(self.place, folder) and (gone or self.has_file(folder))
+        return same_file(self.place, folder) and (gone or self.has_file(folder))
 
     def close(self) -> None:
         """Let go of both."""
         for descriptor in (self.file, self.place):
             with contextlib.suppress(OSError):
                 os.close(descriptor)
-
-
-def _is_at(descriptor: int, path: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    return False
 
 
 def _make(folder: Path) -> list[Path]:
@@ -305,20 +301,19 @@ def _take_file(folder: Path) -> tuple[int, bool]:
         except BaseException:
             os.close(file)
             raise
-        if _is_at(file, folder / LOCK):
+        if same_file(file, folder / LOCK):
             return file, alone
         os.close(file)  # its owner ended at this moment and removed it
 
 
 def _flock(descriptor: int, folder: Path) -> bool:
     """Whether it could be locked; refused where another process has done so."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Refused(f"{folder}: another process is training there; wait, or stop it") from None
-    except OSError:
-        return False  # a file system without locks
-    return True
+    locked = try_lock(descriptor)
+    if locked is False:
+        raise Refused(
+            f"{folder}: another process is training there, or reviews it; wait, or stop it"
+        )
+    return bool(locked)
 
 
 _held: dict[str, _Hold] = {}

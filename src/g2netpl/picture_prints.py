@@ -2,17 +2,18 @@
 
 The content decides. All of it is read when a training begins, in about a hundredth of the time that
 an epoch takes to decode it; afterwards it is believed for as long as no file has another size,
-another time of its content or its entry, or another place on the disk. The time of the entry cannot
-be set, so nobody replaces a picture unseen; where any of these differ, as in a folder that was
-copied, the content is read again.
+another time of its content or of its entry. The time of the entry cannot be set, so nobody replaces
+a picture unseen; where any of these differ, as in a folder that was copied, the content is read
+again.
 """
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+
+from g2netpl.disk import file_digest, file_stamp
 
 _CONTENT = "content "  # earlier versions wrote a sum of the sizes alone
 _TOGETHER = 256  # files that a thread reads before it looks up
@@ -20,15 +21,10 @@ _read: dict[str, str] = {}  # content by stamps: a search has many trainings on 
 
 
 def stamps_of(paths: Sequence[str]) -> str:
-    """A sum that changes when a file is written to or replaced, or copied elsewhere."""
+    """A sum that changes when a file is written to, replaced or copied elsewhere."""
     digest = hashlib.sha256()
     for path in paths:
-        try:
-            now = os.stat(path)
-            text = f"{now.st_size} {now.st_mtime_ns} {now.st_ctime_ns} {now.st_ino}\n"
-        except OSError:
-            text = "gone\n"
-        digest.update(text.encode())
+        digest.update(os.fsencode(path) + f"\0{file_stamp(path)}\n".encode())
     return digest.hexdigest()
 
 
@@ -74,25 +70,13 @@ def _threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def _sums_of(paths: Sequence[str]) -> bytes:
-    return b"".join(map(_sum_of, paths))
-
-
-def _sum_of(path: str) -> bytes:
-    """SHA-256 of a file; zeros where there is none to read, which is told elsewhere."""
-    try:
-        if stat.S_ISREG(os.stat(path).st_mode):
-            with open(path, "rb") as file:
-                return hashlib.file_digest(file, "sha256").digest()
-    except OSError:
-        pass
-    return bytes(32)
+    """Zeros where there is nothing to read, which is told elsewhere."""
+    return b"".join(file_digest(path) or bytes(32) for path in paths)
 
 
 def _sizes_of(paths: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in paths:
-        try:
-            digest.update(b"%d\0" % os.stat(path).st_size)
-        except OSError:
-            digest.update(b"gone\0")
+        size, _, _ = file_stamp(path)
+        digest.update(b"gone\0" if size < 0 else b"%d\0" % size)
     return digest.hexdigest()

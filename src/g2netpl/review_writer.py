@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from g2netpl.disk import hold, same_file, sync_folder, written_whole
+from g2netpl.disk import same_file, sync_folder, try_lock, written_whole
 from g2netpl.errors import InputError, Refused, UserError
 from g2netpl.review_log import FILE, Decision, parse_decisions
 
@@ -75,7 +75,7 @@ class DecisionLog:
         return file
 
     def _held(self, descriptor: int) -> int:
-        if not hold(descriptor):
+        if try_lock(descriptor) is False:
             os.close(descriptor)
             raise Refused(
                 f"{self.path}: another g2netpl review has it open, or a training its folder; end "
