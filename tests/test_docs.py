@@ -13,14 +13,29 @@ from g2netpl.game import Setup
 from g2netpl.methods import METHODS
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+LOG = ROOT / "dev" / "log"
+PAGES = [page for folder in (ROOT / "docs", LOG, ROOT) for page in sorted(folder.glob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
         if "://" not in target:
             assert (page.parent / target).exists(), target
+
+
+def test_the_table_of_the_log_has_every_file_with_its_question_and_answer():
+    rows = re.findall(
+        r"^\| (.+) \| (.+) \| .+ \| \[(.+)\]\(\3\) \|$",
+        (LOG / "README.md").read_text(encoding="utf-8"),
+        flags=re.MULTILINE,
+    )
+    assert sorted(name for *_, name in rows) == sorted(
+        page.name for page in LOG.glob("*.md") if page.name != "README.md"
+    )
+    for question, answer, name in rows:
+        text = " ".join((LOG / name).read_text(encoding="utf-8").split())
+        assert text.startswith(f"# {question} {answer} "), name
 
 
 def test_the_method_of_extending_md_works_as_it_stands():

@@ -7,7 +7,8 @@ sigmoid(logit / temperature + shift), and decisions compare it with a threshold 
 With clean validation labels of both signs, temperature and shift minimise the log loss there, and
 thresholds maximise F1, or reach a precision. A class with few positives leans on the threshold of
 all classes together: its own counts n / (n + 10). Without negatives (tags), shift and threshold are
-set so that the expected number of positives per image, k, comes out; LOG.md has the figures.
+set so that the expected number of positives per image, k, comes out; the figures are in
+dev/log/scores-and-thresholds.md.
 """
 
 import math

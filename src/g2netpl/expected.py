@@ -12,7 +12,7 @@ chance that a positive gets observed, and k is the number of observed positives 
 divided by it. Images without any label are taken to be like those with one. Wrong pairs at the top
 make k too large; that images with few positives rank first makes it too small; 0.7 is a balance.
 Features that tell nothing leave a guess, one positive more than was observed, and features that
-tell little a mean of the two. LOG.md has the errors.
+tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
 """
 
 from collections.abc import Callable
