@@ -17,6 +17,8 @@ report.html       all of this as a page, by `g2netpl report`
 
 decided.jsonl     what people had decided in reviews before the run began, see after_review.py
 
+.before holds the old results, while a run that replaces them has no checkpoint; see aside.py
+
 review.jsonl, of `g2netpl review`, holds the decisions of people: no training ever removes it.
 """
 
