@@ -14,6 +14,7 @@ ORDER = [
     "console",
     "launched",
     "disk",
+    "locks",
     "aside",
     "memory",
     "arrays",

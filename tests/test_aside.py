@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl import aside, disk, training
+from g2netpl import aside, locks, training
 from g2netpl.aside import Aside, recover
 from g2netpl.cli import main
 from g2netpl.config import RunConfig
-from g2netpl.disk import locked
 from g2netpl.errors import InputError
 from g2netpl.features import FeatureFolder, write_features
 from g2netpl.labels import LabelTable
+from g2netpl.locks import locked
 from g2netpl.run_files import read_run
 from g2netpl.training import train
 
@@ -25,7 +25,7 @@ def everything(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in sorted(folder.rglob("*"))
-        if path.name != disk.LOCK and (path.is_file() or not any(path.iterdir()))
+        if path.name != locks.LOCK and (path.is_file() or not any(path.iterdir()))
     }
 
 

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
-from g2netpl.disk import locked
 from g2netpl.keeping import Keeper
+from g2netpl.locks import locked
 from g2netpl.tracking import following
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]

@@ -16,8 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from g2netpl.disk import is_ours, locked, rename_durably, sync, sync_folder
+from g2netpl.disk import rename_durably, sync, sync_folder
 from g2netpl.errors import Refused, UserError
+from g2netpl.locks import is_ours, locked
 
 MOVING, BEFORE, REPLACED = ".moving", ".before", ".replaced"
 

@@ -20,7 +20,6 @@ from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
 from g2netpl.disk import (
-    check_ours,
     rename_durably,
     sync_folder,
     told_plainly,
@@ -28,6 +27,7 @@ from g2netpl.disk import (
     written_whole,
 )
 from g2netpl.errors import UserError
+from g2netpl.locks import check_ours
 from g2netpl.mapped_store import drop_generations, generation_of
 from g2netpl.snapshots import Snapshot, State, is_finite
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from g2netpl.aside import FILES, REPLACED, RESULTS, Aside, cells
 from g2netpl.config import RunConfig
-from g2netpl.disk import LOCK, locked, write_json
+from g2netpl.disk import write_json
 from g2netpl.errors import InputError, Refused
+from g2netpl.locks import LOCK, locked
 from g2netpl.picture_prints import content_of
 from g2netpl.run_files import RUN_FORMAT, read_run, read_training
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from g2netpl.checkpoints import Writer
 from g2netpl.data import Batch
-from g2netpl.disk import check_ours
 from g2netpl.interrupts import Interrupts, Stopped
+from g2netpl.locks import check_ours
 from g2netpl.snapshots import Snapshot
 from g2netpl.teams import Team
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from g2netpl.disk import same_file, sync_folder, try_lock, written_whole
+from g2netpl.disk import sync_folder, written_whole
 from g2netpl.errors import InputError, Refused, UserError
+from g2netpl.locks import same_file, try_lock
 from g2netpl.review_log import FILE, Decision, parse_decisions
 
 

@@ -38,7 +38,7 @@ from g2netpl.compiling import compile_network
 from g2netpl.config import PATHS, RunConfig
 from g2netpl.console import Console
 from g2netpl.description import announce, describe
-from g2netpl.disk import check_ours, check_space, locked, sync, told_plainly, write_json
+from g2netpl.disk import check_space, sync, told_plainly, write_json
 from g2netpl.divergence import check_given_up
 from g2netpl.entries import per_class, per_image, take
 from g2netpl.errors import InputError
@@ -47,6 +47,7 @@ from g2netpl.image_cache import KeptImages
 from g2netpl.interrupts import Interrupts
 from g2netpl.jpeg import check_decoder
 from g2netpl.labels import POSITIVE
+from g2netpl.locks import check_ours, locked
 from g2netpl.material import Material, read_material
 from g2netpl.methods import find_method, method_options
 from g2netpl.optimizers import make_optimizer

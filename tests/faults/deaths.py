@@ -7,7 +7,7 @@ from faults.scene import content, difference, everything
 
 MAPPED = {"label_memory": 0}
 NAMED = (  # moments that random ones rarely hit
-    {"at": "g2netpl.disk:locked"},
+    {"at": "g2netpl.locks:locked"},
     {"at": "open", "matching": "run.json.new", "action": "tear"},
     {"at": "os:replace", "matching": "run.json.new", "after": True},
     {"at": "open", "matching": "manifest.json", "number": 2, "action": "tear"},

@@ -11,7 +11,7 @@ import time
 from faults.damage import stopped
 from faults.driver import environment
 from faults.scene import everything
-from g2netpl.disk import locked
+from g2netpl.locks import locked
 
 HEAVY = {"at": "g2netpl.material:read_material", "action": "kill"}
 
