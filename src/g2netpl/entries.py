@@ -121,6 +121,16 @@ class Entries:
         places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
         return Entries(starts, self.columns[places], self.signs[places], self.classes)
 
+    def alike(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+        """Whether each image of `rows` has the labels of the one at its place in `others`."""
+        one, other = self.take(rows), self.take(others)
+        same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
+        chosen = np.flatnonzero(same)
+        one, other = one.take(chosen), other.take(chosen)
+        differ = (one.columns != other.columns) | (one.signs != other.signs)
+        same[chosen[one.rows()[differ]]] = False
+        return same
+
     def part(self, start: int, stop: int) -> "Entries":
         """Neighbouring images, without a copy."""
         begin, end = self.starts[start], self.starts[stop]
@@ -206,6 +216,19 @@ def take(labels: Labels, rows: Indices) -> Labels:
     if isinstance(labels, Entries):
         return labels.take(rows)
     return np.asarray(labels[np.asarray(rows, dtype=np.int64)])
+
+
+def of_classes(labels: Labels, classes: Indices) -> Labels:
+    """The labels of some classes, in the given order, in the same form."""
+    chosen = np.asarray(classes, dtype=np.int64)
+    if not isinstance(labels, Entries):
+        return np.asarray(labels[:, chosen])
+    place = np.full(labels.classes, -1)
+    place[chosen] = np.arange(len(chosen))
+    columns = place[labels.columns]
+    kept = columns >= 0
+    shape = (len(labels), len(chosen))
+    return Entries.of_pairs(shape, labels.rows()[kept], columns[kept], labels.signs[kept])
 
 
 def dense(labels: Labels, rows: Indices) -> LabelMatrix:

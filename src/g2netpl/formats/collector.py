@@ -153,10 +153,13 @@ class Collector:
     def _twins(self, entries: Entries) -> list[int]:
         """The rows of images that were named before; those with other labels are mistakes."""
         twins = repeated(self.images) if len(self._row_of) < len(self.images) else []
-        for row, first in twins:
-            if entries.part(row, row + 1) != entries.part(first, first + 1):
-                self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
-        return [row for row, _ in twins]
+        if not twins:
+            return []
+        rows, firsts = (list(each) for each in zip(*twins, strict=True))
+        for place in np.flatnonzero(~entries.alike(rows, firsts)).tolist():
+            row, first = twins[place]
+            self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
+        return rows
 
     def _listed_twice(self, place: int, name: str, first: int) -> None:
         self.problems.add(

@@ -22,6 +22,8 @@ from g2netpl.labels import (
 
 Absent = Literal["unobserved", "negative"]
 
+_BLOCK = 1 << 20  # cells that are compared at a time
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -74,24 +76,23 @@ def without_twins(
     images: Sequence[str], values: LabelMatrix, at: Callable[[int], str], problems: Problems
 ) -> tuple[Sequence[str], LabelMatrix, list[str]]:
     """Rows of images listed twice: equal ones are dropped and counted, others are mistakes."""
-    first: dict[str, int] = {}
-    keep, dropped = np.ones(len(images), dtype=bool), 0
-    if len(set(images)) == len(images):
+    twins = repeated(images)
+    if not twins:
         return images, values, []
-    for row, name in enumerate(images):
-        before = first.setdefault(name, row)
-        if before == row:
-            continue
-        keep[row] = False
-        dropped += 1
-        if not np.array_equal(values[row], values[before]):
+    keep = np.ones(len(images), dtype=bool)
+    some = max(1, _BLOCK // max(values.shape[1], 1))
+    for start in range(0, len(twins), some):
+        part = np.array(twins[start : start + some])
+        keep[part[:, 0]] = False
+        differ = (values[part[:, 0]] != values[part[:, 1]]).any(axis=1)
+        for row, before in part[differ].tolist():
             problems.add(
                 at(row),
                 "image listed twice",
-                f"image {name!r} is listed already ({at(before)}) with other labels",
+                f"image {images[row]!r} is listed already ({at(before)}) with other labels",
             )
     kept = [name for name, keeps in zip(images, keep, strict=True) if keeps]
-    return kept, values[keep], twins_note(dropped)
+    return kept, values[keep], twins_note(len(twins))
 
 
 def good_rows(images: Sequence[str]) -> list[int]:
