@@ -36,6 +36,7 @@ ORDER = [
     "formats.tags",
     "formats.parquet",
     "formats.*",
+    "formats.layouts",
     "formats",
     "look_alikes",
     "checking",

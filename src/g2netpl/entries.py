@@ -121,16 +121,6 @@ class Entries:
         places = np.arange(starts[-1]) + np.repeat(self.starts[chosen] - starts[:-1], lengths)
         return Entries(starts, self.columns[places], self.signs[places], self.classes)
 
-    def alike(self, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
-        """Whether each image of `rows` has the labels of the one at its place in `others`."""
-        one, other = self.take(rows), self.take(others)
-        same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
-        chosen = np.flatnonzero(same)
-        one, other = one.take(chosen), other.take(chosen)
-        differ = (one.columns != other.columns) | (one.signs != other.signs)
-        same[chosen[one.rows()[differ]]] = False
-        return same
-
     def part(self, start: int, stop: int) -> "Entries":
         """Neighbouring images, without a copy."""
         begin, end = self.starts[start], self.starts[stop]

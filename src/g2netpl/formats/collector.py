@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries
+from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries, Indices
 from g2netpl.errors import InputError
 from g2netpl.formats.problems import Problems
 from g2netpl.formats.reading import Reading, class_problem, good_rows, twins_note, unknown_class
@@ -156,7 +156,7 @@ class Collector:
         if not twins:
             return []
         rows, firsts = (list(each) for each in zip(*twins, strict=True))
-        for place in np.flatnonzero(~entries.alike(rows, firsts)).tolist():
+        for place in np.flatnonzero(~say_the_same(entries, rows, firsts)).tolist():
             row, first = twins[place]
             self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
         return rows
@@ -167,3 +167,14 @@ class Collector:
             "image listed twice",
             f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place",
         )
+
+
+def say_the_same(entries: Entries, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+    """Whether each image of `rows` has the labels of the one at its place in `others`."""
+    one, other = entries.take(rows), entries.take(others)
+    same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
+    chosen = np.flatnonzero(same)
+    one, other = one.take(chosen), other.take(chosen)
+    differ = (one.columns != other.columns) | (one.signs != other.signs)
+    same[chosen[one.rows()[differ]]] = False
+    return same
