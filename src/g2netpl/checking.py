@@ -4,7 +4,6 @@ Errors are what a training would refuse: mistakes in the label file, images that
 many that cannot be read. Warnings are what it would put up with, but a person may not want.
 """
 
-import csv
 import hashlib
 import os
 from collections import defaultdict
@@ -19,6 +18,7 @@ import numpy as np
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError, counted
 from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.formats.text import CsvWriter
 from g2netpl.images import find, list_images, open_image
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.look_alikes import look_alikes
@@ -169,10 +169,11 @@ def write_problems(found: Inspection, path: str) -> None:
     """All errors and warnings as CSV."""
     try:
         with open(path, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["severity", "kind", "where", "what"])
+            writer = CsvWriter(file)
+            writer.write(["severity", "kind", "where", "what"])
             for severity, problems in (("error", found.errors), ("warning", found.warnings)):
-                writer.writerows([severity, each.kind, each.where, each.what] for each in problems)
+                for each in problems:
+                    writer.write([severity, each.kind, each.where, each.what])
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 
