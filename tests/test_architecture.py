@@ -19,6 +19,7 @@ ORDER = [
     "pictures",
     "options",
     "entries",
+    "spelling",
     "labels",
     "drawing",
     "settings",

@@ -22,6 +22,7 @@ from g2netpl.formats.text import CsvWriter
 from g2netpl.images import find, list_images, open_image
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.look_alikes import look_alikes
+from g2netpl.spelling import composed
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,10 @@ def inspect_images(
     there: list[str] = []
     if folder is not None or is_own_folder(found.labels):
         there = list_images(root)
-        unlisted = sorted(set(there) - set(table.images))
+        listed = set(located.paths)
+        unlisted = [name for name in there if os.path.join(root, name) not in listed]
+        for twins in _same_looks(there):
+            found.warnings.append(Problem(root, "file names that look the same", twins))
         use = "left out" if known_format.lists_all else "unlabelled training images"
         if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
@@ -225,6 +229,14 @@ def _judge_files(
     for group in twins.values():
         if len(group) > 1:
             _judge_twins(found, table, group)
+
+
+def _same_looks(names: Sequence[str]) -> list[str]:
+    """Names of files that only differ in how their accents are written, in words."""
+    looks = defaultdict(list)
+    for name in names:
+        looks[composed(name)].append(ascii(name))
+    return [" and ".join(group) for group in looks.values() if len(group) > 1]
 
 
 def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:

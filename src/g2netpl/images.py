@@ -23,6 +23,7 @@ from g2netpl.errors import InputError
 from g2netpl.jpeg import Decoder, decode_jpeg
 from g2netpl.labels import name_problem
 from g2netpl.resize import resize
+from g2netpl.spelling import Spelling
 
 MAX_PIXELS = 64_000_000
 
@@ -123,18 +124,22 @@ class Located:
 
 
 def find(names: Sequence[str], root: str | Path) -> Located:
-    """Look for the named images below `root`; a name that leads out of it is refused."""
+    """Look for the named images below `root`; a name that leads out of it is refused.
+
+    Where no file has a name, one whose name looks the same is meant: see `spelling`.
+    """
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
     base = os.path.realpath(root)
     inside: dict[str, bool] = {}  # folders that were looked at
+    spelling = Spelling(root)
     paths, missing = [], []
     for row, name in enumerate(names):
         problem = name_problem(name)
         if problem is not None:
             raise InputError(f"image {name!r}: {problem}")
-        path = os.path.join(root, name)
+        path = spelling.path(name)
         paths.append(path)
         folder = os.path.dirname(path)
         try:
@@ -150,6 +155,8 @@ def find(names: Sequence[str], root: str | Path) -> Located:
             continue
         if not stat.S_ISREG(kind):
             raise InputError(f"image {name!r}: not a regular file in {root}")
+    if spelling.others:
+        spelling.check(set(names))
     return Located(paths, missing)
 
 

@@ -1,12 +1,12 @@
 """Classes that may be one class written in two ways: `Cow` and `cow`, or a typo in a few tags."""
 
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 
 from g2netpl.entries import per_class
 from g2netpl.errors import counted
 from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.spelling import composed
 
 _RARE = 3  # positives of a name that may be a typo
 _SHORT = 4  # letters; of shorter names very many are one letter apart
@@ -57,8 +57,7 @@ def one_edit_apart(one: str, other: str) -> bool:
 
 def _letters(name: str) -> str:
     """The name without what people write now this way, now that."""
-    plain = unicodedata.normalize("NFC", name).casefold()
-    return "".join(letter for letter in plain if letter not in " -_")
+    return "".join(letter for letter in composed(name).casefold() if letter not in " -_")
 
 
 def _typos(count: dict[str, int]) -> Iterator[tuple[str, str]]:

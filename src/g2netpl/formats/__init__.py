@@ -19,7 +19,7 @@ from g2netpl.formats import (
 )
 from g2netpl.formats.layouts import refuse_layout, refuse_odd_classes
 from g2netpl.formats.problems import LabelFileError, Problem
-from g2netpl.formats.reading import Reading, class_problem, read_classes
+from g2netpl.formats.reading import Reading, check_looks, class_problem, read_classes
 from g2netpl.formats.text import is_text
 from g2netpl.labels import LabelTable, name_problem, plain_name
 
@@ -185,6 +185,7 @@ def read_labels(
     row = find_format(path, format)
     try:
         table = row.read(path, reading)
+        check_looks(table, str(path))
         if folder:
             refuse_odd_classes(path, table.classes)
         return table

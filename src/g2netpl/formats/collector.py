@@ -11,6 +11,7 @@ from g2netpl.errors import InputError
 from g2netpl.formats.problems import Problems
 from g2netpl.formats.reading import Reading, class_problem, good_rows, twins_note, unknown_class
 from g2netpl.labels import LabelTable, name_problem, plain_name, repeated
+from g2netpl.spelling import composed
 
 
 class Collector:
@@ -29,6 +30,8 @@ class Collector:
         self.classes = {name: column for column, name in enumerate(self.known or ())}
         self._row_of: dict[str, int] = {}
         self._unknown: dict[str, str] = {}
+        self._looks = {composed(name): column for name, column in reversed(self.classes.items())}
+        self._alike: dict[str, int] = {}  # names that look like one of a class
         self._image_at = array("I")
         self._rows, self._columns = array("i"), array("i")
         self._values, self._places = array("b"), array("I")
@@ -65,6 +68,8 @@ class Collector:
     def label(self, place: int, row: int, name: str, value: int) -> None:
         """A label of an image."""
         column = self.classes.get(name)
+        if column is None:
+            column = self._alike.get(name)
         if column is None:
             column = self._new_class(place, name)
             if column is None:
@@ -117,13 +122,17 @@ class Collector:
         if problem is not None:
             self.problems.add(self.at(place), "class name", problem)
             return None
+        column = self._looks.get(composed(name))
+        if column is not None:
+            self._alike[name] = column
+            return column
         if self.known is not None:
             if name not in self._unknown:
                 told = Reading(classes=self.known)
                 self._unknown[name] = unknown_class(name, told, len(self._unknown))
             self.problems.add(self.at(place), "unknown class", self._unknown[name])
             return None
-        column = self.classes[name] = len(self.classes)
+        column = self.classes[name] = self._looks[composed(name)] = len(self.classes)
         return column
 
     def _in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
