@@ -190,14 +190,16 @@ def grown_parquet(rows, image, tags=None, noise=0):
         import pyarrow
         from pyarrow.parquet import write_table
 
-        def repeated(values):
-            return pyarrow.DictionaryArray.from_arrays(np.zeros(rows, dtype=np.int32), values)
-
-        labels = np.zeros(rows, dtype=np.int8)
-        labels[:noise] = np.random.default_rng(0).integers(0, 2, noise)
-        columns = {"image": repeated(pyarrow.array([image]))}
-        columns |= {"cat": labels} if tags is None else {"labels": repeated(pyarrow.array([tags]))}
-        write_table(pyarrow.table(columns), folder / "labels.parquet", compression="zstd")
+        which = np.zeros(rows, dtype=np.int32)
+        which[:noise] = np.random.default_rng(0).integers(0, 2, noise)
+        texts = [image] if tags is None else [image, tags]
+        columns = [
+            pyarrow.DictionaryArray.from_arrays(which, pyarrow.array([text, f"{text}x"]))
+            for text in texts
+        ]
+        columns = columns if tags is not None else [*columns, np.zeros(rows, dtype=np.int8)]
+        table = pyarrow.table(columns, names=["image", "cat" if tags is None else "labels"])
+        write_table(table, folder / "labels.parquet", compression="zstd")
         return folder / "labels.parquet"
 
     return make

@@ -53,19 +53,22 @@ def refuse_layout(folder: Path) -> None:
     if not pairs and not found:
         return
     if pairs:
-        train, test = (quote(str(each)) for each in pairs[0])
-        write = f"--labels {train} --test-labels {test}"
+        chosen = pairs[0][0]
+        write = f"{quote(str(chosen))} --test-labels {quote(str(pairs[0][1]))}"
         others = [str(each.relative_to(folder)) for each, _ in pairs[1:]]
         if not others:
-            others = sorted(file.name for file in found if file.parent == pairs[0][0].parent)
+            others = sorted(file.name for file in found if file.parent == chosen.parent)
     else:
-        chosen = found[0].parent if imagefolder.is_metadata(found[0]) else found[0]
-        write = f"--labels {quote(str(chosen))}"
+        chosen = found[0]
+        named = chosen.parent if imagefolder.is_metadata(chosen) else chosen
+        write = quote(str(named))
         others = [str(file.relative_to(folder)) for file in found]
+    kind = "list" if chosen.suffix == ".txt" else "file"
     there = f" (there: {_named(others)})" if len(others) > 1 or pairs[1:] else ""
     raise InputError(
-        f"{folder}: holds label files, so its folders are not taken as classes; name one, as "
-        f"{write}{there}; --format imagefolder takes the folders all the same"
+        f"{folder}: name a {kind} in {folder.name / chosen.parent.relative_to(folder)} as the "
+        f"label file, as --labels {write}{there}; its folders are not taken as classes "
+        "(--format imagefolder takes them all the same)"
     )
 
 
