@@ -183,6 +183,28 @@ def parquet_bomb(folder):
     return folder / "labels.parquet"
 
 
+def grown_parquet(rows, image, tags=None, noise=0):
+    """A few bytes that stand for very many: one text in a dictionary, named by every row."""
+
+    def make(folder):
+        import pyarrow
+        from pyarrow.parquet import write_table
+
+        which = np.zeros(rows, dtype=np.int32)
+        which[:noise] = np.random.default_rng(0).integers(0, 2, noise)
+        texts = [image] if tags is None else [image, tags]
+        columns = [
+            pyarrow.DictionaryArray.from_arrays(which, pyarrow.array([text, f"{text}x"]))
+            for text in texts
+        ]
+        columns = columns if tags is not None else [*columns, np.zeros(rows, dtype=np.int8)]
+        table = pyarrow.table(columns, names=["image", "cat" if tags is None else "labels"])
+        write_table(table, folder / "labels.parquet", compression="zstd")
+        return folder / "labels.parquet"
+
+    return make
+
+
 # What is no file
 
 
@@ -715,6 +737,18 @@ CASES = {
     ),
     "parquet: an image without name": Case(
         parquet(["image", "cat"], ["a", None], [1, 0]), "labels.parquet: row 1: image '': the name"
+    ),
+    "parquet: a third of a megabyte becomes twelve million rows": Case(
+        grown_parquet(12_000_000, "a.jpg", noise=2_400_000),
+        "labels.parquet: the footer claims 12,000,000 rows, in a file of 3",
+    ),
+    "parquet: one kilobyte becomes names of gigabytes": Case(
+        grown_parquet(50_000, "a" * 100_000),
+        "labels.parquet: its texts take more than 67,108,864 bytes, in a file of 1,",
+    ),
+    "parquet: a quarter of a megabyte becomes tags of gigabytes": Case(
+        grown_parquet(600_000, "a.jpg", tags="cat " * 1000),
+        "labels.parquet: its texts take more than 67,108,864 bytes, in a file of 2",
     ),
     "parquet: twenty million times the same row": Case(
         parquet_bomb, "labels.parquet: the footer claims 20,000,000 rows, in "

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl import aside, locks, training
+from g2netpl import aside, locks, rehearsal, training
 from g2netpl.aside import Aside, recover
 from g2netpl.cli import main
 from g2netpl.config import RunConfig
@@ -142,13 +142,15 @@ def finished(small_training):
         ({"learning_rate": 3e37}, 5, "smaller learning rate"),
         ({"learning_rate": 3e37, "mode": "linear-init"}, 5, "smaller learning rate"),
         ({"learning_rate": 1e38}, 2, "at a learning rate of 1e+38"),
-        ({"image_size": 200_000}, 2, "smaller --image-size"),
-        ({"image_size": 200_000, "mode": "linear"}, 2, "smaller --image-size"),
+        ({"image_size": 200_000}, 2, "less than or equal to 8192"),
+        ({"image_size": 8192}, 2, "smaller --image-size"),
+        ({"image_size": 8192, "mode": "linear"}, 2, "smaller --image-size"),
     ],
 )
 def test_a_flag_that_cannot_be_trained_with_costs_nothing(
-    finished, small_training, capsys, changes, code, words
+    finished, small_training, capsys, monkeypatch, changes, code, words
 ):
+    monkeypatch.setattr(rehearsal, "available_memory", lambda: 10**9)
     folder, before = finished
     arguments = ["train", "--overwrite"]
     for name, value in small_training(checkpoint_steps=1, **changes).items():

@@ -13,6 +13,7 @@ from g2netpl.entries import Entries
 from g2netpl.errors import InputError
 from g2netpl.evaluation import can_rank
 from g2netpl.expected import from_both_signs, from_complete
+from g2netpl.formats.collector import say_the_same
 from g2netpl.labels import LabelTable, repeated
 from g2netpl.settings import Setting, observe
 
@@ -47,6 +48,18 @@ def test_one_other_label_is_another_table(matrix, data):
     assert Entries.of_matrix(matrix) != Entries.of_matrix(other)
     assert Entries.of_matrix(matrix) != Entries.of_matrix(np.pad(matrix, ((0, 0), (0, 1))))
     assert Entries.of_matrix(matrix) != matrix
+
+
+@given(filled, st.data())
+def test_rows_that_say_the_same_and_some_of_the_classes(matrix, data):
+    made = Entries.of_matrix(matrix)
+    rows = st.lists(st.integers(0, matrix.shape[0] - 1), min_size=4, max_size=4)
+    some, others = data.draw(rows), data.draw(rows)
+    same = [(matrix[a] == matrix[b]).all() for a, b in zip(some, others, strict=True)]
+    assert say_the_same(made, some, others).tolist() == same
+    classes = data.draw(st.lists(st.integers(0, matrix.shape[1] - 1), unique=True))
+    assert (entries.of_classes(made, classes).matrix() == matrix[:, classes]).all()
+    assert (entries.of_classes(matrix, classes) == matrix[:, classes]).all()
 
 
 @given(matrices)

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
 
+from g2netpl.entries import Entries
 from g2netpl.expected import estimate, from_both_signs, from_complete, from_positives
 from g2netpl.labels import LabelTable
+from g2netpl.network import build_network
 from g2netpl.settings import Setting, observe
 
 RANDOM = np.random.default_rng(0)
@@ -90,6 +92,38 @@ def test_the_ranking_finds_k_where_classes_can_be_told_apart(setting):
 def test_a_ranking_that_knows_nothing_leaves_a_guess():
     noise = np.random.default_rng(1).normal(size=FEATURES.shape).astype(np.float32)
     assert from_positives(noise, visible("fspl")) == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize("form", [np.asarray, Entries.of_matrix])
+def test_of_very_many_classes_the_most_observed_are_ranked(monkeypatch, form):
+    """A thousand times more classes, nearly none of them ever named, change k hardly."""
+    labels = np.full((COUNT, 12_000), -1, dtype=np.int8)
+    labels[:, 5000 : 5000 + CLASSES] = visible("fspl")
+    labels[:20, 7000:7020][np.eye(20, dtype=bool)] = 1
+    widths = []
+
+    def noted(name, classes, **options):
+        widths.append(classes)
+        return build_network(name, classes, **options)
+
+    monkeypatch.setattr("g2netpl.expected.build_network", noted)
+    monkeypatch.setattr("g2netpl.expected._RANKED_CLASSES", CLASSES)
+    alone = from_positives(FEATURES, visible("fspl"))
+    assert from_positives(FEATURES, form(labels)) == pytest.approx(alone, rel=0.05)
+    assert widths == [CLASSES] * 4
+
+
+def test_ten_thousand_classes_are_never_trained_on(monkeypatch):
+    labels = np.full((COUNT, 10_000), -1, dtype=np.int8)
+    labels[:, :CLASSES] = visible("fspl")
+
+    def narrow(name, classes, **options):
+        assert classes <= 1_500
+        raise InterruptedError
+
+    monkeypatch.setattr("g2netpl.expected.build_network", narrow)
+    with pytest.raises(InterruptedError):
+        from_positives(FEATURES, labels)
 
 
 def test_too_few_labelled_images_give_what_was_seen():

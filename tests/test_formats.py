@@ -1,5 +1,7 @@
+import csv
 import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -96,7 +98,15 @@ def test_odd_names_make_the_round_trip(tmp_path, name):
     assert inferred.images == images
 
 
-PIECES = [*",\";| \n\r\t/\\'.:~#%+=&?*[]_-aB1é猫😀", "\u2028", "\x85", "\x0b", "..", "//", "\ufeff"]
+PIECES = [
+    *",\";| \n\r\t/\\'.:~#%+=@&?*[]_-aB1é猫😀",
+    "\u2028",
+    "\x85",
+    "\x0b",
+    "..",
+    "//",
+    "\ufeff",
+]
 texts = st.lists(st.sampled_from(PIECES), min_size=1, max_size=6).map("".join)
 image_names = st.tuples(texts, st.sampled_from(["", ".jpg", ".png", ".JPG"])).map("".join)
 
@@ -129,6 +139,49 @@ def test_what_is_written_reads_back_the_same_or_nothing_is_written(name, data):
     if name == "openimages":
         table = table.take(np.flatnonzero((table.values != UNOBSERVED).any(axis=1)))
     assert same(again, table)
+
+
+formulas = st.text("'=+-@;\t\r\n1a.e ", max_size=6)
+FORMULA = re.compile("[=+@\t\r\n-]")
+
+
+def is_number(text):
+    return re.fullmatch(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", text) is not None
+
+
+@given(formulas)
+def test_a_guard_against_formulas_is_taken_off_again(text):
+    cell = file_text.guarded(text)
+    assert file_text.unguarded(cell) == text
+    for part in cell.split(";"):
+        assert not FORMULA.match(part) or is_number(part)
+    if not any(FORMULA.match(part.lstrip("'")) for part in text.split(";")):
+        assert cell == text
+
+
+NAMES = ("=cmd|'/c calc'!A0", "+1 more", "-cat", "@SUM(1)", "'=quoted", "''", "-1", "a;=b;-c.jpg")
+
+
+@pytest.mark.parametrize("name", ["csv", "tags", "openimages"])
+def test_names_that_spreadsheets_take_as_formulas_are_guarded_and_come_back(tmp_path, name):
+    classes = [each for each in NAMES if name != "tags" or not re.search("[;|]", each)]
+    images = [f"{each}.jpg" for each in NAMES]
+    values = np.random.default_rng(0).integers(0, 2, (len(images), len(classes)))
+    table = LabelTable(images, classes, values)
+    write_labels(table, tmp_path / "labels.csv", name)
+    assert same(read_labels(tmp_path / "labels.csv", None, Reading(classes=table.classes)), table)
+    with open(tmp_path / "labels.csv", newline="", encoding="utf-8") as file:
+        cells = [cell for row in csv.reader(file) for cell in row]
+    parts = {part for cell in cells for part in cell.split(";")}
+    assert {part for part in parts if FORMULA.match(part)} <= {"-1"}
+    assert parts & {"'@SUM(1).jpg", "'@SUM(1)"}
+    assert parts & {"-1", "'-1.jpg"}
+
+
+def test_every_csv_file_is_written_by_the_guarded_writer():
+    root = Path(file_text.__file__).parent.parent
+    using = [path.name for path in root.rglob("*.py") if "csv.writer(" in path.read_text("utf-8")]
+    assert using == ["text.py"]
 
 
 plain = st.text("abcdé猫 ,'", min_size=1, max_size=5).map(str.strip).filter(bool)

@@ -1,6 +1,7 @@
 """One class written in two ways is suspected, two classes are not."""
 
 import shutil
+import tracemalloc
 from itertools import permutations
 
 import numpy as np
@@ -73,6 +74,24 @@ def test_among_ten_thousand_classes_the_typo_is_found():
     count = dict.fromkeys(names, 12) | {"giraffe": 12, "girafe": 1}
     assert len(count) > 10_000
     assert look_alikes(table(**count)) == ["'girafe' (1 image) and 'giraffe' (12 images)"]
+
+
+def test_very_long_names_take_no_memory():
+    long = "".join(map(chr, range(0x4E00, 0x4E00 + 5_000)))
+    tracemalloc.start()
+    try:
+        assert look_alikes(table(**{long: 10, f"{long}x": 1})) == []
+        assert tracemalloc.get_traced_memory()[1] < 1 << 22
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_frequent_names_of_one_form_are_not_all_compared(monkeypatch):
+    asked = []
+    monkeypatch.setattr("g2netpl.look_alikes._may_be_typo", lambda *words: asked.append(words))
+    frequent = {f"gira{chr(code)}fe": 10 for code in range(0x4E00, 0x5000)}
+    assert look_alikes(table(**frequent, girabfe=1)) == []
+    assert 0 < len(asked) <= 20 * len("girabfe") + 20
 
 
 def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):

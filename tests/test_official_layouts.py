@@ -1,13 +1,17 @@
 """Data sets as their makers give them out, written small by hand, with hand-written tables."""
 
 import json
+import os
+import re
 
 import numpy as np
 import pytest
 
+from g2netpl.cli import main
 from g2netpl.errors import InputError
 from g2netpl.formats import LabelFileError, Reading, image_folder, read_labels
 from g2netpl.formats.published import PUBLISHED, compare
+from g2netpl.subjects import find_subject
 
 U = -1  # unobserved
 
@@ -658,3 +662,176 @@ def test_a_copy_is_complete_exactly_at_the_published_size(key):
 def test_every_published_size_is_checked():
     assert set(SIZES) == set(PUBLISHED)
     assert compare("mine", 1, 1, 20) == []
+
+
+# A folder that is a data set of its own layout is no folder per class
+
+
+def devkit(folder, *years):
+    """The official tree, with a photo and a mask."""
+    for year in years:
+        root = folder / f"VOC{year}"
+        for part, name in (("train", "2008_000008"), ("val", "2008_000002")):
+            put(root / f"ImageSets/Main/{part}.txt", f"{name}\n")
+            put(root / f"ImageSets/Main/horse_{part}.txt", f"{name}  1\n")
+            put(root / f"ImageSets/Layout/{part}.txt", f"{name} 1\n")
+            put(root / f"ImageSets/Segmentation/{part}.txt", f"{name}\n")
+            put(root / f"ImageSets/Action/jumping_{part}.txt", f"{name}  1  1\n")
+            put(root / f"Annotations/{name}.xml", VOC_XML.format(name=name, objects=""))
+            put(root / f"JPEGImages/{name}.jpg", "")
+        put(root / "SegmentationClass/2008_000002.png", "")
+        put(root / "SegmentationObject/2008_000002.png", "")
+    return folder
+
+
+def written(problem):
+    """The flags that an error tells to write."""
+    found = re.search(r"(--labels (\S+?)(?: --test-labels (\S+?))?)[; ]", f"{problem} ")
+    return found[2], found[3]
+
+
+@pytest.mark.parametrize(
+    ("given", "train"),
+    [
+        ("VOCdevkit", "VOCdevkit/VOC2012"),
+        ("VOCdevkit/VOC2012", "VOCdevkit/VOC2012"),
+        ("VOCdevkit/VOC2007", "VOCdevkit/VOC2007"),
+        (".", "VOCdevkit/VOC2012"),
+    ],
+)
+def test_the_development_kit_of_voc_says_what_to_write(tmp_path, capsys, given, train):
+    devkit(tmp_path / "VOCdevkit", 2007, 2012)
+    assert main(["check", "--labels", str(tmp_path / given)]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    lists = [f"{tmp_path}/{train}/ImageSets/Main/{part}.txt" for part in ("train", "val")]
+    assert written(told) == tuple(lists)
+    assert read_labels(lists[0]).classes == ("horse",)
+    if given != train:
+        assert "VOC2007/ImageSets/Main/train.txt" in told
+    with pytest.raises(InputError, match="are not taken as classes"):
+        read_labels(tmp_path / given)
+    if given == "VOCdevkit":  # the code that `reproduce --data` finds its files by
+        assert find_subject(str(tmp_path / given)).labels == lists[0]
+
+
+COCO_TEXT = '{"info": {}, "images": [], "annotations": [], "categories": []}'
+TASKS = '[{"id": 1, "annotations": [], "data": {"image": "a.jpg"}}]'
+TRAPS = {  # files beside images; what is to be written
+    "COCO": (
+        {f"annotations/instances_{part}2017.json": COCO_TEXT for part in ("train", "val")},
+        ("train2017/1.jpg", "val2017/2.jpg"),
+        ("annotations/instances_train2017.json", "annotations/instances_val2017.json"),
+    ),
+    "COCO, some annotations": (
+        {"annotations/mine.json": COCO_TEXT},
+        ("images/1.jpg",),
+        ("annotations/mine.json", None),
+    ),
+    "COCO, below": (
+        {"coco/annotations/mine.json": COCO_TEXT},
+        ("coco/images/1.jpg",),
+        ("coco/annotations/mine.json", None),
+    ),
+    "COCO as Roboflow gives it out": (
+        {f"{part}/_annotations.coco.json": COCO_TEXT for part in ("valid", "train", "test")},
+        ("train/1.jpg", "valid/1.jpg", "test/1.jpg"),
+        ("valid/_annotations.coco.json", None),
+    ),
+    "NUS-WIDE": (
+        {f"ImageList/{part}Imagelist.txt": "actor\\1.jpg" for part in ("Train", "Test")},
+        ("Flickr/actor/1.jpg", "Flickr/zoo/2.jpg"),
+        ("ImageList/TrainImagelist.txt", "ImageList/TestImagelist.txt"),
+    ),
+    "NUS-WIDE, below": (
+        {"NUS/ImageList/Imagelist.txt": "actor\\1.jpg"},
+        ("NUS/Flickr/actor/1.jpg",),
+        ("NUS/ImageList/Imagelist.txt", None),
+    ),
+    "OpenImages": (
+        {"train-annotations-human-imagelabels.csv": OPENIMAGES},
+        ("train/1.jpg", "validation/2.jpg"),
+        ("train-annotations-human-imagelabels.csv", None),
+    ),
+    "Label Studio": (
+        {"project-1-at-2024-05-01.json": TASKS},
+        ("images/1.jpg",),
+        ("project-1-at-2024-05-01.json", None),
+    ),
+    "SPML": (
+        {f"formatted_{part}_labels.npy": "" for part in ("train", "val")},
+        ("images/1.jpg",),
+        ("formatted_train_labels.npy", "formatted_val_labels.npy"),
+    ),
+    "SPML, observed labels": (
+        {"formatted_train_labels_obs.npy": ""},
+        ("images/1.jpg",),
+        ("formatted_train_labels_obs.npy", None),
+    ),
+    "a table among folders": (
+        {"labels.csv": "Image;cat\n1.jpg;1\n", "notes.csv": "when,what\n"},
+        ("cat/1.jpg", "dog/1.jpg"),
+        ("labels.csv", None),
+    ),
+    "tags in a folder of their own": (
+        {"tables/tags.csv": "image,tags\n1.jpg,cat\n"},
+        ("cat/1.jpg",),
+        ("tables/tags.csv", None),
+    ),
+    "metadata of parts": (
+        {f"{part}/metadata.jsonl": "{}" for part in ("train", "test")},
+        ("train/1.jpg", "test/1.jpg"),
+        ("train", None),
+    ),
+    "Parquet": ({"labels.parquet": "PAR1"}, ("cat/1.jpg",), ("labels.parquet", None)),
+}
+
+
+@pytest.mark.parametrize("trap", TRAPS)
+def test_a_folder_that_holds_label_files_is_no_folder_per_class(tmp_path, trap):
+    files, images, (train, test) = TRAPS[trap]
+    for name in images:
+        put(tmp_path / name, "")
+    for name, content in files.items():
+        put(tmp_path / name, content)
+    with pytest.raises(InputError) as caught:
+        read_labels(tmp_path)
+    expected = tuple(None if name is None else str(tmp_path / name) for name in (train, test))
+    assert written(caught.value) == expected
+    assert all(name in str(caught.value) for name in map(os.path.basename, files) if name[0] != "n")
+    assert read_labels(tmp_path, "imagefolder").images == tuple(sorted(images))
+
+
+@pytest.mark.parametrize(
+    "images",
+    [
+        ("images/1.jpg",),
+        ("train/1.jpg", "valid/2.jpg", "test/3.jpg"),
+        ("JPEGImages/1.jpg", "SegmentationClass/1.png", "SegmentationObject/1.png"),
+        ("images/train2017/1.jpg", "images/val2017/1.jpg"),
+        ("cats/images/1.jpg", "cats/masks/1.png"),
+    ],
+)
+def test_parts_of_a_data_set_are_no_classes(tmp_path, images):
+    for name in images:
+        put(tmp_path / name, "")
+    with pytest.raises(InputError, match="which are no names of classes; name a label file"):
+        read_labels(tmp_path)
+    assert read_labels(tmp_path, "imagefolder").images == tuple(sorted(images))
+
+
+def test_a_folder_per_class_may_hold_other_files(tmp_path):
+    for name in ("train/1.jpg", "airplane/1.jpg", "README.md", "notes.txt", "cat/x.json"):
+        put(tmp_path / name, "{}")
+    put(tmp_path / "prices.csv", "name,price\na,1\n")
+    put(tmp_path / "settings.json", '{"title": "images"}')
+    np.save(tmp_path / "vectors.npy", np.zeros(2))
+    assert read_labels(tmp_path).classes == ("airplane", "train")
+
+
+def test_parts_that_are_read_together_are_told(tmp_path):
+    for name in ("train/dog/1.png", "test/cat/3.png", "train/cat/4.png"):
+        put(tmp_path / name, "")
+    (note,) = read_labels(tmp_path).notes
+    assert note.startswith("images of test and train are read together")
+    assert read_labels(tmp_path / "train").notes == ()

@@ -4,8 +4,8 @@ Errors are what a training would refuse: mistakes in the label file, images that
 many that cannot be read. Warnings are what it would put up with, but a person may not want.
 """
 
-import csv
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -19,10 +19,12 @@ from g2netpl.disk import text_written_whole
 from g2netpl.entries import per_class
 from g2netpl.errors import InputError, counted
 from g2netpl.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.formats.text import CsvWriter
 from g2netpl.images import find, list_images, open_image
 from g2netpl.inside import PathBelow, open_file
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 from g2netpl.look_alikes import look_alikes
+from g2netpl.spelling import composed
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,10 @@ def inspect_images(
     there: list[str] = []
     if folder is not None or is_own_folder(found.labels):
         there = list_images(root)
-        unlisted = sorted(set(there) - set(table.images))
+        listed = set(located.paths)
+        unlisted = [name for name in there if os.path.join(root, name) not in listed]
+        for twins in _same_looks(there):
+            found.warnings.append(Problem(root, "file names that look the same", twins))
         use = "left out" if known_format.lists_all else "unlabelled training images"
         if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
@@ -170,10 +175,11 @@ def write_problems(found: Inspection, path: str) -> None:
     """All errors and warnings as CSV."""
     try:
         with text_written_whole(path) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["severity", "kind", "where", "what"])
+            writer = CsvWriter(file)
+            writer.write(["severity", "kind", "where", "what"])
             for severity, problems in (("error", found.errors), ("warning", found.warnings)):
-                writer.writerows([severity, each.kind, each.where, each.what] for each in problems)
+                for each in problems:
+                    writer.write([severity, each.kind, each.where, each.what])
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 
@@ -227,6 +233,14 @@ def _judge_files(
     for group in twins.values():
         if len(group) > 1:
             _judge_twins(found, table, group)
+
+
+def _same_looks(names: Sequence[str]) -> list[str]:
+    """Names of files that only differ in how their accents are written, in words."""
+    looks = defaultdict(list)
+    for name in names:
+        looks[composed(name)].append(ascii(name))
+    return [" and ".join(group) for group in looks.values() if len(group) > 1]
 
 
 def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:

@@ -208,6 +208,19 @@ def take(labels: Labels, rows: Indices) -> Labels:
     return np.asarray(labels[np.asarray(rows, dtype=np.int64)])
 
 
+def of_classes(labels: Labels, classes: Indices) -> Labels:
+    """The labels of some classes, in the given order, in the same form."""
+    chosen = np.asarray(classes, dtype=np.int64)
+    if not isinstance(labels, Entries):
+        return np.asarray(labels[:, chosen])
+    place = np.full(labels.classes, -1)
+    place[chosen] = np.arange(len(chosen))
+    columns = place[labels.columns]
+    kept = columns >= 0
+    shape = (len(labels), len(chosen))
+    return Entries.of_pairs(shape, labels.rows()[kept], columns[kept], labels.signs[kept])
+
+
 def dense(labels: Labels, rows: Indices) -> LabelMatrix:
     """The labels of some images as a matrix."""
     taken = take(labels, rows)

@@ -11,6 +11,7 @@ many as there are observed positives, are taken as true. The share of them that 
 chance that a positive gets observed, and k is the number of observed positives per labelled image
 divided by it. Images without any label are taken to be like those with one. Wrong pairs at the top
 make k too large; that images with few positives rank first makes it too small; 0.7 is a balance.
+Of very many classes those with the most observed positives are ranked: the chance is theirs.
 Features that tell nothing leave a guess, one positive more than was observed, and features that
 tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
 """
@@ -21,7 +22,7 @@ import numpy as np
 import torch
 
 from g2netpl.data import ArraySource, training_batches
-from g2netpl.entries import Labels, dense, per_class, per_image, take
+from g2netpl.entries import Labels, dense, of_classes, per_class, per_image, take
 from g2netpl.errors import counted
 from g2netpl.features import Features
 from g2netpl.game import Setup, play_epoch
@@ -34,6 +35,7 @@ from g2netpl.settings import IndexArray
 
 _ENOUGH_COMPLETE = 10
 _RANKED_IMAGES = 4000
+_RANKED_CLASSES = 1500  # a classifier of more would take minutes
 _ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
 _DEPTH = 0.7  # pairs that are looked at, as a share of the observed positives
 _MANY_NEGATIVES = 5  # per positive: no more is asked before labels count as missing at random
@@ -61,7 +63,7 @@ def estimate(
     chosen = np.sort(order[:_RANKED_IMAGES])
     features = features_of(chosen)
     readable = ~np.isnan(features).any(axis=1)
-    k = from_positives(features[readable], dense(visible, chosen[readable]), seed)
+    k = from_positives(features[readable], take(visible, chosen[readable]), seed)
     if by_shares is not None and observed_alike(visible, k):
         return by_shares, both
     if len(labelled) < _FEW_IMAGES:
@@ -100,23 +102,30 @@ def from_both_signs(labels: Labels) -> float | None:
     return float((positives / np.maximum(per_class(labels), 1)).sum())
 
 
-def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> float:
+def from_positives(features: Features, observed: Labels, seed: int = 0) -> float:
     """k from observed positives alone, by ranking pairs with cross-fitted linear classifiers."""
-    labelled = np.flatnonzero((observed == POSITIVE).any(axis=1))
-    seen = observed[labelled]
+    labelled = np.flatnonzero(per_image(observed, POSITIVE))
+    mean = float(per_image(observed, POSITIVE)[labelled].mean())
     if len(labelled) < _ENOUGH_TO_RANK:
-        return float((seen == POSITIVE).sum(axis=1).mean())
+        return mean
+    ranked = take(of_classes(observed, _most_observed(observed)), labelled)
+    seen = dense(ranked, np.arange(len(labelled)))
     scores = _cross_fitted(features[labelled], seen, seed)
     count = int((seen == POSITIVE).sum())
     top = np.argsort(-scores, axis=None)[: max(round(_DEPTH * count), 1)]
     observed_share = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
-    per_image = count / len(labelled)
-    by_chance = per_image / observed.shape[1]
-    telling = min(_TELLING, observed.shape[1] / 2)  # few classes: chance is never far
+    by_chance = count / len(labelled) / seen.shape[1]
+    telling = min(_TELLING, seen.shape[1] / 2)  # few classes: chance is never far
     belief = float(np.clip((observed_share / by_chance - 1) / max(telling - 1, 0.5), 0, 1))
-    estimate, guess = np.log(per_image / observed_share), np.log(per_image + 1)
+    estimate, guess = np.log(mean / observed_share), np.log(mean + 1)
     k = np.exp(belief * estimate + (1 - belief) * guess)
-    return float(np.clip(k, per_image, observed.shape[1]))
+    return float(np.clip(k, mean, observed.shape[1]))
+
+
+def _most_observed(observed: Labels) -> IndexArray:
+    """The classes that are ranked, in their order: all, or those with the most positives."""
+    often = np.argsort(-per_class(observed, POSITIVE), kind="stable")
+    return np.sort(often[:_RANKED_CLASSES])
 
 
 def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Features:

@@ -1,6 +1,5 @@
 """The pictures of an experiment: each a PNG, with the numbers behind it as CSV of the same name."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 
 from g2netpl.comparison import Row
 from g2netpl.equations import GaussianMap, confidence_weight
+from g2netpl.formats.text import CsvWriter
 
 Lines = list[list[Any]]
 
@@ -21,9 +21,9 @@ _PHASES = (0.0, 0.5, 1.0)
 def write_csv(path: Path, header: Sequence[str], lines: Lines) -> None:
     """Numbers as text, one row per line."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(lines)
+        writer = CsvWriter(file)
+        for line in (header, *lines):
+            writer.write(line)
 
 
 def _figure(width: float = 9.0, height: float = 3.6) -> Any:

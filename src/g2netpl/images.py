@@ -21,10 +21,11 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from g2netpl.errors import InputError
-from g2netpl.inside import PathBelow, Unfit, is_below, open_file
+from g2netpl.inside import Unfit, is_below, open_file
 from g2netpl.jpeg import Decoder, decode_jpeg
 from g2netpl.labels import name_problem
 from g2netpl.resize import resize
+from g2netpl.spelling import Spelling
 
 MAX_PIXELS = 64_000_000
 
@@ -125,19 +126,23 @@ class Located:
 
 
 def find(names: Sequence[str], root: str | Path) -> Located:
-    """Look for the named images below `root`; a name that leads out of it is refused."""
+    """Look for the named images below `root`; a name that leads out of it is refused.
+
+    Where no file has a name, one whose name looks the same is meant: see `spelling`.
+    """
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
     base = os.path.realpath(root)
     inside: dict[str, bool] = {}  # folders that were looked at
+    spelling = Spelling(root)
     paths: list[str] = []
     missing = []
     for row, name in enumerate(names):
         problem = name_problem(name)
         if problem is not None:
             raise InputError(f"image {name!r}: {problem}")
-        path = PathBelow(root, name)
+        path = spelling.path(name)
         paths.append(path)
         folder = os.path.dirname(path)
         try:
@@ -153,6 +158,8 @@ def find(names: Sequence[str], root: str | Path) -> Located:
             continue
         if not stat.S_ISREG(kind):
             raise InputError(f"image {name!r}: not a regular file in {root}")
+    if spelling.others:
+        spelling.check(set(names))
     return Located(paths, missing)
 
 

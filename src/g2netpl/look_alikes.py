@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from g2netpl.entries import per_class
 from g2netpl.errors import counted
 from g2netpl.labels import POSITIVE, LabelTable
+from g2netpl.spelling import composed
 
 _RARE = 3  # positives of a name that may be a typo
 _SHORT = 4  # letters; of shorter names very many are one letter apart
+_LONG = 60  # letters; nobody mistypes only one of more
+_SHARED = 20  # frequent words that are looked at because they share a form
 _NAMED = 3  # in a note
 
 
@@ -54,7 +57,7 @@ def one_edit_apart(one: str, other: str) -> bool:
 
 def _letters(name: str) -> str:
     """The name without what people write now this way, now that."""
-    return "".join(letter for letter in name.casefold() if letter not in " -_")
+    return "".join(letter for letter in composed(name).casefold() if letter not in " -_")
 
 
 def _typos(count: dict[str, int]) -> Iterator[tuple[str, str]]:
@@ -67,7 +70,8 @@ def _typos(count: dict[str, int]) -> Iterator[tuple[str, str]]:
     for word in sorted(count, key=lambda word: -count[word]):
         if count[word] >= 10:
             for form in _forms(word):
-                usual[form].append(word)
+                if len(usual[form]) < _SHARED:
+                    usual[form].append(word)
     for rare, positives in count.items():
         if not 1 <= positives <= _RARE:
             continue
@@ -82,6 +86,8 @@ def _typos(count: dict[str, int]) -> Iterator[tuple[str, str]]:
 
 
 def _forms(word: str) -> set[str]:
+    if len(word) > _LONG:
+        return set()
     return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
 
 

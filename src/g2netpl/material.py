@@ -13,7 +13,7 @@ from g2netpl.entries import per_class, with_columns
 from g2netpl.errors import InputError, counted
 from g2netpl.evaluation import can_rank
 from g2netpl.formats import find_format, read_labels
-from g2netpl.formats.reading import Reading
+from g2netpl.formats.reading import Reading, places
 from g2netpl.images import find, list_images, locate
 from g2netpl.inside import PathBelow
 from g2netpl.labels import POSITIVE, LabelTable
@@ -128,15 +128,18 @@ def read_matching(
     if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
         return read_labels(path, format, replace(usual, classes=table.classes))
     other = read_labels(path, format, replace(usual, classes=None))
-    odd = sorted(set(other.classes) ^ set(table.classes))
+    found = places(other.classes, table.classes)
+    unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]
+    there = set(found)
+    lacking = [name for place, name in enumerate(table.classes) if place not in there]
+    odd = sorted(unlike + lacking)
     if odd:
         side = "only here" if odd[0] in other.classes else "missing here"
         raise InputError(
             f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
             f"{side}"
         )
-    place = {name: column for column, name in enumerate(table.classes)}
-    columns = [place[name] for name in other.classes]
+    columns = [place for place in found if place is not None]
     labels = with_columns(other.held, columns, len(table.classes))
     return LabelTable(other.images, table.classes, labels, notes=other.notes)
 

@@ -5,7 +5,6 @@ timm's EfficientNet-Lite0 with ImageNet weights from the package index, so that 
 access to a model hub has a pretrained backbone too; `features` takes vectors as they are.
 """
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from g2netpl.errors import InputError, did_you_mean
+from g2netpl.errors import InputError, closest
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -269,8 +268,10 @@ def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
 
     if not timm.is_model(name.split(".")[0]):
         known = [*BACKBONES, *timm.list_models()]
-        close = did_you_mean(name, known) if difflib.get_close_matches(name, known) else ""
-        hint = close or "known: tiny, lite0, resnet50 and every other name of timm.list_models()"
+        near = closest(name, known)
+        hint = "known: tiny, lite0, resnet50 and every other name of timm.list_models()"
+        if near is not None:
+            hint = f"did you mean {near!r}?"
         raise InputError(f"unknown backbone {name!r} ({hint})")
     try:
         module = timm.create_model(name, pretrained=pretrained, num_classes=0)

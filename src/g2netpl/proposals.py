@@ -6,7 +6,6 @@ since there are none for the validation images. A soft label that ran to 1 early
 so may a prediction: a training image's label is sure only if both players are.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from g2netpl.evaluation import Scores
 from g2netpl.formats import Reading, find_format, parquet, read_labels
 from g2netpl.formats.problems import Problems
 from g2netpl.formats.table import IMAGE_HEADERS
-from g2netpl.formats.text import beginning, read_text
+from g2netpl.formats.text import CsvWriter, beginning, read_text
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.material import read_matching
 from g2netpl.runs import Run
@@ -232,10 +231,11 @@ def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".csv":
             with text_written_whole(path) as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(kinds)
+                writer = CsvWriter(file)
+                writer.write(kinds)
                 for columns in parts:
-                    writer.writerows(zip(*columns.values(), strict=True))
+                    for row in zip(*columns.values(), strict=True):
+                        writer.write(row)
         else:
             parquet.write_columns(path, kinds, parts)
     except OSError as problem:

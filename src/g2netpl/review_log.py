@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from g2netpl.entries import with_labels
 from g2netpl.errors import InputError, did_you_mean
-from g2netpl.formats.table import csv_writer
+from g2netpl.formats.text import CsvWriter
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.run_files import read_saved_labels
 
@@ -145,12 +145,12 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     found = latest(decisions)
     try:
         with open(path, "w", newline="", encoding="utf-8") as file:
-            writer: Any = csv_writer(file, before)
-            writer.writerow(["image", "class", "value", "before", "time", "order"])
+            writer = CsvWriter(file)
+            writer.write(["image", "class", "value", "before", "time", "order"])
             for each in found:
                 was = before.values[rows[each.image], columns[each.label]]
                 what = (each.image, each.label, shown[each.new], shown[int(was)])
-                writer.writerow([*what, each.time, each.order])
+                writer.write([*what, each.time, each.order])
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
     return len(found)

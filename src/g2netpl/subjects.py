@@ -6,20 +6,11 @@ from typing import Literal
 
 from g2netpl.errors import InputError
 from g2netpl.formats import image_folder, read_labels, write_labels
+from g2netpl.formats.layouts import OFFICIAL, official
 from g2netpl.labels import LabelTable
 from g2netpl.settings import IndexArray, split_indices
 
 Kind = Literal["scenes", "features", "images"]
-
-_LAYOUTS = (  # official layouts: training labels, test labels
-    ("ImageSets/Main/train.txt", "ImageSets/Main/val.txt"),
-    ("annotations/instances_train2014.json", "annotations/instances_val2014.json"),
-    ("annotations/instances_train2017.json", "annotations/instances_val2017.json"),
-    ("formatted_train_labels.npy", "formatted_val_labels.npy"),
-    ("ImageList/TrainImagelist.txt", "ImageList/TestImagelist.txt"),
-    ("train.csv", "test.csv"),
-)
-_BELOW = (".", "VOC2012", "VOCdevkit/VOC2012", "coco", "NUS-WIDE", "nuswide")
 
 
 @dataclass(frozen=True)
@@ -51,14 +42,12 @@ def find_subject(
         return Subject("features", root)
     if path.is_file() or test_labels is not None:
         return Subject("images", root, root, test_labels, images)
-    for below in _BELOW:
-        for train, test in _LAYOUTS:
-            if (path / below / train).is_file() and (path / below / test).is_file():
-                labels, held = str(path / below / train), str(path / below / test)
-                return Subject("images", root, labels, held, images)
+    found = official(path)
+    if found is not None:
+        return Subject("images", root, str(found[0]), str(found[1]), images)
     raise InputError(
         f"{root}: no data found; expected a label file, a features folder (meta.npz), or one of "
-        + ", ".join(train for train, _ in _LAYOUTS)
+        + ", ".join(train for train, _ in OFFICIAL)
     )
 
 

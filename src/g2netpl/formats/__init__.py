@@ -17,8 +17,9 @@ from g2netpl.formats import (
     tags,
     voc,
 )
+from g2netpl.formats.layouts import refuse_layout, refuse_odd_classes
 from g2netpl.formats.problems import LabelFileError, Problem
-from g2netpl.formats.reading import Reading, class_problem, read_classes
+from g2netpl.formats.reading import Reading, check_looks, class_problem, read_classes
 from g2netpl.formats.text import is_text
 from g2netpl.labels import LabelTable, name_problem, plain_name
 
@@ -178,9 +179,16 @@ def read_labels(
             raise InputError(f"{path}: not a regular file")
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    folder = format is None and path.is_dir()
+    if folder:
+        refuse_layout(path)
     row = find_format(path, format)
     try:
-        return row.read(path, reading)
+        table = row.read(path, reading)
+        check_looks(table, str(path))
+        if folder:
+            refuse_odd_classes(path, table.classes)
+        return table
     except LabelFileError:
         raise
     except InputError as problem:  # of a table that is no table; name the file once

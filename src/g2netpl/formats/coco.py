@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from g2netpl.disk import write_text_whole
-from g2netpl.entries import per_image
+from g2netpl.entries import MOST_CELLS, per_image
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.collector import Collector
@@ -82,9 +82,11 @@ def read(path: Path, reading: Reading) -> LabelTable:
             shares.append(_share(annotation, image))
     absent = reading.absent_value("unobserved" if federated else "negative")
     table = collector.table(absent)
-    areas = np.zeros(table.held.shape, dtype=np.float32)
-    np.add.at(areas, (rows, columns), np.array(shares))
-    table = LabelTable(table.images, table.classes, table.held, areas.clip(0, 1))
+    if 4 * len(table) * len(names) <= MOST_CELLS:  # bytes; nobody needs areas of so many classes
+        areas = np.zeros(table.held.shape, dtype=np.float32)
+        np.add.at(areas, (rows, columns), np.array(shares))
+        areas.clip(0, 1, out=areas)
+        table = LabelTable(table.images, table.classes, table.held, areas)
     notes = []
     if absent == NEGATIVE:
         kept = np.flatnonzero(per_image(table.held, POSITIVE))

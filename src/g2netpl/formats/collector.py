@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries
+from g2netpl.entries import MOST_CELLS, UNOBSERVED, Entries, Indices
 from g2netpl.errors import InputError
 from g2netpl.formats.problems import Problems
 from g2netpl.formats.reading import Reading, class_problem, good_rows, twins_note, unknown_class
 from g2netpl.labels import LabelTable, name_problem, plain_name, repeated
+from g2netpl.spelling import composed
 
 
 class Collector:
@@ -29,6 +30,8 @@ class Collector:
         self.classes = {name: column for column, name in enumerate(self.known or ())}
         self._row_of: dict[str, int] = {}
         self._unknown: dict[str, str] = {}
+        self._looks = {composed(name): column for name, column in reversed(self.classes.items())}
+        self._alike: dict[str, int] = {}  # names that look like one of a class
         self._image_at = array("I")
         self._rows, self._columns = array("i"), array("i")
         self._values, self._places = array("b"), array("I")
@@ -65,6 +68,8 @@ class Collector:
     def label(self, place: int, row: int, name: str, value: int) -> None:
         """A label of an image."""
         column = self.classes.get(name)
+        if column is None:
+            column = self._alike.get(name)
         if column is None:
             column = self._new_class(place, name)
             if column is None:
@@ -117,13 +122,17 @@ class Collector:
         if problem is not None:
             self.problems.add(self.at(place), "class name", problem)
             return None
+        column = self._looks.get(composed(name))
+        if column is not None:
+            self._alike[name] = column
+            return column
         if self.known is not None:
             if name not in self._unknown:
                 told = Reading(classes=self.known)
                 self._unknown[name] = unknown_class(name, told, len(self._unknown))
             self.problems.add(self.at(place), "unknown class", self._unknown[name])
             return None
-        column = self.classes[name] = len(self.classes)
+        column = self.classes[name] = self._looks[composed(name)] = len(self.classes)
         return column
 
     def _in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
@@ -153,10 +162,13 @@ class Collector:
     def _twins(self, entries: Entries) -> list[int]:
         """The rows of images that were named before; those with other labels are mistakes."""
         twins = repeated(self.images) if len(self._row_of) < len(self.images) else []
-        for row, first in twins:
-            if entries.part(row, row + 1) != entries.part(first, first + 1):
-                self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
-        return [row for row, _ in twins]
+        if not twins:
+            return []
+        rows, firsts = (list(each) for each in zip(*twins, strict=True))
+        for place in np.flatnonzero(~say_the_same(entries, rows, firsts)).tolist():
+            row, first = twins[place]
+            self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
+        return rows
 
     def _listed_twice(self, place: int, name: str, first: int) -> None:
         self.problems.add(
@@ -164,3 +176,14 @@ class Collector:
             "image listed twice",
             f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place",
         )
+
+
+def say_the_same(entries: Entries, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+    """Whether each image of `rows` has the labels of the one at its place in `others`."""
+    one, other = entries.take(rows), entries.take(others)
+    same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
+    chosen = np.flatnonzero(same)
+    one, other = one.take(chosen), other.take(chosen)
+    differ = (one.columns != other.columns) | (one.signs != other.signs)
+    same[chosen[one.rows()[differ]]] = False
+    return same

@@ -26,12 +26,23 @@ from g2netpl.formats.text import text_blocks
 from g2netpl.images import list_images
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
+_PARTS = ("train", "val", "valid", "validation", "test")
 _METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 
 
 def recognises(path: Path) -> bool:
     """Any folder, and a file called metadata.jsonl."""
     return path.is_dir() or path.name == "metadata.jsonl"
+
+
+def is_metadata(path: Path) -> bool:
+    """Whether a file is the one that speaks for all images of its folder."""
+    return path.name in _METADATA
+
+
+def metadata_files(path: Path) -> list[Path]:
+    """The metadata files of a folder; there should be one at most."""
+    return [path / name for name in _METADATA if (path / name).is_file()]
 
 
 def image_folder(path: Path) -> Path:
@@ -43,7 +54,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read the metadata file, or else take the folders as classes."""
     if path.is_file():
         return _read_lines(path, reading)
-    files = [path / name for name in _METADATA if (path / name).is_file()]
+    files = metadata_files(path)
     if len(files) > 1:
         raise InputError(f"{path}: {files[0].name} and {files[1].name}: expected one of them only")
     if not files:
@@ -81,12 +92,14 @@ def write(table: LabelTable, path: Path) -> list[str]:
 def _read_folders(path: Path, reading: Reading) -> LabelTable:
     problems = Problems()
     collector = Collector(lambda place: str(path), reading.classes, problems)
-    loose = 0
+    loose, tops = 0, set()
     for name in list_images(path):
-        folder = PurePosixPath(name).parent.name
+        folder, top = PurePosixPath(name).parent.name, name.partition("/")[0]
         if not folder:
             loose += 1
             continue
+        if top != folder and top in _PARTS:
+            tops.add(top)
         collector.label(0, collector.image(0, name), folder, POSITIVE)
     if not collector.classes and not problems.found:
         raise InputError(
@@ -94,6 +107,9 @@ def _read_folders(path: Path, reading: Reading) -> LabelTable:
             f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
         )
     notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
+    if len(tops) > 1:
+        named = " and ".join(sorted(tops))
+        notes.append(f"images of {named} are read together; name one of these folders to part them")
     return collector.table(reading.absent_value("unobserved"), notes)
 
 

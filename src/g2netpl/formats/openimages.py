@@ -14,8 +14,7 @@ from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.problems import Problems
 from g2netpl.formats.reading import Reading
-from g2netpl.formats.table import csv_writer
-from g2netpl.formats.text import beginning, csv_rows, text_lines
+from g2netpl.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
 from g2netpl.images import SUFFIXES
 from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
@@ -61,8 +60,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
                 "are no observations, leave them out",
             )
             continue
-        image = collector.image(line, _image_name(row[image_at].strip()))
-        code = row[class_at].strip()
+        image = collector.image(line, _image_name(unguarded(row[image_at].strip())))
+        code = unguarded(row[class_at].strip())
         collector.label(line, image, names.get(code, code), value)
     return collector.table(reading.absent_value("unobserved"))
 
@@ -74,11 +73,11 @@ def write(table: LabelTable, path: Path) -> list[str]:
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
     with text_written_whole(path) as file:
-        writer = csv_writer(file, table)
-        writer.writerow(_COLUMNS)
+        writer = CsvWriter(file)
+        writer.write(_COLUMNS)
         for identity, values in zip(identities, table.rows(), strict=True):
             for column in np.flatnonzero(values != UNOBSERVED).tolist():
-                writer.writerow([identity, table.classes[column], values[column]])
+                writer.write([identity, table.classes[column], values[column]])
     silent_images = int((~table.labelled).sum())
     silent_classes = int((per_class(table.held) == 0).sum())
     notes = []

@@ -4,9 +4,9 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -25,7 +25,12 @@ from g2netpl.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_heade
 from g2netpl.formats.text import read_bytes
 from g2netpl.labels import UNOBSERVED, LabelMatrix, LabelTable, name_problem, plain_name
 
-_ROWS = 10_000  # that are looked at as Python's objects at a time
+_ROWS = 10_000  # that are looked at as Python's objects at a time, at most
+_CELLS = 1 << 22  # of class columns that are decoded at a time
+_PER_ROW = 100  # bytes that an image takes at least, as a name of Python
+_DECODED = 1 << 26  # bytes that a file may become, however small it is
+_GROWTH = 200  # times its own size that any file may become as names and tags
+_CELL_GROWTH = 1_000  # the same as labels, of which a byte each is kept
 
 
 def recognises(path: Path) -> bool:
@@ -36,27 +41,29 @@ def recognises(path: Path) -> bool:
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read either shape; mistakes are named by row, from 0."""
     problems = Problems()
-    columns = _columns(path, problems)
-    header = list(columns)
+    file = _File(path, problems)
+    header = file.header
     if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
         problems.stop(
             str(path),
             "header",
             f"expected the columns image, <class>, … or image, labels (or tags); got {header[:10]}",
         )
-    images = [plain_name(name) for name in _texts(path, header[0], columns[header[0]], problems)]
+    if not _is_text(file.kinds[header[0]]):
+        what = f"column {header[0]!r}: expected text, got {file.kinds[header[0]]}"
+        problems.stop(str(path), "column type", what)
     if is_tag_header(header):
-        return _tags(path, images, columns, reading, problems)
+        return tags.collect(path, _tags(file, reading), reading, problems, unit=": row ")
+    images = [plain_name(name or "") for (name,) in file.texts(header[:1])]
     for row, name in enumerate(images):
         problem = name_problem(name)
         if problem is not None:
             problems.add(f"{path}: row {row}", "image name", f"image {name!r}: {problem}")
-    values = np.full((len(images), len(header) - 1), UNOBSERVED, dtype=np.int8)
     for position, name in enumerate(header[1:]):
         problem = class_problem(name)
         if problem is not None:
             problems.add(str(path), "header", f"column {position + 2}: {problem}")
-        values[:, position] = _labels(path, name, columns[name], problems)
+    values = _matrix(file, problems)
     names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
     table = LabelTable(tuple(names), tuple(header[1:]), values, notes=tuple(notes))
@@ -65,7 +72,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
 
 def names_classes(path: Path) -> bool:
     """A wide table does, tags do not."""
-    return not is_tag_header(list(_columns(path, Problems())))
+    return not is_tag_header(_File(path, Problems()).header)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -109,64 +116,124 @@ def _pyarrow() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def _columns(path: Path, problems: Problems) -> dict[str, Any]:
-    """All columns, after a look at the footer."""
-    arrow, parquet = _pyarrow()
-    content = read_bytes(path)
-    if content[:4] != b"PAR1":
-        problems.stop(str(path), "Parquet", "not a Parquet file (it does not begin with PAR1)")
-    try:
-        with parquet.ParquetFile(arrow.BufferReader(content)) as file:
-            names = file.schema_arrow.names
-            if len(set(names)) != len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                problems.stop(str(path), "header", f"column {twice!r} is there twice")
-            rows = file.metadata.num_rows
-            if not 0 <= rows <= 50 * len(content) or rows * len(names) > 10_000 * len(content):
-                claim = f"the footer claims {rows:,} rows, in {len(content):,} bytes"
-                problems.stop(str(path), "Parquet", f"{claim}; the file is damaged")
-            table = file.read()
-            table.validate(full=True)
-            return {name: table.column(name) for name in names}
-    except LabelFileError:
-        raise
-    except Exception as problem:  # a damaged file can say anything
-        what = str(problem).strip().partition("\n")[0] or type(problem).__name__
-        problems.stop(str(path), "Parquet", f"not a readable Parquet file ({what[:200]})")
+class _File:
+    """A Parquet file, read some rows at a time: what it may become is bounded by its size.
+
+    A few bytes can stand for the same text a million times, or for a text of a gigabyte.
+    """
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self.path, self.problems = path, problems
+        arrow, parquet = _pyarrow()
+        content = read_bytes(path)
+        if content[:4] != b"PAR1":
+            problems.stop(str(path), "Parquet", "not a Parquet file (it does not begin with PAR1)")
+        self.size = len(content)
+        self.most = max(_DECODED, _GROWTH * self.size)
+        with self._told():
+            self.file: Any = parquet.ParquetFile(arrow.BufferReader(content))
+            schema = self.file.schema_arrow
+            self.header: list[str] = schema.names
+            self.kinds: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
+            self.rows: int = self.file.metadata.num_rows
+            self._check_claims()
+
+    def texts(self, columns: list[str]) -> Iterator[tuple[Any, ...]]:
+        """The cells of some columns as Python's objects, row after row."""
+        room = self.most
+        plain = _pyarrow()[0].schema([(name, _written_out(self.kinds[name])) for name in columns])
+        for part in self._batches(columns, max(1, min(_ROWS, self.most // self.largest))):
+            batch = part.select(columns).cast(plain)
+            room -= batch.nbytes
+            if room < 0:
+                self._stop(f"its texts take more than {self.most:,} bytes")
+            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+
+    def labels(self, columns: list[str]) -> Iterator[Any]:
+        """Some rows at a time of columns of numbers."""
+        return self._batches(columns, max(1, _CELLS // len(columns)))
+
+    def _check_claims(self) -> None:
+        """Look at the footer before anything is decoded."""
+        if len(self.kinds) != len(self.header):
+            twice = next(name for name in self.header if self.header.count(name) > 1)
+            self.problems.stop(str(self.path), "header", f"column {twice!r} is there twice")
+        rows, cells = self.rows, self.rows * len(self.header)
+        if not 0 <= rows * _PER_ROW <= self.most or cells > max(_DECODED, _CELL_GROWTH * self.size):
+            self._stop(f"the footer claims {rows:,} rows")
+        about = self.file.metadata
+        groups = range(about.num_row_groups)
+        parts = [about.row_group(place).total_byte_size for place in groups]
+        if min(parts, default=0) < 0 or sum(parts) > self.most:
+            self._stop(f"the footer claims {sum(parts):,} bytes")
+        self.largest = max(parts, default=0) + 1  # no text of the file is longer
+
+    def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        with self._told():
+            for batch in self.file.iter_batches(rows, columns=columns):
+                batch.validate(full=True)
+                yield batch
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except LabelFileError:
+            raise
+        except Exception as problem:  # a damaged file can say anything
+            what = str(problem).strip().partition("\n")[0] or type(problem).__name__
+            what = f"not a readable Parquet file ({what[:200]})"
+            self.problems.stop(str(self.path), "Parquet", what)
+
+    def _stop(self, claim: str) -> NoReturn:
+        what = f"{claim}, in a file of {self.size:,} bytes; it is damaged, or made to fill memory"
+        self.problems.stop(str(self.path), "Parquet", what)
+
+
+def _written_out(kind: Any) -> Any:
+    """The type without its dictionary, whose numbers stand for texts."""
+    arrow, _ = _pyarrow()
+    if arrow.types.is_list(kind) or arrow.types.is_large_list(kind):
+        return arrow.large_list(_written_out(kind.value_type))
+    return kind.value_type if arrow.types.is_dictionary(kind) else kind
 
 
 def _is_text(kind: Any) -> bool:
     types = _pyarrow()[0].types
-    kind = kind.value_type if types.is_dictionary(kind) else kind
+    kind = _written_out(kind)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _texts(path: Path, name: str, column: Any, problems: Problems) -> list[str]:
-    if not _is_text(column.type):
-        what = f"column {name!r}: expected text, got {column.type}"
-        problems.stop(str(path), "column type", what)
-    return ["" if value is None else value for value in column.to_pylist()]
+def _matrix(file: _File, problems: Problems) -> LabelMatrix:
+    """The class columns as 1, 0, −1."""
+    types = _pyarrow()[0].types
+    values = np.full((file.rows, len(file.header) - 1), UNOBSERVED, dtype=np.int8)
+    columns = {}
+    for position, name in enumerate(file.header[1:]):
+        kind = file.kinds[name]
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+            columns[name] = position
+        elif not types.is_null(kind):
+            what = f"class {name!r}: expected numbers 1, 0 or null, got {kind}"
+            problems.add(str(file.path), "column type", what)
+    start = 0
+    for batch in file.labels(list(columns)) if columns else ():
+        for name, position in columns.items():
+            part = values[start : start + len(batch), position]
+            part[:] = _labels(file.path, name, batch.column(name), start, problems)
+        start += len(batch)
+    return values
 
 
-def _labels(path: Path, name: str, column: Any, problems: Problems) -> LabelMatrix:
-    """A class column as 1, 0, −1."""
+def _labels(path: Path, name: str, column: Any, start: int, problems: Problems) -> LabelMatrix:
+    """A part of a class column as 1, 0, −1; its first row is the `start`th of the file."""
     arrow, _ = _pyarrow()
-    kind = column.type
-    labels = np.full(len(column), UNOBSERVED, dtype=np.int8)
-    if arrow.types.is_null(kind):
-        return labels
-    numeric = arrow.types.is_integer(kind) or arrow.types.is_floating(kind)
-    if not numeric and not arrow.types.is_boolean(kind):
-        problems.add(
-            str(path), "column type", f"class {name!r}: expected numbers 1, 0 or null, got {kind}"
-        )
-        return labels
     values = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
     values = np.where(np.isnan(values), UNOBSERVED, values)
     wrong = np.flatnonzero(~np.isin(values, (1, 0, -1)))
     for row in wrong[:1000]:
         problems.add(
-            f"{path}: row {row}",
+            f"{path}: row {start + row}",
             "cell",
             f"class {name!r}: expected 1, 0 or null (unobserved), got {values[row]:g}",
         )
@@ -174,43 +241,34 @@ def _labels(path: Path, name: str, column: Any, problems: Problems) -> LabelMatr
     return values.astype(np.int8)
 
 
-def _tags(
-    path: Path, images: list[str], columns: dict[str, Any], reading: Reading, problems: Problems
-) -> LabelTable:
-    present, *absent = (
-        _tag_lists(path, name, columns[name], reading, problems) for name in list(columns)[1:]
-    )
-    cells = (present, absent[0] if absent else repeat([], len(images)))
-
-    def rows() -> Iterator[tags.Tags]:
-        for row, (image, yes, no) in enumerate(zip(images, *cells, strict=True)):
-            yield row, image, yes, no
-
-    return tags.collect(path, rows(), reading, problems, unit=": row ")
-
-
-def _tag_lists(
-    path: Path, name: str, column: Any, reading: Reading, problems: Problems
-) -> Iterator[list[str]]:
-    """The tags of one row after the other."""
-    types, kind = _pyarrow()[0].types, column.type
-    if _is_text(kind) or types.is_null(kind):
-        return (tags.split(cell or "", reading) for cell in _cells(column))
-    listed = types.is_list(kind) or types.is_large_list(kind)
-    if not listed or not (_is_text(kind.value_type) or types.is_null(kind.value_type)):
-        what = f"column {name!r}: expected text or lists of it, got {kind}"
-        problems.stop(str(path), "column type", what)
-
-    def lists() -> Iterator[list[str]]:
-        for row, cell in enumerate(_cells(column)):
-            if cell and None in cell:
-                problems.add(f"{path}: row {row}", "cell", f"column {name!r}: a null in the list")
-            yield [tag for tag in cell or () if tag is not None]
-
-    return lists()
+def _tags(file: _File, reading: Reading) -> Iterator[tags.Tags]:
+    """Names, tags and what is absent, row after row."""
+    types = _pyarrow()[0].types
+    for name in file.header[1:]:
+        kind = file.kinds[name]
+        if types.is_list(kind) or types.is_large_list(kind):
+            kind = kind.value_type
+        if not _is_text(kind) and not types.is_null(kind):
+            what = f"column {name!r}: expected text or lists of it, got {file.kinds[name]}"
+            file.problems.stop(str(file.path), "column type", what)
+    for row, (image, *cells) in enumerate(file.texts(file.header)):
+        present, *absent = (
+            _names(f"{file.path}: row {row}", name, cell, reading, file.problems)
+            for name, cell in zip(file.header[1:], cells, strict=True)
+        )
+        yield row, image or "", present, absent[0] if absent else ()
 
 
-def _cells(column: Any) -> Iterator[Any]:
-    """The cells of a column as Python's objects, not many at a time."""
-    for start in range(0, len(column), _ROWS):
-        yield from column.slice(start, _ROWS).to_pylist()
+def _names(
+    where: str,
+    column: str,
+    cell: str | list[str | None] | None,
+    reading: Reading,
+    problems: Problems,
+) -> list[str]:
+    """The tags in one cell."""
+    if cell is None or isinstance(cell, str):
+        return tags.split(cell or "", reading)
+    if None in cell:
+        problems.add(where, "cell", f"column {column!r}: a null in the list")
+    return [tag for tag in cell if tag is not None]

@@ -19,8 +19,11 @@ from g2netpl.labels import (
     name_problem,
     repeated,
 )
+from g2netpl.spelling import composed
 
 Absent = Literal["unobserved", "negative"]
+
+_BLOCK = 1 << 20  # cells that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -40,20 +43,43 @@ def in_class_order(table: LabelTable, reading: Reading, where: str) -> LabelTabl
     """The table with exactly the classes the reader was told, in that order."""
     if reading.classes is None or reading.classes == table.classes:
         return table
-    known = set(reading.classes)
+    check_looks(table, where)
     problems = Problems()
-    for name in table.classes:
-        if name not in known:
+    found = dict(zip(table.classes, places(table.classes, reading.classes), strict=True))
+    for name, place in found.items():
+        if place is None:
             problems.add(where, "unknown class", unknown_class(name, reading, len(problems.found)))
     problems.raise_any()
-    position = {name: column for column, name in enumerate(reading.classes)}
-    columns = [position[name] for name in table.classes]
+    columns = [place for place in found.values() if place is not None]
     labels = with_columns(table.held, columns, len(reading.classes))
     sizes = None
     if table.sizes is not None:
         sizes = np.zeros(labels.shape, dtype=np.float32)
         sizes[:, columns] = table.sizes
     return LabelTable(table.images, reading.classes, labels, sizes, table.notes)
+
+
+def places(names: Sequence[str], known: Sequence[str]) -> list[int | None]:
+    """Where each name stands among the known ones; None where it does not.
+
+    A name that only looks the same, its accents being written in the other way, is the same.
+    """
+    exact = {name: place for place, name in enumerate(known)}
+    alike = {composed(name): place for place, name in reversed(list(enumerate(known)))}
+    return [exact.get(name, alike.get(composed(name))) for name in names]
+
+
+def check_looks(table: LabelTable, where: str) -> None:
+    """Refuse two classes whose names look the same, since they are one."""
+    first: dict[str, str] = {}
+    problems = Problems()
+    for name in table.classes:
+        other = first.setdefault(composed(name), name)
+        if other != name:
+            what = f"class {name!r} is listed twice, as {other!a} and {name!a}, which "
+            what += "look the same (Unicode NFC and NFD); keep one spelling"
+            problems.add(where, "class name", what)
+    problems.raise_any()
 
 
 def every_cell_speaks(table: LabelTable, reading: Reading) -> LabelTable:
@@ -74,24 +100,23 @@ def without_twins(
     images: Sequence[str], values: LabelMatrix, at: Callable[[int], str], problems: Problems
 ) -> tuple[Sequence[str], LabelMatrix, list[str]]:
     """Rows of images listed twice: equal ones are dropped and counted, others are mistakes."""
-    first: dict[str, int] = {}
-    keep, dropped = np.ones(len(images), dtype=bool), 0
-    if len(set(images)) == len(images):
+    twins = repeated(images)
+    if not twins:
         return images, values, []
-    for row, name in enumerate(images):
-        before = first.setdefault(name, row)
-        if before == row:
-            continue
-        keep[row] = False
-        dropped += 1
-        if not np.array_equal(values[row], values[before]):
+    keep = np.ones(len(images), dtype=bool)
+    some = max(1, _BLOCK // max(values.shape[1], 1))
+    for start in range(0, len(twins), some):
+        part = np.array(twins[start : start + some])
+        keep[part[:, 0]] = False
+        differ = (values[part[:, 0]] != values[part[:, 1]]).any(axis=1)
+        for row, before in part[differ].tolist():
             problems.add(
                 at(row),
                 "image listed twice",
-                f"image {name!r} is listed already ({at(before)}) with other labels",
+                f"image {images[row]!r} is listed already ({at(before)}) with other labels",
             )
     kept = [name for name, keeps in zip(images, keep, strict=True) if keeps]
-    return kept, values[keep], twins_note(dropped)
+    return kept, values[keep], twins_note(len(twins))
 
 
 def good_rows(images: Sequence[str]) -> list[int]:
@@ -120,17 +145,17 @@ def class_problem(name: str) -> str | None:
 def read_classes(path: str | Path) -> tuple[str, ...]:
     """A list of class names, one per line."""
     problems = Problems()
-    names: dict[str, int] = {}
+    names: dict[str, str] = {}
     for line, text in enumerate(read_text(Path(path), problems).split("\n"), start=1):
         name = text.strip()
-        if name and name in names:
+        if name and composed(name) in names:
             problems.add(f"{path}:{line}", "class name", f"class {name!r} is listed twice")
         if name:
-            names.setdefault(name, line)
+            names.setdefault(composed(name), name)
     problems.raise_any()
     if not names:
         raise InputError(f"{path}: expected class names, one per line; the file is empty")
-    return tuple(names)
+    return tuple(names.values())
 
 
 def positives_only(table: LabelTable, path: Path, format_name: str) -> None:

@@ -6,12 +6,10 @@ Plain rows are read in blocks, all at once; a block with anything unusual is rea
 that every mistake is named by its line. From the first quote on, Python's csv reads the rest.
 """
 
-import csv
 import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +24,7 @@ from g2netpl.formats.reading import (
     in_class_order,
     without_twins,
 )
-from g2netpl.formats.text import beginning, csv_rows, text_blocks
+from g2netpl.formats.text import CsvWriter, beginning, csv_rows, text_blocks, unguarded
 from g2netpl.labels import (
     NEGATIVE,
     POSITIVE,
@@ -77,10 +75,10 @@ def write(table: LabelTable, path: Path) -> list[str]:
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     names = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
     with text_written_whole(path) as file:
-        writer = csv_writer(file, table)
-        writer.writerow(["image", *table.classes])
+        writer = CsvWriter(file)
+        writer.write(["image", *table.classes])
         for image, values in zip(table.images, table.rows(), strict=True):
-            writer.writerow([image, *(names[value] for value in values.tolist())])
+            writer.write([image], (names[value] for value in values.tolist()))
     return []
 
 
@@ -105,13 +103,6 @@ def delimiter(path: Path) -> str:
     if other is None or "," in _QUOTED.sub("", header):
         return ","
     return other[2]
-
-
-def csv_writer(file: TextIO, table: LabelTable) -> Any:
-    """A writer of CSV; csv leaves carriage returns without quotes unless all is quoted."""
-    odd = any("\r" in name for name in (*table.images, *table.classes))
-    quoting: Any = csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL
-    return csv.writer(file, lineterminator="\n", quoting=quoting)
 
 
 class _Rows:
@@ -168,7 +159,7 @@ class _Rows:
         return np.concatenate([*self.parts, nothing])
 
     def _header(self, line: int, header: list[str]) -> None:
-        header = [name.strip() for name in header]
+        header = [unguarded(name.strip()) for name in header]
         if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
             came = ",".join(header)[:80]
             self.problems.stop(
@@ -222,6 +213,8 @@ class _Rows:
             names = [
                 content[begin:stop].decode() for begin, stop in zip(begins, stops, strict=True)
             ]
+        if "'" in text:
+            names = [unguarded(name) for name in names]
         if "./" in text or "//" in text:
             names = [plain_name(name) for name in names]
         if _SUSPICIOUS.search(text) and any(name_problem(name) for name in names):
@@ -258,7 +251,7 @@ class _Rows:
                 what = f"expected {len(self.classes) + 1} cells as in the header, got {len(row)}"
                 self.problems.add(where, "number of cells", what)
                 continue
-            row[0] = plain_name(row[0])
+            row[0] = plain_name(unguarded(row[0]))
             problem = name_problem(row[0])
             if problem is not None:
                 self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")

@@ -18,8 +18,8 @@ from g2netpl.errors import InputError
 from g2netpl.formats.collector import Collector
 from g2netpl.formats.problems import LabelFileError, Problems
 from g2netpl.formats.reading import Reading
-from g2netpl.formats.table import csv_writer, delimiter, is_tag_header
-from g2netpl.formats.text import beginning, csv_rows, text_lines
+from g2netpl.formats.table import delimiter, is_tag_header
+from g2netpl.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, absent
@@ -58,8 +58,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
                     f"tags by {between[0]!r} or '|'",
                 )
                 continue
-            absent = split(row[2], reading, between) if len(row) > 2 else []
-            yield line, row[0], split(row[1], reading, between), absent
+            present, *absent = (split(unguarded(cell), reading, between) for cell in row[1:])
+            yield line, unguarded(row[0]), present, absent[0] if absent else []
 
     return collect(path, tags(), reading, problems)
 
@@ -91,11 +91,11 @@ def write(table: LabelTable, path: Path) -> list[str]:
     names = np.array(table.classes, dtype=object)
     negative = bool(per_class(table.held, NEGATIVE).any())
     with text_written_whole(path) as file:
-        writer = csv_writer(file, table)
-        writer.writerow(["image", "labels", "absent"] if negative else ["image", "labels"])
+        writer = CsvWriter(file)
+        writer.write(["image", "labels", "absent"] if negative else ["image", "labels"])
+        signs = (POSITIVE, NEGATIVE) if negative else (POSITIVE,)
         for image, values in zip(table.images, table.rows(), strict=True):
-            row = [image, ";".join(names[values == POSITIVE])]
-            writer.writerow([*row, ";".join(names[values == NEGATIVE])] if negative else row)
+            writer.write([image, *(";".join(names[values == sign]) for sign in signs)])
     silent = int((per_class(table.held) == 0).sum())
     return [f"{silent} classes without any label are not in the file"] if silent else []
 

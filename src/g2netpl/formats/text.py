@@ -1,16 +1,24 @@
-"""Text from the bytes of a file, whole or in pieces, and rows of CSV; mistakes by line and byte."""
+"""Text from the bytes of a file, whole or in pieces, and rows of CSV; mistakes by line and byte.
+
+Spreadsheets run a cell of CSV that begins with = + - @ as a formula, and change what it says. Every
+CSV file that we write has an apostrophe before such a text, which is what people type to mean text
+there; `unguarded` takes it off again where names are read. Numbers stay as they are.
+"""
 
 import codecs
 import csv
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any, TextIO
 
 from g2netpl.errors import InputError
 from g2netpl.formats.problems import Problems
 
 BOM = "\ufeff"  # may begin a text; not a part of it
 _BLOCK = 1 << 22  # bytes that are read at a time
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
 def is_text(name: str) -> bool:
@@ -95,6 +103,50 @@ def csv_rows(
         if what == "unexpected end of data":
             what = "a quote is opened in this row and never closed"
         problems.stop(f"{path}:{began + 1}", "broken row", what)
+
+
+class CsvWriter:
+    """Writes rows of CSV, whose texts no spreadsheet takes as formulas."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._usual = csv.writer(file, lineterminator="\n")
+        self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+
+    def write(self, cells: Iterable[Any], numbers: Iterable[str] = ()) -> None:
+        """A row: cells of any kind, and then such as are known to need no guard."""
+        row = [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
+        odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
+        (self._quoted if odd else self._usual).writerow([*row, *numbers])
+
+
+def guarded(text: str) -> str:
+    """A text as it stands in CSV: with an apostrophe where a spreadsheet would see a formula.
+
+    That may also be behind a semicolon, which much of Europe's spreadsheets end a cell at.
+    """
+    return ";".join(f"'{part}" if _is_formula(part) else part for part in text.split(";"))
+
+
+def unguarded(text: str) -> str:
+    """What `guarded` was given; a text that needed no guard stays as it is."""
+    if "'" not in text:
+        return text
+    parts = text.split(";")
+    return ";".join(
+        part[1:] if part[:1] == "'" and _is_formula(part[1:]) else part for part in parts
+    )
+
+
+def _is_formula(text: str) -> bool:
+    return _FORMULA.match(text) is not None and not _is_number(text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def read_bytes(path: Path) -> bytes:
