@@ -29,7 +29,7 @@ from g2netpl.commands import (
     train,
 )
 from g2netpl.disk import NO_PATH
-from g2netpl.errors import InputError, UserError, to_install
+from g2netpl.errors import InputError, UserError, what_lacks
 from g2netpl.interrupts import Stopped
 from g2netpl.terminal import EXIT_DISK, guarded, say
 
@@ -108,18 +108,30 @@ def _run(arguments: Sequence[str] | None) -> int:
         say("g2netpl: interrupted")
         return EXIT_INTERRUPTED
     except OSError as trouble:
+        if trouble.errno == errno.ENOENT and _is_lost():
+            say("g2netpl: the working folder is gone; go to one that is there")
+            return InputError.exit_code
         if trouble.errno not in (*_DISK, *NO_PATH):
             return _bug()
         where = os.fsdecode(trouble.filename) if trouble.filename else "disk"
         say(f"g2netpl: {where}: {trouble.strerror}")
         return EXIT_DISK if trouble.errno in _DISK else InputError.exit_code
     except Exception as problem:
-        missing = to_install(problem)
-        if missing is None:
+        lacking = what_lacks(problem)
+        if lacking is None:
             return _bug()
-        say(f"g2netpl {parsed.command}: {missing}")
+        say(f"g2netpl {parsed.command}: {' '.join(lacking.split())}")
         return UserError.exit_code
     return 0
+
+
+def _is_lost() -> bool:
+    """Whether somebody removed the folder that we work in."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _check_launch(execute: object) -> None:

@@ -1,6 +1,7 @@
 """RunConfig: everything one training depends on, from a TOML file and flags, checked at once."""
 
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,6 +43,7 @@ PATHS = {
 }
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
+_LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
 
 
 class RunConfig(Options):
@@ -258,22 +260,43 @@ class RunConfig(Options):
 
 def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
     """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
-    values: dict[str, Any] = {}
-    if path is not None:
-        path = Path(path)
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as problem:
-            raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
-            raise InputError(f"{path}: not valid TOML ({problem})") from None
-        for key in PATHS & set(values):
-            if isinstance(values[key], str) and values[key]:
-                values[key] = str(path.parent / values[key])
-        if not isinstance(values.get("options", {}), dict):
-            raise InputError(f"{path}: options: expected a table [options] of key = value lines")
-    options = {**values.get("options", {}), **flags.get("options", {})}
-    merged = {**values, **flags}
-    if options:
-        merged["options"] = options
-    return RunConfig.read(merged, str(path) if path is not None else "train")
+    return RunConfig.read(read_keys(path, flags), "train" if path is None else str(path))
+
+
+def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The same before it is checked, and without what is not given."""
+    values = {} if path is None else _keys_of_file(Path(path))
+    return over(values, flags)
+
+
+def over(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys that are given anew over those before them, of the options each by itself."""
+    options = {**before.get("options", {}), **keys.get("options", {})}
+    return {**before, **keys, **({"options": options} if options else {})}
+
+
+def _keys_of_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(_content(path).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{path}: not valid TOML ({problem})") from None
+    for key in PATHS & set(values):
+        if isinstance(values[key], str) and values[key]:
+            values[key] = str(path.parent / values[key])
+    if not isinstance(values.get("options", {}), dict):
+        raise InputError(f"{path}: options: expected a table [options] of key = value lines")
+    return values
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file that is no pipe, which might never end, and not too large."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: expected a regular file of TOML")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    if len(content) > _LARGEST_FILE:
+        raise InputError(f"{path}: expected a configuration, {_LARGEST_FILE:,} bytes at most")
+    return content

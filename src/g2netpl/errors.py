@@ -41,6 +41,19 @@ def to_install(problem: Exception) -> str | None:
     return f"needs {package}, which is not installed; pip install 'g2netpl[{_EXTRA[package]}]'"
 
 
+def what_lacks(problem: Exception) -> str | None:
+    """What the machine lacks: a package, a part of one, or memory; None for any other problem."""
+    if isinstance(problem, MemoryError) or "can't allocate memory" in str(problem):
+        return f"not enough memory ({problem or 'no more to be had'})"
+    is_ours = (getattr(problem, "name", None) or "").partition(".")[0] == "g2netpl"
+    if type(problem) is ImportError and not is_ours:
+        return (
+            f"a package cannot be loaded ({problem}); is memory limited (ulimit -v), or the "
+            "installation damaged?"
+        )
+    return to_install(problem)
+
+
 def counted(count: int, noun: str) -> str:
     """`1 image`, `1,200 images`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

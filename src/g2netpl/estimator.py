@@ -6,7 +6,7 @@ X is an array of features (N, D), or a sequence of image paths. y is (N, L): 1 p
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from g2netpl.config import RunConfig
 from g2netpl.console import Console
 from g2netpl.data import ArraySource, ImageSource, Source
-from g2netpl.errors import InputError, UserError
+from g2netpl.errors import InputError, UserError, did_you_mean
 from g2netpl.evaluation import Scores, can_rank, mean_average_precision
+from g2netpl.features import Features
 from g2netpl.labels import UNOBSERVED, LabelTable, check_values
 from g2netpl.lesson import device_of, on_features, on_images, teach
 from g2netpl.predicting import predict_all
@@ -122,16 +123,18 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.verbose = verbose
 
     def fit(self, X: npt.ArrayLike | Images, y: npt.ArrayLike) -> Self:
-        """Train on what is observed in y."""
-        with _as_value_error():
+        """Train on what is observed in y; where that fails, all stays as it was."""
+        with _as_value_error(), _unchanged_by_failure(self):
             config = self._checked()
             console = Console(quiet=not self.verbose)
             paths = image_paths(X)
             if paths is None:
-                features = validate_data(self, X, dtype=np.float32)
+                features = self._features(X, reset=True)
                 table = label_table(y, len(features), self.classes)
                 lesson = on_features(config, features, table)
             else:
+                for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+                    self.__dict__.pop(name, None)
                 lesson = on_images(config, paths, label_table(y, len(paths), self.classes), console)
             taught = teach(lesson, console)
         self.network_ = lesson.network
@@ -184,6 +187,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             raise InputError(f"mode: expected 'linear' or 'end-to-end', got {self.mode!r}")
         if self.expected_positives == "truth":
             raise InputError("expected_positives: expected a number or 'estimate', got 'truth'")
+        if not isinstance(self.options, Mapping | None):
+            raise InputError(f"options: expected a dictionary, got {self.options!r:.200}")
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
@@ -206,11 +211,17 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             was, now = kinds if self.image_view_ is None else kinds[::-1]
             raise InputError(f"X: expected {was} as in fit, got {now}")
         if paths is None or self.image_view_ is None:
-            values = validate_data(self, X, dtype=np.float32, reset=False)
-            return ArraySource(torch.from_numpy(values))
+            return ArraySource(torch.from_numpy(self._features(X, reset=False)))
         size, mean, std = self.image_view_
         allowed = self.max_bad or 0
         return ImageSource(paths, size, mean, std, workers=self.workers, max_bad=allowed)
+
+    def _features(self, X: Any, reset: bool) -> Features:
+        """X as an array that torch takes, which those read backwards are not."""
+        if np.ma.is_masked(X):
+            raise InputError("X: expected every feature, some are masked")
+        values: Features = validate_data(self, X, dtype=np.float32, reset=reset)
+        return values if min(values.strides) >= 0 else values.copy()
 
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "network_"):
@@ -235,16 +246,14 @@ def image_paths(X: object) -> list[str] | None:
 
 
 def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable:
-    """y as a table of `count` images; NaN becomes unobserved."""
+    """y as a table of `count` images; NaN and what is masked become unobserved.
+
+    The columns of a data frame go by their names, all others by their places.
+    """
     if y is None:
         raise InputError("requires y to be passed, but the target y is None")
-    if classes is None:
-        classes = getattr(y, "columns", None)
-    if hasattr(y, "toarray"):
-        y = y.toarray()
-    elif hasattr(y, "columns"):
-        y = y.to_numpy(dtype=np.float64, na_value=np.nan)
-    values = np.asarray(y)
+    columns = [str(name) for name in getattr(y, "columns", ())]
+    values = _values(y)
     if values.ndim != 2:
         raise InputError(
             "y: expected a matrix (images × classes) of 1 (positive), 0 (negative) and -1 or NaN "
@@ -253,14 +262,35 @@ def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable
         )
     if len(values) != count:
         raise InputError(f"X and y: inconsistent numbers of samples: {count} and {len(values)}")
-    if values.dtype.kind == "f":
-        values = np.where(np.isnan(values), UNOBSERVED, values)
-        if not np.array_equal(values, np.round(values)):
-            raise InputError("y: expected 1, 0 and -1 or NaN, got continuous values")
-    names = [str(name) for name in (range(values.shape[1]) if classes is None else classes)]
+    places = [str(place) for place in range(values.shape[1])]
+    names = [str(name) for name in (columns or places if classes is None else classes)]
     if len(names) != values.shape[1]:
         raise InputError(f"y: expected {len(names)} classes, got {values.shape[1]} columns")
+    if sorted(columns) == sorted(names):
+        values = values[:, [columns.index(name) for name in names]]
+    elif columns and columns != places and names != places:
+        odd = next(name for name in columns if name not in names)
+        raise InputError(f"y: column {odd!r} is none of the classes ({did_you_mean(odd, names)})")
+    if not np.array_equal(values, np.round(values)):
+        raise InputError("y: expected 1, 0 and -1 or NaN, got continuous values")
     return LabelTable(tuple(str(row) for row in range(count)), tuple(names), check_values(values))
+
+
+def _values(y: Any) -> npt.NDArray[Any]:
+    """The numbers of y, with −1 for what is not there."""
+    if hasattr(y, "toarray"):
+        y = y.toarray()
+    elif hasattr(y, "columns"):
+        y = y.to_numpy(dtype=np.float64, na_value=np.nan)
+    given: Any = np.ma.asarray(y)
+    if given.dtype.kind == "O" and not any(isinstance(each, str) for each in given.flat):
+        with suppress(TypeError, ValueError):
+            given = given.astype(np.float64)
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"y: expected numbers, 1, 0 and -1 or NaN, got {given.dtype.name} labels")
+    hidden = np.ma.getmaskarray(given) | np.isnan(given.data)
+    wide = given.data if given.dtype.kind in "fi" else given.data.astype(np.int64)
+    return np.where(hidden, UNOBSERVED, wide)
 
 
 @contextmanager
@@ -270,3 +300,15 @@ def _as_value_error() -> Iterator[None]:
         yield
     except UserError as problem:
         raise ValueError(str(problem)) from None
+
+
+@contextmanager
+def _unchanged_by_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """What is known of an earlier fit stays whole where a later one fails."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise

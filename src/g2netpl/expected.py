@@ -23,7 +23,7 @@ import torch
 
 from g2netpl.data import ArraySource, training_batches
 from g2netpl.entries import Labels, dense, of_classes, per_class, per_image, take
-from g2netpl.errors import counted
+from g2netpl.errors import InputError, counted
 from g2netpl.features import Features
 from g2netpl.game import Setup, play_epoch
 from g2netpl.labels import NEGATIVE, POSITIVE, LabelMatrix
@@ -41,6 +41,14 @@ _DEPTH = 0.7  # pairs that are looked at, as a share of the observed positives
 _MANY_NEGATIVES = 5  # per positive: no more is asked before labels count as missing at random
 _FEW_IMAGES = 300  # labelled ones, below which k is told as a guess
 _TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
+
+
+def check(k: float, classes: int) -> None:
+    """Refuse more positives per image than there are classes."""
+    if k > classes:
+        raise InputError(
+            f"expected_positives: {k:g} per image, but there are only {classes} classes"
+        )
 
 
 def estimate(

@@ -194,7 +194,12 @@ def _told(folder: Path) -> Iterator[None]:
 
 def default_cache() -> Path:
     """The user's cache folder."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise InputError(
+            "cache: there is no home folder to keep features in; name a folder with --cache"
+        ) from None
     return Path(base) / "g2netpl" / "features"
 
 

@@ -76,7 +76,7 @@ class LearningCurve:
         """Of the curve itself, then of all others."""
         everything = np.vstack([[self.ceiling, self.drop, self.exponent], self.others])
         a, b, c = everything.T
-        values: Floats = a - b * (size / self.largest) ** -c
+        values: Floats = np.clip(a - b * (size / self.largest) ** -c, 0.0, 1.0)
         return values
 
     @staticmethod
@@ -137,7 +137,7 @@ def _fit(n: Floats, values: Floats) -> Floats:
     b = np.maximum((mean_power * mean - product) / (mean_square - mean_power**2), 0.0)
     a = mean + b * mean_power
     beyond = a > 1.0
-    b = np.where(beyond, (mean_power - product) / mean_square, b)
+    b = np.where(beyond, np.maximum((mean_power - product) / mean_square, 0.0), b)
     a = np.where(beyond, 1.0, a)
     error = a * a + b * b * mean_square - 2 * (a * b * mean_power + a * mean - b * product)
     rows, best = np.arange(len(values)), error.argmin(axis=1)

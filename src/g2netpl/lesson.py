@@ -64,7 +64,7 @@ class Taught:
 def on_features(config: RunConfig, values: Features, table: LabelTable) -> Lesson:
     """A lesson on feature vectors (N, D)."""
     config = config.model_copy(update={"mode": "linear"})
-    _check_method(config, table, images=False)
+    _check(config, table, images=False)
     training, visible, held_out = _parts(config, table)
     network = _network(config, Backbone(nn.Identity(), values.shape[1]), table)
     source = ArraySource(torch.from_numpy(values))
@@ -76,7 +76,7 @@ def on_features(config: RunConfig, values: Features, table: LabelTable) -> Lesso
 
 def on_images(config: RunConfig, paths: list[str], table: LabelTable, console: Console) -> Lesson:
     """A lesson on image files; with mode linear on what the frozen backbone makes of them."""
-    _check_method(config, table, images=True)
+    _check(config, table, images=True)
     training, visible, held_out = _parts(config, table)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
@@ -175,7 +175,9 @@ def _parts(config: RunConfig, table: LabelTable) -> tuple[IndexArray, LabelTable
     )
 
 
-def _check_method(config: RunConfig, table: LabelTable, images: bool) -> None:
+def _check(config: RunConfig, table: LabelTable, images: bool) -> None:
+    if isinstance(config.expected_positives, float):
+        expected.check(config.expected_positives, len(table.classes))
     method = find_method(config.method)
     if method.full_labels_only and not table.is_complete:
         raise InputError(f"method {config.method}: needs full labels, some are unobserved")

@@ -1,9 +1,9 @@
 """Checked settings: frozen models that refuse unknown keys and values out of range, in one line."""
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from g2netpl.errors import InputError, did_you_mean
 
@@ -23,6 +23,15 @@ class Options(BaseModel):
             super().__init__(**values)
         except ValidationError as problem:
             raise InputError(_first_line(type(self), problem)) from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_not_one(cls, value: object, info: ValidationInfo) -> object:
+        kind = cls.model_fields[info.field_name or ""].annotation
+        parts = value if isinstance(value, list | tuple) else [value]
+        if bool not in (kind, *get_args(kind)) and any(isinstance(part, bool) for part in parts):
+            raise ValueError("must not be true or false")
+        return value
 
     @classmethod
     def read(cls, values: Mapping[str, Any], where: str) -> Self:
@@ -72,4 +81,11 @@ def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
         return message
     if error["type"] == "missing":
         return f"{key}: required, but not given"
-    return f"{key}: {message}, got {error['input']!r:.200}"
+    return f"{key}: {message}, got {_in_short(error['input'])}"
+
+
+def _in_short(value: object) -> str:
+    try:
+        return f"{value!r:.200}"
+    except (ValueError, RecursionError):
+        return f"a {type(value).__name__} too large to be shown"

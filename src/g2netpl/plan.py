@@ -154,18 +154,16 @@ def measure(
     features: Features, table: LabelTable, config: RunConfig, points: int, repeats: int
 ) -> Iterator[Point]:
     """Train on more and more of the labelled images, in every repeat."""
-    labelled = labelled_rows(table)
-    random = np.random.default_rng([config.seed, 0x706C])
-    for repeat, test in enumerate(np.array_split(random.permutation(labelled), repeats)):
-        others = random.permutation(np.setdiff1d(labelled, test))  # each repeat begins elsewhere
-        for size in sizes_to_try(len(labelled), points, repeats):
+    sizes = sizes_to_try(len(labelled_rows(table)), points, repeats)
+    for repeat, (test, others) in enumerate(_parts(table, config, repeats, sizes[0])):
+        for size in sizes:
             yield _train(features, table, config, others, size, test, repeat)
 
 
 def sizes_to_try(labelled: int, points: int, repeats: int) -> list[int]:
     """From an eighth of what a repeat can train on to all of it, by equal factors."""
     most = labelled - -(-labelled // repeats)
-    return [round(size) for size in np.geomspace(most / _SMALLEST, most, points)]
+    return sorted({round(size) for size in np.geomspace(most / _SMALLEST, most, points)})
 
 
 def read_pool(
@@ -260,6 +258,26 @@ def describe(plan: Plan, config: RunConfig) -> str:
         lines.append("There is no sign of a ceiling: label more, and plan again.")
     lines.append(f"In brackets: the {LEVEL:.0%} band. Beyond twice the labels, expect surprises.")
     return "\n".join(lines)
+
+
+def _parts(
+    table: LabelTable, config: RunConfig, repeats: int, least: int
+) -> list[tuple[IndexArray, IndexArray]]:
+    """For each repeat the images to test on and the others; each test and training has a use."""
+    labelled = labelled_rows(table)
+    random = np.random.default_rng([config.seed, 0x706C])
+    parts = []
+    for test in np.array_split(random.permutation(labelled), repeats):
+        others = random.permutation(np.setdiff1d(labelled, test))  # each repeat begins elsewhere
+        learnt = (table.values[others[:least]] == POSITIVE).any()
+        if not (can_rank(table.values[test]) and learnt):
+            raise InputError(
+                f"{config.labels}: too few positives for {repeats} parts to test on: one of them "
+                f"has no class with a positive and a negative, or {least} of the other images "
+                "have no positive to learn from; label more images, or give fewer --repeats"
+            )
+        parts.append((test, others))
+    return parts
 
 
 def _train(

@@ -26,6 +26,7 @@ from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTab
 from g2netpl.material import read_matching
 from g2netpl.runs import Run
 
+_MARKS = ";|,\t/"  # between the tags of an image
 SOURCES = ("observed", "soft", "predicted", "unreadable")
 Table = Iterator[dict[str, Sequence[Any]]]  # columns of some rows at a time
 
@@ -168,6 +169,19 @@ def write_completed(completed: Completed, path: str | Path) -> None:
     _write(Path(path), kinds, rows())
 
 
+def mark_between(classes: Sequence[str], with_scores: bool) -> str:
+    """What can stand between tags: `;`, or another mark where a class holds that one."""
+    if with_scores and {"image", "labels"} & set(classes):
+        raise InputError("a class is called 'image' or 'labels': give --no-scores")
+    marks = [mark for mark in _MARKS if not any(mark in name for name in classes)]
+    if not marks:
+        raise InputError(
+            "classes: expected ; | , / or a tab to be in no name, so that it can stand between "
+            "labels; rename classes in the label file and train again"
+        )
+    return marks[0]
+
+
 def write_predictions(
     path: Path,
     names: Sequence[str],
@@ -177,19 +191,14 @@ def write_predictions(
     with_scores: bool,
 ) -> None:
     """A row per image: its labels as tags, and a score per class."""
-    odd = [name for name in classes if ";" in name]
-    if odd:
-        raise InputError(f"{path}: class {odd[0]!r} cannot be one of several tags: it holds ';'")
-    if with_scores and {"image", "labels"} & set(classes):
-        raise InputError("a class is called 'image' or 'labels': give --no-scores")
-    tags = np.array(classes, dtype=object)
+    mark, tags = mark_between(classes, with_scores), np.array(classes, dtype=object)
 
     def rows() -> Table:
         for start in range(0, len(names), 1000):
             part = slice(start, start + 1000)
             columns: dict[str, Sequence[Any]] = {
                 "image": list(names[part]),
-                "labels": [";".join(tags[chosen]) for chosen in decided[part]],
+                "labels": [mark.join(tags[chosen]) for chosen in decided[part]],
             }
             for column, name in enumerate(classes if with_scores else ()):
                 values = _short(scores[part, column].round(4))

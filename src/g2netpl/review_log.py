@@ -60,10 +60,14 @@ class Decision:
             raise ValueError(f"action: {did_you_mean(decision.action, _ACTIONS)}")
         if not {decision.old, decision.new} <= {POSITIVE, NEGATIVE, UNOBSERVED}:
             raise ValueError("old and new must be 1, 0 or -1")
+        said = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
+        if decision.new != said:
+            raise ValueError(f"{decision.action} means new: {said}, got {decision.new}")
         return decision
 
 
 _KEYS = {"label": "class"}
+_TORN = (json.JSONDecodeError, UnicodeDecodeError, RecursionError)  # what is whole is not cut off
 
 
 def now() -> str:
@@ -165,7 +169,7 @@ def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:
         try:
             found.append(Decision.from_line(line))
         except (ValueError, RecursionError) as problem:
-            if number == len(lines):
+            if number == len(lines) and isinstance(problem, _TORN):
                 break
             raise InputError(
                 f"{path}:{number}: not a decision ({problem}); nothing was changed"

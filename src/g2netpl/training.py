@@ -60,6 +60,7 @@ from g2netpl.sources import Sources, backbone_of
 from g2netpl.teams import Team, connect
 from g2netpl.terminal import quoted
 from g2netpl.trackers import check_trackers, open_trackers
+from g2netpl.workers import told_how_to_go_on
 
 
 def train(
@@ -84,7 +85,8 @@ def train(
         team = connect(config.device == "cpu", interrupts)
         if console is None or not team.leads:
             console = Console(quiet=True)
-        with team.together(), told_plainly(Path(config.output)):
+        folder = Path(config.output)
+        with team.together(), told_plainly(folder), told_how_to_go_on(interrupts):
             return _train(
                 config, resume, overwrite, console, on_epoch, kept, interrupts, team, lock, on_saved
             )
@@ -235,11 +237,7 @@ def _expected_positives(
     """k and where it comes from."""
     classes = len(material.table.classes)
     if isinstance(config.expected_positives, float):
-        if config.expected_positives > classes:
-            raise InputError(
-                f"expected_positives: {config.expected_positives:g} per image, but there are only "
-                f"{classes} classes"
-            )
+        expected.check(config.expected_positives, classes)
         return config.expected_positives, "given"
     if config.expected_positives == "truth":
         truth = take(material.table.held, material.training)

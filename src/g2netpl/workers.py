@@ -6,9 +6,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from g2netpl.errors import UserError
+from g2netpl.interrupts import Interrupts
 
 Item = TypeVar("Item")
 
@@ -22,6 +24,22 @@ class WorkerLost(UserError):
     """A loader process died, or cannot send what it loaded."""
 
     exit_code = 6
+
+    def __init__(self, why: str, advice: str = "run the same command again") -> None:
+        super().__init__(
+            f"an image loader process ended ({why}; where memory was short, fewer --workers "
+            f"help); {advice}"
+        )
+        self.why = why
+
+
+@contextmanager
+def told_how_to_go_on(interrupts: Interrupts) -> Iterator[None]:
+    """Inside, what is lost with a loader process can be gone on with as after a signal."""
+    try:
+        yield
+    except WorkerLost as lost:
+        raise WorkerLost(lost.why, interrupts.advice) from None
 
 
 def ignore_interrupts(worker: int) -> None:
@@ -50,10 +68,7 @@ def lost_worker(problem: Exception) -> WorkerLost | None:
     if not lines and not broken:
         return None
     why = lines[0].strip() if lines else str(problem) or type(problem).__name__
-    return WorkerLost(
-        f"an image loader process ended ({why}); go on with --resume, with fewer --workers if "
-        "memory was short"
-    )
+    return WorkerLost(why)
 
 
 _loaders: weakref.WeakSet[Any] = weakref.WeakSet()

@@ -43,16 +43,27 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.disk import write_json
     from g2netpl.errors import InputError
     from g2netpl.figures import PLAN, draw_plan, write_csv
-    from g2netpl.plan import check_plan, describe, make_plan, measure, read_pool
+    from g2netpl.options import check_range
+    from g2netpl.plan import (
+        check_plan,
+        describe,
+        labelled_rows,
+        make_plan,
+        measure,
+        read_pool,
+        sizes_to_try,
+    )
     from g2netpl.run_files import RUN_FORMAT
     from g2netpl.tracking import follow
 
     console = Console()
-    if not (4 <= flags.points <= 100 and 3 <= flags.repeats <= 100):
+    if flags.points < 4 or flags.repeats < 3:
         raise InputError(
-            "plan: expected 4 or more --points and 3 or more --repeats, 100 at most, "
-            f"got {flags.points} and {flags.repeats}"
+            "plan: expected 4 or more --points and 3 or more --repeats, got "
+            f"{flags.points} and {flags.repeats}"
         )
+    check_range("--points", flags.points, 4, 100)
+    check_range("--repeats", flags.repeats, 3, 100)
     if flags.features is not None:
         if hasattr(flags, "labels"):
             raise InputError("plan: give --labels or --features, not both")
@@ -67,7 +78,8 @@ def run(flags: argparse.Namespace) -> None:
         follow(
             console,
             measure(features, table, config, flags.points, flags.repeats),
-            flags.points * flags.repeats,
+            flags.repeats
+            * len(sizes_to_try(len(labelled_rows(table)), flags.points, flags.repeats)),
             lambda point: f"{point.labelled:,} labelled images: mAP {point.score:.1%}",
         )
     )

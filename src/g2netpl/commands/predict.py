@@ -43,9 +43,9 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.formats.text import is_text
     from g2netpl.images import list_images, locate
     from g2netpl.options import MOST_PROCESSES, check_range
-    from g2netpl.proposals import read_names, write_predictions
+    from g2netpl.proposals import mark_between, read_names, write_predictions
     from g2netpl.runs import load_run
-    from g2netpl.terminal import shown
+    from g2netpl.terminal import quoted, shown
     from g2netpl.tracking import image_bar
 
     console = Console()
@@ -70,6 +70,7 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"{flags.images}: no images there")
     is_bundle = flags.run.lower().endswith(".onnx") or os.path.isfile(flags.run)
     trained = load_bundle(flags.run) if is_bundle else load_run(flags.run)
+    mark = mark_between(trained.classes, not flags.no_scores)
     decisions = trained.decisions
     if flags.threshold is not None:
         common = (flags.threshold,) * len(trained.classes)
@@ -88,6 +89,12 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"not readable, left empty: {shown(paths[row])}", highlight=False)
     if len(unread) > 10:
         console.print(f"… and {len(unread) - 10:,} more", highlight=False)
+    if mark != ";":
+        console.print(
+            f"note: labels are separated by {mark!r}, since a class holds ';'; where they are "
+            f"read, give --separator {quoted(mark)}",
+            highlight=False,
+        )
     read = len(names) - len(unread)
     console.print(
         f"{counted(read, 'image')}, {decided.sum() / read:.2f} labels per image\n"

@@ -46,9 +46,9 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
 
 
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
-    """The file's keys, overridden by flags; to resume, over those of the run folder."""
+    """The file's keys, overridden by flags, over those of the run that is gone on with."""
     from g2netpl.commands.parsing import split_changes
-    from g2netpl.config import RunConfig, read_config
+    from g2netpl.config import RunConfig, over, read_keys
     from g2netpl.errors import InputError
 
     given: dict[str, Any] = {
@@ -57,13 +57,11 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     changes = split_changes(flags.set)
     if changes:
         given["options"] = {key: value for _, key, value in changes}
-    if flags.config is None:
-        before = _keys_before(given, resume)
-        if "method" in given and given["method"] != before.get("method"):
-            before.pop("options", None)  # those of another method
-        options = {**before.get("options", {}), **given.get("options", {})}
-        given = {**before, **given, "options": options}
-    config = read_config(flags.config, given)
+    given = read_keys(flags.config, given)
+    before = _keys_before(given, resume and flags.config is None)
+    if "method" in given and given["method"] != before.get("method"):
+        before.pop("options", None)  # those of another method
+    config = RunConfig.read(over(before, given), flags.config or "train")
     for method, key, _ in changes:
         if method is not None and method != config.method:
             raise InputError(f"--set {method}.{key}: the method of this run is {config.method}")
