@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from g2netpl.disk import text_written_whole
 from g2netpl.entries import with_labels
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.formats.table import csv_writer
@@ -144,7 +145,7 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     columns = {name: column for column, name in enumerate(before.classes)}
     found = latest(decisions)
     try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with text_written_whole(path) as file:
             writer: Any = csv_writer(file, before)
             writer.writerow(["image", "class", "value", "before", "time", "order"])
             for each in found:
