@@ -32,8 +32,17 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
         "command": "train",
         "config": {"labels": "labels.csv", "images": str(folder.parent / "photos"), "format": None},
         "classes": list(classes),
-        "data": {"images": len(images), "training_images": len(images)},
+        "versions": {},
+        "data": {
+            "fingerprints": {},
+            "images": len(images),
+            "training_images": len(images),
+            "observed_fraction": float((observed != UNOBSERVED).mean()),
+            "chosen_epoch": "the last one",
+        },
         "expected_positives": expected,
+        "mean": [0.5, 0.5, 0.5],
+        "std": [0.5, 0.5, 0.5],
     }
     (folder / "run.json").write_text(json.dumps(content))
     (folder / "result.json").write_text("{}")

@@ -118,7 +118,7 @@ def command_of(folder: Path) -> str | None:
     """Which command wrote a folder, as its run.json has it."""
     try:
         content = json.loads((folder / _RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     found = content.get("command") if isinstance(content, dict) else None
     return found if isinstance(found, str) else None

@@ -1,13 +1,14 @@
 """Whose a folder of results is: whether a command may write there, clear it, or go on in it."""
 
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from g2netpl.aside import FILES, REPLACED, RESULTS, Aside, cells
-from g2netpl.config import RunConfig
+from g2netpl.config import PATHS, RunConfig
 from g2netpl.disk import write_json
 from g2netpl.errors import InputError, Refused
 from g2netpl.locks import LOCK, locked
@@ -163,6 +164,23 @@ def _defaults() -> dict[str, Any]:
     return {key: field.get_default(call_default_factory=True) for key, field in fields}
 
 
+def _changed_keys(
+    began: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()
+) -> list[str]:
+    """Keys with another value. Files that moved together with the run folder are the same."""
+    compared = [key for key in now if key not in free and key not in _FREE_TO_CHANGE]
+    changed = [key for key in compared if began.get(key) != now[key]]
+    return [key for key in changed if key not in PATHS or _way(began, key) != _way(now, key)]
+
+
+def _way(config: dict[str, Any], key: str) -> str | None:
+    """How to come from the run folder to a file; what it holds is compared elsewhere."""
+    path, folder = config.get(key), config.get("output")
+    if not (isinstance(path, str) and isinstance(folder, str)):
+        return None
+    return os.path.relpath(path, folder) if os.path.isabs(path) and os.path.isabs(folder) else path
+
+
 def check_same_training(
     folder: Path,
     config: RunConfig,
@@ -176,8 +194,8 @@ def check_same_training(
     """
     before = read_training(folder)
     began = {**_defaults(), **before["config"]}
-    now = json.loads(config.model_dump_json())
-    keys = [k for k in now if k not in free | _FREE_TO_CHANGE and began.get(k) != now[k]]
+    now = {**json.loads(config.model_dump_json()), "output": os.path.abspath(folder)}
+    keys = _changed_keys(began, now, free)
     changed = ["--" + key.replace("_", "-") for key in keys]
     if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
         changed = ["content of the label files"]
@@ -200,9 +218,8 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
     """
     before = read_training(folder)
     now = json.loads(json.dumps(description))  # tuples become lists, as in the file
-    compared = sorted(set(now["config"]) - _FREE_TO_CHANGE)
     began = {**_defaults(), **before["config"]}  # an older version wrote fewer keys
-    changed = [key for key in compared if began.get(key) != now["config"][key]]
+    changed = sorted(_changed_keys(began, now["config"]))
     data, prints = before["data"], before["data"]["fingerprints"]
     for part, fingerprint in now["data"]["fingerprints"].items():
         if prints.get(part) != fingerprint:

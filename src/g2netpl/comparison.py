@@ -7,6 +7,7 @@ part is looked at after a training is over, never to choose anything. A cell tha
 that says so.
 """
 
+import signal
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -30,6 +31,7 @@ from g2netpl.methods import dropout_of, make_player
 from g2netpl.network import build_network
 from g2netpl.observed import ObservedLabels
 from g2netpl.optimizers import make_optimizer
+from g2netpl.options import in_full
 from g2netpl.predicting import predict_all
 from g2netpl.settings import IndexArray, Setting
 from g2netpl.snapshots import Snapshot, State, load_network
@@ -105,7 +107,7 @@ def describe_row(row: Row) -> str:
     if "diverged" in row:
         score = f": diverged ({row['diverged']})"
     return (
-        f"{row['method']} {row['setting']} seed {row['seed']} lr {row['learning_rate']:g} "
+        f"{row['method']} {row['setting']} seed {row['seed']} lr {in_full(row['learning_rate'])} "
         f"batch {row['batch_size']} {row['weight']}".rstrip()
         + score
     )
@@ -230,6 +232,7 @@ _worker: tuple[Contest, Comparison] | None = None
 
 def _start_worker(comparison: Comparison) -> None:
     global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
     torch.set_num_threads(1)
     _worker = (load_contest(comparison.features), comparison)
 

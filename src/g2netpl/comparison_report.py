@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from g2netpl import __version__
 from g2netpl.comparison import Row, choose
 from g2netpl.errors import InputError, counted
+from g2netpl.options import Shape
 from g2netpl.page import render, write_page
 from g2netpl.pictures import COLOURS, Picture, Series, line_chart
-from g2netpl.run_files import read_run
+from g2netpl.run_files import Result, read_run
 from g2netpl.run_pictures import histogram_picture
 from g2netpl.sweep import CELLS, cell_of, read_cells
 from g2netpl.tables import spread, summarise
@@ -30,10 +32,18 @@ _PLAYERS = (
 )
 
 
+class _About(Shape):
+    """run.json of a comparison, as far as the page shows it."""
+
+    features: str | None = None
+    labels: str | None = None
+    set: list[str] = Field(default_factory=list)
+
+
 def write_comparison_report(folder: str | Path, output: str | Path | None = None) -> Path:
     """Write the page, by default into the folder; returns where it is."""
     folder = Path(folder)
-    about = read_run(folder)
+    about = read_run(folder, _About)
     command = about["command"]
     rows = read_cells(folder / CELLS, mend=False)
     if not rows:
@@ -73,13 +83,15 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
 
 
 def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
-    """What the comparison chose; while it is not finished, from what there is."""
+    """What the comparison chose; while it is not finished, or says nothing, from what there is."""
     path = folder / "results.json"
-    if not path.is_file():
-        return choose(rows)
-    chosen: list[Row] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(path.read_bytes())
+        chosen = [Result.check(row, str(path)) for row in (found if type(found) is list else ())]
+    except (OSError, ValueError, RecursionError, InputError):
+        chosen = []
     there = {cell_of(row) for row in rows}
-    return [row for row in chosen if cell_of(row) in there]
+    return [row for row in chosen if cell_of(row) in there] or choose(rows)
 
 
 def _best(rows: Sequence[Row], setting: str) -> str | None:

@@ -18,9 +18,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, FiniteFloat
 
 from g2netpl.errors import InputError
 from g2netpl.labels import NEGATIVE, POSITIVE
+from g2netpl.options import Shape
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _ENOUGH = 5  # labels proposed on validation before their precision is believed
@@ -66,9 +68,21 @@ class Decisions:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> "Decisions":
-        """The way back."""
-        return cls(**{**content, "thresholds": tuple(content["thresholds"])})
+    def from_json(cls, content: dict[str, Any], where: str = "decisions") -> "Decisions":
+        """The way back; what is no such content is one line that starts with `where`."""
+        _Written.check(content, where)
+        values = {name: content[name] for name in _Written.model_fields}
+        return cls(**{**values, "thresholds": tuple(values["thresholds"])})
+
+
+class _Written(Shape):
+    """decisions.json."""
+
+    temperature: FiniteFloat = Field(gt=0)
+    shift: FiniteFloat
+    thresholds: Sequence[float | None]
+    rule: str
+    basis: str
 
 
 def parse_rule(text: str) -> tuple[str, float]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from g2netpl.disk import write_json
+from g2netpl.options import Shape
 from g2netpl.run_files import read_json
 from g2netpl.steps import NumericalStop
 
@@ -31,10 +32,23 @@ def attempt(
         return failed(str(stop))
 
 
+def why_given_up(folder: Path) -> str | None:
+    """Why the attempt in this folder has diverged, if it has."""
+    path = folder / DIVERGED
+    return str(read_json(path, _Given)["reason"]) if path.is_file() else None
+
+
+class _Given(Shape):
+    """diverged.json."""
+
+    reason: str
+
+
 def check_given_up(folder: Path) -> None:
     """Stop where an attempt in this folder has diverged: it would do so again."""
-    if (folder / DIVERGED).is_file():
-        raise NumericalStop(read_json(folder / DIVERGED)["reason"])
+    reason = why_given_up(folder)
+    if reason is not None:
+        raise NumericalStop(reason)
 
 
 def check_some_trained(reasons: Iterable[str | None]) -> None:

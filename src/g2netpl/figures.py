@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from g2netpl.comparison import Row
+from g2netpl.disk import text_written_whole
 from g2netpl.equations import GaussianMap, confidence_weight
 from g2netpl.formats.text import CsvWriter
 
@@ -20,7 +21,7 @@ _PHASES = (0.0, 0.5, 1.0)
 
 def write_csv(path: Path, header: Sequence[str], lines: Lines) -> None:
     """Numbers as text, one row per line."""
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with text_written_whole(path) as file:
         writer = CsvWriter(file)
         for line in (header, *lines):
             writer.write(line)

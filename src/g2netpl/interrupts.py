@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 AGAIN = "go on with the same command"
+NOTHING_KEPT = "nothing is kept; run the same command again"
 
 
 class Stopped(BaseException):

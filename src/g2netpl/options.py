@@ -1,5 +1,9 @@
-"""Checked settings: frozen models that refuse unknown keys and values out of range, in one line."""
+"""Checked settings: frozen models that refuse unknown keys and values out of range, in one line.
 
+What our own files hold is checked in the same way when it is read again.
+"""
+
+import json
 from collections.abc import Mapping
 from typing import Any, Self, get_args
 
@@ -18,7 +22,7 @@ class Options(BaseModel):
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         try:
             super().__init__(**values)
         except ValidationError as problem:
@@ -40,6 +44,34 @@ class Options(BaseModel):
             return cls(**values)
         except InputError as problem:
             raise InputError(f"{where}: {problem}") from None
+
+
+class Shape(Options):
+    """What a file of ours must hold, and of which kinds; what else stands there is let alone."""
+
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=True)
+
+    @classmethod
+    def parse(cls, text: str | bytes, where: str) -> dict[str, Any]:
+        """The content of a JSON text; a mistake in it becomes one line that starts with `where`."""
+        try:
+            return cls.check(json.loads(text), where)
+        except (ValueError, RecursionError) as problem:
+            raise InputError(f"{where}: not valid JSON ({str(problem)[:200]})") from None
+
+    @classmethod
+    def check(cls, content: object, where: str) -> dict[str, Any]:
+        """The content as it is, once it is known to be of this shape."""
+        if not isinstance(content, dict):
+            raise InputError(f"{where}: expected an object, got a {type(content).__name__}")
+        cls.read(content, where)
+        return content
+
+
+def in_full(number: float) -> str:
+    """A number in few digits, or in all where those would be another number."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
 
 
 def check_range(name: str, value: float | None, least: int, most: int | None = None) -> None:

@@ -19,17 +19,20 @@ from g2netpl.config import RunConfig
 from g2netpl.contest import Cell, Comparison
 from g2netpl.data import Part
 from g2netpl.divergence import attempt
+from g2netpl.errors import InputError
 from g2netpl.game import LabelPlayer
 from g2netpl.image_cache import KeptImages
 from g2netpl.interrupts import AGAIN
 from g2netpl.label_quality import watch_labels
+from g2netpl.options import in_full
 from g2netpl.photo_parts import Parts, read_parts
 from g2netpl.playing import Watch, network_of
 from g2netpl.predicting import predict_all
+from g2netpl.run_files import read_history
 from g2netpl.snapshots import Snapshot
 from g2netpl.sources import Sources, backbone_of
 from g2netpl.subjects import Subject, with_test_part
-from g2netpl.sweep import Runner
+from g2netpl.sweep import Movement, Runner
 from g2netpl.tracking import Following, describe
 from g2netpl.training import check_config, train
 
@@ -153,7 +156,7 @@ def config_of(base: dict[str, Any], comparison: Comparison, cell: Cell, folder: 
 def _title(cell: Cell) -> str:
     parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
     text = " ".join(part for part in parts if part)
-    return f"{text} rate {cell.learning_rate:g} batch {cell.batch_size}"
+    return f"{text} rate {in_full(cell.learning_rate)} batch {cell.batch_size}"
 
 
 def _name(cell: Cell) -> str:
@@ -182,7 +185,7 @@ def _train(
     run = train(
         config, resume=again, on_epoch=on_epoch, kept=images, advice=advice, on_saved=on_saved
     )
-    history = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+    history = read_history(folder / "history.jsonl")
     seen = _records(folder / TRACK)
     movement = [seen.get(record["epoch"]) for record in history] if seen else []
     named = {"method": cell.method, "weight": cell.weight}
@@ -228,15 +231,21 @@ def _watch_labels(
     temporary.replace(track)
 
 
+class _Watched(Movement):
+    """A line of labels.jsonl."""
+
+    epoch: int
+
+
 def _records(track: Path) -> dict[int, Row]:
     """What was seen after each epoch; the last word counts where an epoch was played again."""
     if not track.is_file():
         return {}
     found = {}
-    for line in track.read_text(encoding="utf-8").splitlines():
+    for line in track.read_bytes().splitlines():
         try:
-            record = json.loads(line)
-        except ValueError:  # broken off while it was written
+            record = _Watched.parse(line, str(track))
+        except InputError:  # broken off while it was written
             continue
         found[record.pop("epoch")] = record
     return found

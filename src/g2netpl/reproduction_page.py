@@ -189,7 +189,7 @@ def _features_note(root: str | None) -> str:
     if note.is_file():
         try:
             content = json.loads(note.read_text(encoding="utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             content = None
         if isinstance(content, dict) and "backbone" in content:
             return f"{content['backbone']} at {content.get('size')} px, frozen"

@@ -16,13 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.decisions import Decisions
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.labels import POSITIVE, UNOBSERVED
 from g2netpl.review_log import ANSWERS, Decision, find, in_force, now
 from g2netpl.review_queue import ORDERS, Chances, Index, Opinions, Scope, build_queue
 from g2netpl.review_writer import DecisionLog
-from g2netpl.run_files import read_json, read_saved_labels, read_training
+from g2netpl.run_files import read_saved_labels, read_thresholds, read_training
 
 _QUEUE = 20_000  # questions that are put in order at a time
 _QUEUES = 16  # orders and filters that are kept ready
@@ -50,7 +49,7 @@ class Review:
         content = read_training(folder)
         self.saved = read_saved_labels(folder)
         self.columns = _columns(self.saved.classes, classes)
-        decisions = Decisions.from_json(read_json(self.folder / "decisions.json"))
+        decisions = read_thresholds(self.folder, self.saved.classes)
         self.opinions = Opinions(self.saved, decisions, content["expected_positives"])
         self.values = self.saved.observed.copy()  # with what people have decided since
         self._positives = (self.values == POSITIVE).sum(axis=0)

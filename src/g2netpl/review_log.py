@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from g2netpl.disk import text_written_whole
 from g2netpl.entries import with_labels
 from g2netpl.errors import InputError, did_you_mean
 from g2netpl.formats.text import CsvWriter
@@ -148,7 +149,7 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     columns = {name: column for column, name in enumerate(before.classes)}
     found = latest(decisions)
     try:
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with text_written_whole(path) as file:
             writer = CsvWriter(file)
             writer.write(["image", "class", "value", "before", "time", "order"])
             for each in found:

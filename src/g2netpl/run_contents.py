@@ -1,22 +1,25 @@
 """A run folder as far as it goes, read without its network: for reports."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.config import RunConfig
 from g2netpl.decisions import Decisions
-from g2netpl.errors import InputError
 from g2netpl.labels import LabelTable
 from g2netpl.proposals import Completed, fill_in
-from g2netpl.run_files import read_training
-from g2netpl.score_file import Judged, KeptScores, read_arrays, read_scores
-
-Content = dict[str, Any]
+from g2netpl.run_files import (
+    Content,
+    read_evaluation,
+    read_history,
+    read_result,
+    read_saved_labels,
+    read_thresholds,
+    read_training,
+)
+from g2netpl.score_file import Judged, KeptScores, read_scores
 
 
 @dataclass(frozen=True)
@@ -71,44 +74,15 @@ def read_contents(folder: str | Path) -> RunContents:
     return RunContents(folder, about, config, classes, history, ending)
 
 
-def read_history(path: Path) -> list[Content]:
-    """The finished epochs; a last line that is just being written is left out."""
-    if not path.is_file():
-        return []
-    records = []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for place, line in enumerate(lines, start=1):
-        try:
-            records.append(json.loads(line))
-        except ValueError:
-            if place < len(lines):
-                raise InputError(f"{path}:{place}: expected a line of JSON") from None
-    return records
-
-
 def _ending(folder: Path, classes: tuple[str, ...], k: float) -> Ending:
-    decisions = Decisions.from_json(_json(folder / "decisions.json"))
-    labels = read_arrays(folder / "labels.npz", "images", "observed", "soft")
-    names = tuple(str(name) for name in labels["images"])
-    observed = LabelTable(names, classes, labels["observed"])
-    try:
-        raw = np.load(folder / "soft_labels.npy", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as problem:
-        path = folder / "soft_labels.npy"
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    decisions = read_thresholds(folder, classes)
+    saved = read_saved_labels(folder)
+    observed = LabelTable(saved.images, classes, saved.observed)
     return Ending(
-        _json(folder / "result.json"),
-        _json(folder / "evaluation.json"),
+        read_result(folder),
+        read_evaluation(folder, classes),
         decisions,
-        fill_in(observed, labels["soft"], raw, decisions, k),
-        labels["soft"],
+        fill_in(observed, saved.has_soft, np.array(saved.completed), decisions, k),
+        saved.has_soft,
         read_scores(folder, classes),
     )
-
-
-def _json(path: Path) -> Content:
-    try:
-        content: Content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    return content

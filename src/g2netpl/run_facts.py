@@ -10,7 +10,8 @@ from g2netpl.errors import counted
 from g2netpl.judgement import class_figures
 from g2netpl.labels import NEGATIVE, POSITIVE
 from g2netpl.methods import METHODS
-from g2netpl.run_contents import Content, Ending, RunContents
+from g2netpl.run_contents import Ending, RunContents
+from g2netpl.run_files import Content
 from g2netpl.score_file import PARTS
 
 UNFINISHED = (

@@ -13,8 +13,9 @@ from g2netpl.evaluation import can_rank
 from g2netpl.gallery import Opinions, make_shelves, photo_finder
 from g2netpl.labels import NEGATIVE, POSITIVE
 from g2netpl.page import render, write_page
-from g2netpl.run_contents import Content, RunContents, read_contents
+from g2netpl.run_contents import RunContents, read_contents
 from g2netpl.run_facts import UNFINISHED, beginning, results
+from g2netpl.run_files import Content
 from g2netpl.run_pictures import (
     histogram_picture,
     learning_curves,

@@ -34,10 +34,17 @@ import numpy.typing as npt
 
 from g2netpl.config import RunConfig
 from g2netpl.decisions import Decisions
-from g2netpl.errors import InputError
 from g2netpl.evaluation import Scores
 from g2netpl.labels import LabelTable
-from g2netpl.run_files import read_json, read_training
+from g2netpl.run_files import (
+    SavedLabels,
+    check_finished,
+    read_evaluation,
+    read_result,
+    read_saved_labels,
+    read_thresholds,
+    read_training,
+)
 
 if TYPE_CHECKING:
     from g2netpl.network import Network
@@ -92,29 +99,27 @@ class Run:
         source = ImageSource(names, size, self.mean, self.std, workers=workers, max_bad=max_bad)
         return self.decisions.calibrate(predict_all(self.network, source, on_batch=on_batch))
 
+    @cached_property
+    def _saved(self) -> SavedLabels:
+        """Its label files; the large ones stay on disk."""
+        return read_saved_labels(self.folder)
+
     def observed(self) -> LabelTable:
         """The images of the label file and what the training knew about them."""
-        with np.load(self.folder / "labels.npz", allow_pickle=False) as arrays:
-            names = tuple(str(name) for name in arrays["images"])
-            return LabelTable(names, self.classes, arrays["observed"])
+        return LabelTable(self._saved.images, self.classes, self._saved.observed)
 
     def has_soft_labels(self) -> npt.NDArray[np.bool_]:
         """Which images of the label file have soft labels, and not predictions."""
-        with np.load(self.folder / "labels.npz", allow_pickle=False) as arrays:
-            soft: npt.NDArray[np.bool_] = arrays["soft"]
-            return soft
+        return self._saved.has_soft.copy()
 
     def soft_labels(self) -> npt.NDArray[np.float32]:
         """The completed label table, (N, L) in the order of the label file."""
-        table: npt.NDArray[np.float32] = np.load(
-            self.folder / "soft_labels.npy", allow_pickle=False
-        )
-        return table
+        return np.array(self._saved.completed, dtype=np.float32)
 
     def predictions(self) -> Scores | None:
         """What the network says of every image of the label file; None for an older run."""
-        path = self.folder / "predictions.npy"
-        return np.load(path, allow_pickle=False).astype(np.float32) if path.is_file() else None
+        found = self._saved.predicted
+        return None if found is None else np.array(found, dtype=np.float32)
 
 
 def load_run(folder: str | Path) -> Run:
@@ -122,16 +127,16 @@ def load_run(folder: str | Path) -> Run:
     folder = Path(folder)
     content = read_training(folder)
     config = RunConfig.read(content["config"], str(folder / "run.json"))
-    if not (folder / "result.json").is_file():
-        raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
+    check_finished(folder)
+    classes = tuple(content["classes"])
     return Run(
         folder,
         config,
-        tuple(content["classes"]),
-        read_json(folder / "result.json"),
-        read_json(folder / "evaluation.json"),
+        classes,
+        read_result(folder),
+        read_evaluation(folder, classes),
         tuple(content["mean"]),
         tuple(content["std"]),
-        Decisions.from_json(read_json(folder / "decisions.json")),
+        read_thresholds(folder, classes),
         content["expected_positives"],
     )

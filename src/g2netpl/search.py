@@ -19,17 +19,19 @@ from g2netpl.claims import check_same_training, is_empty
 from g2netpl.config import RunConfig
 from g2netpl.console import Console
 from g2netpl.disk import write_json
-from g2netpl.divergence import attempt, check_some_trained
+from g2netpl.divergence import DIVERGED, attempt, check_some_trained, why_given_up
 from g2netpl.errors import InputError, Refused
 from g2netpl.image_cache import KeptImages
 from g2netpl.interrupts import AGAIN
 from g2netpl.material import read_material
-from g2netpl.run_files import read_json
+from g2netpl.options import in_full
+from g2netpl.run_files import read_result, read_training
 from g2netpl.training import check_config, train
 
 PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
 PAPER_BATCHES = (8, 16)
 SEARCH = "search.json"
+_CELLS = "rate-*-batch-*"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Found:
 
     def __str__(self) -> str:
         shown = f"diverged ({self.diverged})" if self.diverged else f"validation mAP {self.figure}"
-        return f"learning rate {self.learning_rate:g}, batch {self.batch_size}: {shown}"
+        return f"learning rate {in_full(self.learning_rate)}, batch {self.batch_size}: {shown}"
 
 
 def search(
@@ -106,7 +108,7 @@ def study(
 def _check(config: RunConfig) -> None:
     """Refuse what cannot be chosen from, before anything is trained."""
     folder = Path(config.output)
-    cells = sorted(folder.glob("rate-*-batch-*"))
+    cells = sorted(folder.glob(_CELLS))
     if not cells and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no search; choose another --output")
     material = read_material(config)
@@ -138,21 +140,33 @@ def write_found(folder: Path, found: Sequence[Found]) -> None:
 
 
 def read_found(folder: Path) -> list[Found]:
-    """The cells that were trained there before; their search may have had other rates."""
-    if not (folder / SEARCH).is_file():
-        return []
+    """The cells that were trained there before, as they ended; their rates may be others.
+
+    Their own folders tell: the search may have been moved, and search.json may be damaged.
+    """
     found = []
-    for cell in read_json(folder / SEARCH)["cells"]:
-        place = folder / Path(cell["folder"]).name  # the whole search may have been moved
-        if place.is_dir():
-            found.append(Found(**{**cell, "folder": str(place.absolute())}))
-    return found
+    for cell in folder.glob(_CELLS):
+        ends = [cell / name for name in ("result.json", DIVERGED) if (cell / name).is_file()]
+        if ends:
+            found.append((ends[0].stat().st_mtime_ns, cell.name, _found(cell)))
+    return [cell for _, _, cell in sorted(found, key=lambda each: each[:2])]
+
+
+def _found(folder: Path) -> Found:
+    """A cell that has ended."""
+    config = RunConfig.read(read_training(folder)["config"], str(folder / "run.json"))
+    cell = (config.rate("linear" if config.mode == "linear" else "end-to-end"), config.batch_size)
+    reason, place = why_given_up(folder), str(folder.absolute())
+    if reason is not None:
+        return Found(*cell, None, None, place, reason)
+    result = read_result(folder)
+    return Found(*cell, result["validation_map"], result["best_epoch"], place)
 
 
 def _train_cell(
     config: RunConfig, rate: float, batch: int, console: Console | None, images: KeptImages
 ) -> Found:
-    folder = Path(config.output) / f"rate-{rate:g}-batch-{batch}"
+    folder = Path(config.output) / f"rate-{in_full(rate)}-batch-{batch}"
     changes = {"learning_rate": rate, "batch_size": batch, "output": str(folder)}
     cell = RunConfig.read({**config.model_dump(), **changes}, "search")
 

@@ -56,18 +56,29 @@ def with_test_part(
 ) -> Subject:
     """A label file without a test file is split once: a fifth of its images become the test.
 
-    `table` is what the file says, where that was read already.
+    `table` is what the file says, and said when it was split: a part that says something else was
+    broken off or damaged, and is written again.
     """
     if subject.labels is None or subject.test_labels is not None:
         return subject
     images = subject.images or str(image_folder(subject.labels, format))
     parts = [folder / f"{part}.csv" for part in ("train", "test")]
-    if not all(part.is_file() for part in parts):
-        table = read_labels(subject.labels, format) if table is None else table
+    if table is None and not all(part.is_file() for part in parts):
+        table = read_labels(subject.labels, format)
+    if table is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for part, rows in zip(parts, split_rows(len(table)), strict=True):
-            write_labels(table.take(rows), part)
+            if not _says(part, table.take(rows)):
+                write_labels(table.take(rows), part)
     return Subject("images", subject.root, str(parts[0]), str(parts[1]), images)
+
+
+def _says(path: Path, table: LabelTable) -> bool:
+    """Whether a file is there and holds this table."""
+    try:
+        return path.is_file() and read_labels(path).fingerprint() == table.fingerprint()
+    except InputError:
+        return False
 
 
 def split_rows(images: int) -> tuple[IndexArray, IndexArray]:

@@ -9,11 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from g2netpl.comparison import RESULT_KEYS, Outcome, Row, choose, describe_row, run_cells
+from pydantic import Field, FiniteFloat
+
+from g2netpl.comparison import Outcome, Row, choose, describe_row, run_cells
 from g2netpl.console import Console
 from g2netpl.contest import Cell, Comparison
+from g2netpl.disk import sync
 from g2netpl.errors import InputError, counted
-from g2netpl.interrupts import AGAIN
+from g2netpl.interrupts import AGAIN, Stopped
+from g2netpl.options import Shape
+from g2netpl.run_files import Epoch, Result
 from g2netpl.tracking import Following, following
 
 CELLS = "cells.jsonl"
@@ -31,8 +36,8 @@ def sweep(
 ) -> list[Row]:
     """Train what is missing in the folder; gives back the rows of all trainings.
 
-    `advice` says how to go on after Ctrl-C; `on_kept` is called when a training that did not
-    diverge is on the disk.
+    `advice` says how to go on after a second Ctrl-C; `on_kept` is called when a training that did
+    not diverge is on the disk.
     """
     path = folder / CELLS
     rows = {cell_of(row): row for row in read_cells(path)}
@@ -57,8 +62,9 @@ def sweep(
         chosen = [row for row in choose([rows[cell] for cell in first]) if "diverged" not in row]
         later = comparison.later_cells(cell_of(row) for row in chosen)
         train(later)
-    except KeyboardInterrupt:
-        console.print(f"{counted(len(rows), 'training')} finished and kept; {advice}")
+    except (KeyboardInterrupt, Stopped) as end:  # the latter says itself how to go on
+        more = "" if isinstance(end, Stopped) else f"; {advice}"
+        console.print(f"{counted(len(rows), 'training')} finished and kept{more}")
         raise
     return [rows[cell] for cell in (*first, *later)]
 
@@ -92,22 +98,40 @@ def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
     """
     if not path.is_file():
         return []
-    whole, _, torn = path.read_bytes().rpartition(b"\n")
+    content = path.read_bytes()
+    *lines, torn = content.split(b"\n")
+    rows = [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
     if torn and mend:
-        path.write_bytes(whole + b"\n" if whole else b"")
-    lines = whole.split(b"\n") if whole else []
-    return [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
+        os.truncate(path, len(content) - len(torn))
+        sync(path)
+    return rows
+
+
+class Movement(Shape):
+    """What was seen of the labels after an epoch."""
+
+    positive: list[float]
+    negative: list[float]
+    predicted_positive: list[float]
+    predicted_negative: list[float]
+    pseudo_label_map: float | None
+    predicted_map: float | None
+
+
+class _Line(Result):
+    """A line of cells.jsonl; one of an older version has no history."""
+
+    history: list[Epoch] = Field(default_factory=list)
+    movement: list[Movement | None]
+    expected_positives: FiniteFloat | None = None
+    diverged: str = ""
 
 
 def _row(line: bytes, where: str) -> Row:
-    try:
-        row: Row = json.loads(line)
-        hash(cell_of(row))
-        missing = {*RESULT_KEYS, "movement"} - set(row)
-    except (ValueError, KeyError, TypeError):
-        missing = {"all"}
-    if missing:
-        raise InputError(f"{where}: not a training of a comparison")
+    where = f"{where}: not a training of a comparison"
+    row = _Line.parse(line, where)
+    if row["movement"] and len(row["movement"]) != len(row.get("history", ())):
+        raise InputError(f"{where}: movement: expected as many epochs as in its history")
     return row
 
 

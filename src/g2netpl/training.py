@@ -266,6 +266,8 @@ def check_config(config: RunConfig) -> RunConfig:
         raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
     if config.compile and config.mode == "linear":
         raise InputError("compile: there is no backbone that learns; use --mode end-to-end")
+    if config.precision == "fp16" and _on_cpu(config):
+        raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
     check_decoder(config.decoder)
     options = method_options(config.method, config.options)
     if config.mode == "linear-init" and getattr(options, "rounds", 1) > 1:
@@ -283,16 +285,14 @@ def check_config(config: RunConfig) -> RunConfig:
     return config.model_copy(update=changes)
 
 
+def _on_cpu(config: RunConfig) -> bool:
+    return config.device == "cpu" or not torch.accelerator.is_available()
+
+
 def _accelerator(config: RunConfig) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
     precision = {"float32": "no"}.get(config.precision, config.precision)
     AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
-    accelerator = Accelerator(
-        mixed_precision=precision,
-        cpu=config.device == "cpu" or not torch.accelerator.is_available(),
-    )
-    if precision == "fp16" and accelerator.device.type == "cpu":
-        raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
-    return accelerator
+    return Accelerator(mixed_precision=precision, cpu=_on_cpu(config))

@@ -34,6 +34,7 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from g2netpl.interrupts import Interrupts
     from g2netpl.photo_cells import Photos
 
 
@@ -102,6 +103,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, write the files, print the table."""
+    from g2netpl.interrupts import Interrupts
+
+    with Interrupts() as interrupts:
+        _compare(flags, interrupts)
+
+
+def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
     from pathlib import Path
 
     from g2netpl.claims import begin_or_resume
@@ -110,7 +118,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.comparison_report import write_comparison_report
     from g2netpl.console import Console
     from g2netpl.contest import Comparison, load_contest
-    from g2netpl.disk import write_json
+    from g2netpl.disk import write_json, write_text_whole
     from g2netpl.divergence import check_some_trained
     from g2netpl.equilibrium import restless, restless_words
     from g2netpl.errors import InputError
@@ -172,14 +180,23 @@ def run(flags: argparse.Namespace) -> None:
     ) as old:
         for line in lines:
             console.print(line, highlight=False)
-        on_kept = old.drop if old is not None and old.waits else None
-        runner = in_memory(flags.jobs) if photos is None else photos.runner(folder, on_kept)
         advice = f"{AGAIN} and --resume"
-        cells = sweep(comparison, folder, runner, console, advice, on_kept or (lambda: None))
+        replaces = old is not None and old.waits
+        if not replaces:
+            interrupts.begun(advice)
+
+        def on_kept() -> None:
+            if old is not None:
+                old.drop()
+            interrupts.begun(advice)
+
+        on_saved = on_kept if replaces else None
+        runner = in_memory(flags.jobs) if photos is None else photos.runner(folder, on_saved)
+        cells = sweep(comparison, folder, runner, console, advice, on_kept)
         check_some_trained(row.get("diverged") for row in cells)
         results = choose(cells)
         write_json(folder / "results.json", results)
-        (folder / "results.md").write_text(results_markdown(results), encoding="utf-8")
+        write_text_whole(folder / "results.md", results_markdown(results))
         write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
         page = write_comparison_report(folder)
     for table in results_tables(results, console.width):

@@ -26,6 +26,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
+    from g2netpl.interrupts import NOTHING_KEPT, Interrupts
+
+    with Interrupts(NOTHING_KEPT):
+        _demo(flags)
+
+
+def _demo(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     from g2netpl.claims import claimed

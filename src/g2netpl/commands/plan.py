@@ -35,6 +35,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
+    from g2netpl.interrupts import NOTHING_KEPT, Interrupts
+
+    with Interrupts(NOTHING_KEPT):
+        _plan(flags)
+
+
+def _plan(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     from g2netpl.claims import check_folder, claimed

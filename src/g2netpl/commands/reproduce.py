@@ -72,6 +72,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train what is missing, write the page."""
+    from g2netpl.interrupts import AGAIN, Interrupts
+
+    with Interrupts(AGAIN):
+        _reproduce(flags)
+
+
+def _reproduce(flags: argparse.Namespace) -> None:
     from dataclasses import replace
     from pathlib import Path
 

@@ -30,6 +30,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, show them, name the best."""
+    from g2netpl.interrupts import AGAIN, Interrupts
+
+    with Interrupts(AGAIN):
+        _search(flags)
+
+
+def _search(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     from rich.table import Table
@@ -37,8 +44,9 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
     from g2netpl.console import Console
+    from g2netpl.options import in_full
     from g2netpl.runs import load_run
-    from g2netpl.search import Found, choose, read_found, search, study, write_found
+    from g2netpl.search import choose, read_found, search, study, write_found
 
     console = Console()
     rates = split_list("--learning-rates", flags.learning_rates, float)
@@ -51,11 +59,10 @@ def run(flags: argparse.Namespace) -> None:
         else study(config, rates, batches, flags.trials, console)
     )
     folder = Path(config.output)
-    trained: dict[str, Found] = {}
+    # those of an earlier search of this folder are chosen from too
+    trained = {Path(each.folder).name: each for each in read_found(folder)}
     for number, cell in enumerate(cells, start=1):
         console.print(f"{number}/{total} {cell}", highlight=False)
-        if not trained:  # those of an earlier search of this folder are chosen from too
-            trained = {Path(each.folder).name: each for each in read_found(folder)}
         trained[Path(cell.folder).name] = cell
         write_found(folder, list(trained.values()))
     found = list(trained.values())
@@ -64,7 +71,7 @@ def run(flags: argparse.Namespace) -> None:
     table = Table("learning rate", *(f"batch {batch}" for batch in batches), box=None)
     figures = {(cell.learning_rate, cell.batch_size): cell.figure for cell in found}
     for rate in sorted({cell.learning_rate for cell in found}, reverse=True):
-        table.add_row(f"{rate:g}", *(figures.get((rate, batch), "") for batch in batches))
+        table.add_row(in_full(rate), *(figures.get((rate, batch), "") for batch in batches))
     console.print("validation mAP")
     console.print(table)
     test = load_run(best.folder).result["test_map"]

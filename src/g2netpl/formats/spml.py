@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.arrays import in_short, parse_npy
+from g2netpl.arrays import in_short, parse_npy, write_npy
+from g2netpl.disk import written_whole
 from g2netpl.errors import InputError
 from g2netpl.formats import published
 from g2netpl.formats.problems import Problems
@@ -95,9 +96,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
         values = table.values.astype(np.float64)
     else:
         raise InputError(f"{path}: expected a name ending in _labels.npy or _labels_obs.npy")
-    np.save(path, values)
-    np.save(_beside(path, "images"), np.array(table.images))
-    np.save(_beside(path, "classes"), np.array(table.classes))
+    for file, array in (
+        (path, values),
+        (_beside(path, "images"), np.array(table.images)),
+        (_beside(path, "classes"), np.array(table.classes)),
+    ):
+        with written_whole(file) as whole:
+            write_npy(whole, array)
     return []
 
 
