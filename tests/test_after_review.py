@@ -310,3 +310,22 @@ def test_other_signs_in_either_form(photos):
     sparse = with_labels(Entries.of_matrix(matrix), rows, columns, signs)
     assert isinstance(sparse, Entries)
     assert np.array_equal(sparse.matrix(), expected)
+
+
+def test_a_file_stands_between_the_reviewed_run_and_the_flags(reviewed, tmp_path):
+    (tmp_path / "more.toml").write_text("epochs = 1\npatience = 2\nseed = 0\n")
+    flags = ["--config", str(tmp_path / "more.toml"), "--patience", "1"]
+    assert go_on(reviewed, tmp_path / "second", *flags) == 0
+    old, new = (read_training(folder)["config"] for folder in (reviewed, tmp_path / "second"))
+    assert (new["epochs"], new["patience"]) == (1, 1)
+    changed = {key for key in old if old[key] != new[key]}
+    assert changed == {"output", "resume_labels", "epochs", "patience"}
+    assert go_on(reviewed, tmp_path / "second", *flags, "--resume") == 0  # the same once more
+
+
+def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
+    lines = 'resume_labels = "first"\noutput = "second"\nepochs = 1\nmethod = "an"\n'
+    (tmp_path / "run.toml").write_text(lines)
+    assert main(["train", "--config", str(tmp_path / "run.toml")]) == 0
+    new = read_training(tmp_path / "second")["config"]
+    assert (new["backbone"], new["image_size"], new["method"]) == ("tiny", 32, "an")

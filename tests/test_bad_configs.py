@@ -1,11 +1,26 @@
 """Twenty configurations that cannot be used, each for another reason: one line, exit code 2."""
 
+import os
+import threading
+
 import pytest
 
 from g2netpl.cli import main
+from g2netpl.config import read_config
 
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),
+    "an integer of 5,000 digits": ("epochs = " + "9" * 5000, "not valid TOML"),
+    "a hexadecimal one": ("epochs = 0x" + "f" * 5000, "got a int too large to be shown"),
+    "20,000 brackets": ("epochs = " + "[" * 20_000 + "]" * 20_000, "not valid TOML"),
+    "3,000 tables in tables": ("epochs = " + "{a = " * 3000 + "1" + "}" * 3000, "not valid TOML"),
+    "too large a file": ("# " + "x" * (1 << 22), "expected a configuration, 4,194,304 bytes"),
+    "true for a number": ("epochs = true", "epochs: must not be true or false, got True"),
+    "true for a rate": ("learning_rate = true", "learning_rate: must not be true or false"),
+    "true for an option": ("[options]\npenalty = true", "penalty: must not be true or false"),
+    "true among numbers": ("[options]\npenalty = [1, true]", "penalty: must not be true or fal"),
+    "NUL in a path": ('cache = "a\\u0000b"', "cache: must be a path, without a NUL character"),
+    "NUL in weights": ('weights = "a\\u0000b"', "weights: must be a path, without a NUL"),
     "not UTF-8": (b'labels = "\xe9.csv"', "not valid TOML"),
     "a key twice": ('method = "an"\nmethod = "epr"', "not valid TOML"),
     "unknown key": ("epoch = 3", "unknown key 'epoch' (did you mean 'epochs'?)"),
@@ -55,3 +70,19 @@ def test_a_bad_config_is_one_line(photos, tmp_path, capsys, content, message):
     assert message in err
     assert "Traceback" not in out + err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_pipe_is_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Timer(5, lambda: os.close(os.open(tmp_path / "pipe", os.O_WRONLY)))
+    writer.daemon = True  # so that a reader who waits is not kept for ever
+    writer.start()
+    assert main(["train", "--config", str(tmp_path / "pipe")]) == 2
+    writer.cancel()
+    assert "pipe: expected a regular file of TOML" in capsys.readouterr().err
+
+
+def test_a_mark_of_byte_order_is_no_part_of_the_configuration(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('labels = "l.csv"\noutput = "o"\nepochs = 7\n', encoding="utf-8-sig")
+    assert read_config(path, {}).epochs == 7

@@ -433,3 +433,51 @@ def test_features_are_made_from_images(photos, tmp_path):
     assert main([*arguments, "--workers", "0", "--output", str(output)]) == 0
     assert compare(output, tmp_path / "out", "--methods", "an", "--settings", "fspl") == 0
     assert main([*arguments, "--output", str(output)]) == 3
+
+
+def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "labels.csv").write_text("image,a\nx.png,1\n")
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["convert", str(tmp_path / "labels.csv"), "x.csv"]) == 2
+    said = capsys.readouterr().err
+    assert said == "g2netpl: the working folder is gone; go to one that is there\n"
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        (MemoryError(), 2, "g2netpl methods: not enough memory"),
+        (np._core._exceptions._ArrayMemoryError((9, 9), np.dtype(float)), 2, "Unable to allocate"),
+        (RuntimeError("[enforce fail] can't allocate memory: 8 bytes"), 2, "not enough memory"),
+        (ImportError("x.so: failed to map segment from shared object"), 2, "ulimit -v"),
+        (ImportError("cannot import name 'x'", name="g2netpl.labels"), 70, "a bug in g2netpl"),
+        (RuntimeError("anything else"), 70, "a bug in g2netpl"),
+    ],
+)
+def test_what_the_machine_lacks_is_no_bug_of_ours(monkeypatch, capsys, problem, code, words):
+    def fail(flags):
+        raise problem
+
+    monkeypatch.setattr("g2netpl.commands.methods.run", fail)
+    assert main(["methods"]) == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1 or code == 70
+
+
+@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "compare"])
+def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
+    name, output = "a" * 300, str(tmp_path / "o.csv")
+    flags = {
+        "predict": [name, "--images", str(photos), "--output", output],
+        "report": [name],
+        "complete": [name, "--output", output],
+        "review": [name, "--no-browser"],
+        "compare": ["--features", name, "--methods", "an", "--settings", "fspl", "--output", "o"],
+    }
+    assert main([command, *flags[command]]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "File name too long" in said

@@ -250,6 +250,9 @@ def test_an_image_that_cannot_be_read_has_no_scores(pictures, tmp_path):
         ({"classes": ["a", "b"]}, "y: expected 2 classes, got 4 columns"),
         ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),
         ({"optimizer": "Adamm"}, "unknown optimizer 'Adamm'"),
+        ({"expected_positives": 4.5}, "expected_positives: 4.5 per image, .* only 4 classes"),
+        ({"options": [1]}, r"options: expected a dictionary, got \[1\]"),
+        ({"epochs": True}, "epochs: must not be true or false"),
     ],
 )
 def test_mistakes_in_parameters_are_value_errors_of_fit(changes, problem):
@@ -267,6 +270,9 @@ def test_mistakes_in_parameters_are_value_errors_of_fit(changes, problem):
         (lambda y: y[:, 0], "expected a matrix"),
         (lambda y: y[:-1], "inconsistent numbers of samples: 60 and 59"),
         (lambda y: np.full(y.shape, -1), "no positive label is observed"),
+        (lambda y: y + 1j, "y: expected numbers, .* got complex128 labels"),
+        (lambda y: y.astype(int).astype(str), "y: expected numbers, .* got str"),
+        (lambda y: y.astype(int).astype(str).astype(object), "y: expected numbers, .* got object"),
     ],
 )
 def test_mistakes_in_y(change, problem):
@@ -287,3 +293,99 @@ def test_features_and_paths_are_not_mixed_up():
 def test_importing_the_package_stays_quick():
     code = "import sys, g2netpl; sys.exit('sklearn' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+class Frame:
+    """As much of a data frame as labels need."""
+
+    def __init__(self, columns, values):
+        self.columns, self.values = list(columns), np.asarray(values)
+
+    def to_numpy(self, dtype, na_value):
+        return self.values.astype(dtype)
+
+    def by(self, columns):
+        return Frame(columns, self.values[:, [self.columns.index(name) for name in columns]])
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, bool, float, object])
+def test_what_is_masked_is_not_observed(kind):
+    features, truth = made_up()
+    hidden = np.random.default_rng(0).random(truth.shape) < 0.5
+    masked = np.ma.masked_array(truth.astype(kind), mask=hidden)
+    model = PartialLabelClassifier(epochs=1)
+    expected = model.fit(features, np.where(hidden, np.nan, truth)).completed_labels_
+    for y in (masked, list(masked)):
+        assert (model.fit(features, y).completed_labels_ == expected).all()
+    assert not np.array_equal(expected, truth)
+    with pytest.raises(ValueError, match="X: expected every feature, some are masked"):
+        model.fit(np.ma.masked_array(features, mask=features > 2), truth)
+
+
+def test_labels_may_be_objects_of_which_some_are_none():
+    features, truth = made_up(60)
+    known = np.where(np.arange(4) == 3, -1, truth)
+    model = PartialLabelClassifier(epochs=1)
+    expected = model.fit(features, known).completed_labels_
+    as_objects = np.where(known == -1, None, known.astype(object))
+    assert (model.fit(features, as_objects).completed_labels_ == expected).all()
+
+
+def test_columns_of_a_data_frame_go_by_their_names():
+    features, truth = made_up()
+    frame, turned = Frame("abcd", truth), ["d", "c", "a", "b"]
+    model = PartialLabelClassifier(epochs=3, learning_rate=1e-2).fit(features, frame)
+    assert model.class_names_.tolist() == list("abcd")
+    score = model.score(features, truth)
+    assert model.score(features, frame.by(turned)) == score
+    assert model.score(features, Frame(range(4), truth)) == score  # places are no names
+    unnamed = PartialLabelClassifier(epochs=3, learning_rate=1e-2).fit(features, truth)
+    assert unnamed.score(features, frame) == score
+    assert unnamed.score(features, Frame(range(4), truth).by([3, 1, 0, 2])) == score
+    with pytest.raises(ValueError, match="y: column 'x' is none of the classes"):
+        model.score(features, Frame("abcx", truth))
+    other = PartialLabelClassifier(epochs=3, learning_rate=1e-2, classes=turned)
+    other.fit(features, frame)
+    alike = PartialLabelClassifier(epochs=3, learning_rate=1e-2)
+    alike.fit(features, truth[:, [3, 2, 0, 1]])
+    assert (other.completed_labels_ == alike.completed_labels_).all()
+    assert other.class_names_.tolist() == turned
+    assert (other.predict_proba(features) == alike.predict_proba(features)).all()
+
+
+@pytest.mark.parametrize("width", [12, 1])
+def test_features_may_be_read_backwards(width):
+    features, truth = made_up()
+    features = features[:, :width]
+    model = PartialLabelClassifier(epochs=1).fit(features[::-1, ::-1], truth[::-1])
+    copied = PartialLabelClassifier(epochs=1)
+    copied.fit(features[::-1, ::-1].copy(), truth[::-1].copy())
+    scores = copied.predict_proba(features[:, ::-1].copy())
+    assert (model.predict_proba(features[:, ::-1]) == scores).all()
+
+
+def test_a_fit_that_fails_leaves_the_one_before_as_it_was():
+    features, truth = made_up()
+    model = PartialLabelClassifier(epochs=1).fit(features, truth)
+    scores, known = model.predict_proba(features), set(vars(model))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(features[:, :5], truth[:-1])
+    assert model.n_features_in_ == 12
+    assert set(vars(model)) == known
+    assert (model.predict_proba(features) == scores).all()
+
+
+@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
+def test_an_image_that_is_not_there_is_one_that_cannot_be_read(pictures, tmp_path, mode):
+    paths, table = pictures
+    features, truth = made_up(60)
+    model = PartialLabelClassifier(epochs=1).fit(features, truth)
+    shared = {"backbone": "tiny", "image_size": 32, "expected_positives": 2.3, "mode": mode}
+    model.set_params(cache=tmp_path / "cache", max_bad=0, **shared)
+    there = [*paths[:-1], tmp_path / "gone.png"]
+    with pytest.raises(ValueError, match=r"gone\.png: no such image"):
+        model.fit(there, table.values)
+    assert model.n_features_in_ == 12
+    model.set_params(max_bad=1).fit(there, table.values)
+    assert np.isnan(model.completed_labels_).any(axis=1).tolist() == [False] * 59 + [True]
+    assert not hasattr(model, "n_features_in_")

@@ -188,3 +188,15 @@ def test_two_processes_of_the_same_number_may_store_the_same(pictures, tmp_path,
     assert pictures.get(tmp_path) == [0, 1, 2, 3, 4] * 2
     assert pictures.get(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["key.npy"]
+
+
+def test_without_a_home_a_folder_must_be_named(pictures, tmp_path, monkeypatch):
+    def nobody(number):
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)  # as with `docker run --user 12345`
+    with pytest.raises(InputError, match=r"no home folder .*; name a folder with --cache"):
+        pictures.get(None)
+    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]

@@ -106,3 +106,15 @@ def test_too_little_is_refused():
         fit_curve(SIZES[:3], np.zeros((5, 3)))
     with pytest.raises(InputError, match="expected 4 or more sizes and 3 or more repeats"):
         fit_curve(SIZES, np.zeros((2, 6)))
+
+
+def test_no_band_leaves_the_range_of_what_is_measured():
+    random = np.random.default_rng(0)
+    for level, sign in ((0.99, 1), (0.01, -1)):
+        values = level + 0.01 * random.standard_normal((3, len(SIZES)))
+        found = fit_curve(SIZES, np.clip(values, 0, 1))
+        assert (found.others[:, 0] <= 1).all()
+        assert (found.others[:, 1] >= 0).all()  # none falls
+        for size in (60, 960, 4 * 960):
+            said = found.at(size)
+            assert 0 <= said.low <= said.value <= said.high <= 1, (level, sign)

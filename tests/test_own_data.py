@@ -10,13 +10,14 @@ import pytest
 from PIL import Image
 from scipy.special import expit, logit
 
-from g2netpl import load_run, read_labels
+from g2netpl import load_run, read_labels, runs
 from g2netpl.cli import main
 from g2netpl.decisions import Decisions
+from g2netpl.errors import InputError
+from g2netpl.formats import Reading, write_labels
 from g2netpl.formats import table as csv_table
-from g2netpl.formats import write_labels
 from g2netpl.labels import LabelTable
-from g2netpl.proposals import fill_in
+from g2netpl.proposals import fill_in, mark_between
 from g2netpl.settings import Setting, observe
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -577,3 +578,39 @@ def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     arguments[1] = str(folder / "truth.csv")
     assert main(["train", *arguments, *more, *QUICK, "--overwrite"]) == 0
     assert "thresholds: precision:0.9, by 12 validation images; " in capsys.readouterr().out
+
+
+def test_classes_may_hold_the_mark_between_tags(folder, capsys):
+    table = read_labels(folder / "truth.csv")
+    classes = ("zero;0", *table.classes[1:])
+    csv_table.write(LabelTable(table.images, classes, table.values), folder / "odd.csv")
+    arguments = ["--labels", str(folder / "odd.csv"), "--images", str(folder / "photos")]
+    run = str(folder / "odd")
+    assert main(["train", *arguments, "--only-listed", *QUICK, "--output", run]) == 0
+    arguments = ["predict", run, "--images", str(folder / "photos"), "--workers", "0"]
+    arguments += ["--threshold", "0", "--output"]
+    for name, more in (("scores.csv", []), ("tags.csv", ["--no-scores"])):
+        capsys.readouterr()
+        assert main([*arguments, str(folder / name), *more]) == 0
+        assert "labels are separated by '|', since a class holds ';'" in capsys.readouterr().out
+        assert rows_of(folder / name)[0]["labels"].split("|") == list(classes)
+    back = read_labels(folder / "tags.csv", reading=Reading(separator="|"))
+    assert set(back.classes) == set(classes)
+
+
+def test_what_cannot_stand_in_a_table_is_told_before_any_image_is_scored():
+    assert mark_between(["a", "b|c"], True) == ";"
+    assert mark_between(["a;b", "b|c"], True) == ","
+    with pytest.raises(InputError, match="rename classes in the label file"):
+        mark_between(["a;|,", "b\t/"], False)
+    with pytest.raises(InputError, match="give --no-scores"):
+        mark_between(["labels"], True)
+
+
+def test_a_class_of_a_wrong_name_is_told_before_any_image_is_scored(folder, trained, monkeypatch):
+    content = json.loads((trained / "run.json").read_text())
+    content["classes"][0] = "labels"
+    (trained / "run.json").write_text(json.dumps(content))
+    monkeypatch.setattr(runs.Run, "predict", lambda *_, **__: pytest.fail("scored"))
+    arguments = ["predict", str(trained), "--images", str(folder / "photos"), "--output"]
+    assert main([*arguments, str(folder / "scores.csv")]) == 2

@@ -225,6 +225,9 @@ def test_the_command_on_images(tmp_path, monkeypatch, capsys):
     ("flags", "problem"),
     [
         (["--points", "3"], "expected 4 or more --points and 3 or more --repeats, got 3 and 5"),
+        (["--points", "101"], "--points: must be 100 or less, got 101"),
+        (["--repeats", "301"], "--repeats: must be 100 or less, got 301"),
+        (["--expected-positives", "5.5"], "5.5 per image, but there are only 5 classes"),
         (["--labels", "x.csv"], "give --labels or --features, not both"),
         (["--method", "fixmatch"], "compares views of images"),
     ],
@@ -241,3 +244,20 @@ def test_flags_that_mean_nothing_to_a_plan_are_not_taken(flag, tmp_path, capsys)
     with pytest.raises(SystemExit):
         main(["plan", "--labels", "l.csv", "--output", str(tmp_path / "p"), flag, "x"])
     assert f"unrecognized arguments: {flag}" in capsys.readouterr().err
+
+
+def test_no_size_is_tried_twice():
+    for points in (4, 20, 100):
+        sizes = sizes_to_try(100, points, 5)
+        assert len(set(sizes)) == len(sizes) <= points
+        assert (sizes[0], sizes[-1]) == (10, 80)
+
+
+@pytest.mark.parametrize(("count", "repeats"), [(1, 3), (2, 3), (110, 100)])
+def test_too_few_positives_to_test_and_learn_are_told_with_the_file(monkeypatch, count, repeats):
+    features, values = made_up(120, np.random.default_rng(0))
+    values[:] = 0
+    values[:count, 1] = 1
+    monkeypatch.setattr(planning, "teach", lambda *_: pytest.fail("before anything is trained"))
+    with pytest.raises(InputError, match=r"own\.csv: too few positives for .* fewer --repeats"):
+        list(measure(features, table_of(values), config(labels="own.csv"), 4, repeats))

@@ -355,6 +355,12 @@ def test_zeros_that_a_crash_leaves_at_the_end_are_cut_off(small, opened):
         '"old": -1, "new": 1, "order": "useful"}',
         '{"id": "1", "time": "t", "action": "yes", "image": "w.png", "class": "bee", '
         '"old": -1, "new": 7, "order": "useful"}',
+        '{"id": "1", "time": "t", "action": "yes", "image": "w.png", "class": "bee", '
+        '"old": -1, "new": 0, "order": "useful"}',
+        '{"id": "1", "time": "t", "action": "no", "image": "w.png", "class": "bee", '
+        '"old": -1, "new": 1, "order": "useful"}',
+        '{"id": "1", "time": "t", "action": "skip", "image": "w.png", "class": "bee", '
+        '"old": -1, "new": 1, "order": "useful"}',
         '{"id": "1", "time": "t", "action": "yes", "image": 3, "class": "bee", '
         '"old": -1, "new": 1, "order": "useful"}',
     ],
@@ -369,6 +375,18 @@ def test_a_damaged_line_in_the_middle_stops_everything_and_changes_nothing(small
     with pytest.raises(InputError, match=r"review\.jsonl:1: not a decision"):
         Review(small)
     assert main(["review", str(small), "--export", str(small / "out.csv")]) == 2
+    assert path.read_bytes() == before
+
+
+def test_a_last_line_that_is_whole_is_not_cut_off(small, opened):
+    opened(small).decide(number(1), 0, 1, "yes", "useful")
+    path = small / "review.jsonl"
+    path.write_text(path.read_text() + path.read_text().replace('"new": 1', '"new": 0'))
+    before = path.read_bytes()
+    with pytest.raises(
+        InputError, match=r"review\.jsonl:2: not a decision \(yes means new: 1, got"
+    ):
+        read_decisions(small)
     assert path.read_bytes() == before
 
 

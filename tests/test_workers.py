@@ -4,6 +4,8 @@ import signal
 
 import pytest
 
+from g2netpl import RunConfig, train
+from g2netpl.cli import main
 from g2netpl.data import ImageSource
 from g2netpl.workers import WorkerLost, ignore_interrupts, lost_worker, started
 
@@ -71,3 +73,24 @@ def test_loader_processes_leave_signals_to_the_one_that_trains(monkeypatch):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_lost_process_is_told_with_a_way_on_that_there_is(
+    small_run, photos, small_training, monkeypatch, tmp_path, capsys
+):
+    def broken(*_):
+        raise RuntimeError(KILLED)
+
+    config = RunConfig(**small_training())
+    with monkeypatch.context() as patch:
+        patch.setattr("g2netpl.data.started", broken)
+        with pytest.raises(WorkerLost) as lost:
+            train(config)
+        arguments = ["predict", str(small_run), "--images", str(photos), "--output"]
+        assert main([*arguments, str(tmp_path / "scores.csv")]) == 6
+    assert str(lost.value).endswith(
+        f"; go on with: g2netpl train --resume --output {config.output}"
+    )
+    assert "killed by signal: Killed; where" in str(lost.value)
+    assert capsys.readouterr().err.endswith("; run the same command again\n")
+    assert train(config, resume=True).result["best_epoch"] in (1, 2)

@@ -68,7 +68,7 @@ def lost_worker(problem: Exception) -> WorkerLost | None:
     if not lines and not broken:
         return None
     why = lines[0].strip() if lines else str(problem) or type(problem).__name__
-    return WorkerLost(why)
+    return WorkerLost(why.rstrip("."))
 
 
 _loaders: weakref.WeakSet[Any] = weakref.WeakSet()
