@@ -1,5 +1,7 @@
 """Shared fixtures: a small table of scenes as files, and where the real data are."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 from PIL import Image
@@ -118,3 +120,15 @@ def trained(monkeypatch):
 
     monkeypatch.setattr(comparison, "train_cell", watch)
     return seen
+
+
+@pytest.fixture
+def sigterm():
+    """A function that sends SIGTERM to us; whoever does not catch it fails the test."""
+
+    def missed(*_):
+        raise AssertionError("nobody caught SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, missed)
+    yield lambda: signal.raise_signal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, before)

@@ -286,6 +286,7 @@ def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
         (["--backbone", "resnet9999"], "resnet9999"),
         (["--mode", "linear-init", "--methods", "ups"], "trains the network anew each round"),
         (["--image-size", "4"], "image_size"),
+        (["--precision", "fp16", "--device", "cpu"], "precision: fp16 needs a GPU"),
         (["--expected-positives", "11"], "11 per image of only 10 classes"),
         (["--images", "BROKEN"], "2 images cannot be read"),
     ],
@@ -389,3 +390,47 @@ def test_what_does_not_fit_is_told_before_anything_is_written(tmp_path, capsys, 
     assert main(["compare", "--settings", "fspl", "--output", str(out), *more]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_split_that_was_cut_off_is_mended_before_anything_is_tested(compare, tmp_path):
+    out = tmp_path / "out"
+    assert compare(test=None)[0] == 0
+    wanted = json.loads((out / "results.json").read_text())[0]["test_map"]
+    test = out / "labels" / "test.csv"
+    whole = test.read_bytes()
+    test.write_bytes(b"".join(whole.splitlines(keepends=True)[:7]))  # 6 of 12 images
+    shutil.rmtree(out / "runs")
+    for name in ("cells.jsonl", "results.json"):
+        (out / name).unlink()
+    assert compare("--resume", test=None)[0] == 0
+    assert test.read_bytes() == whole
+    assert json.loads((out / "results.json").read_text())[0]["test_map"] == wanted
+
+
+def test_a_comparison_may_be_moved_before_it_is_finished(compare, tmp_path, monkeypatch, sigterm):
+    step, taken = Keeper.step, []
+
+    def stop(keeper, take):
+        step(keeper, take)
+        taken.append(1)
+        if len(taken) == 4:
+            sigterm()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Keeper, "step", stop)
+        assert compare(test=None)[0] == 75
+    (tmp_path / "out").rename(tmp_path / "moved")
+    code, said = compare("--resume", test=None, out="moved")
+    assert (code, said.err) == (0, "")
+    assert not (tmp_path / "out").exists()
+    assert compare(test=None)[0] == 0
+    rows = [json.loads((tmp_path / name / "results.json").read_text()) for name in ("moved", "out")]
+    for row in (*rows[0], *rows[1]):
+        del row["seconds"]
+    assert rows[0] == rows[1]
+
+
+def test_rates_that_look_alike_are_trained_apart(compare, tmp_path):
+    assert compare("--learning-rates", "0.00123456781,0.00123456782,1e-3")[0] == 0
+    names = {path.name.split(" rate ")[1] for path in (tmp_path / "out" / "runs").iterdir()}
+    assert names == {f"{rate} batch 16" for rate in ("0.00123456781", "0.00123456782", "0.001")}

@@ -11,6 +11,7 @@ from g2netpl.disk import DiskTrouble, told_plainly, write_json, written_whole
 from g2netpl.errors import InputError
 from g2netpl.formats import write_labels
 from g2netpl.labels import LabelTable
+from g2netpl.review_log import write_provenance
 
 
 def test_a_file_is_the_old_one_or_the_complete_new_one(tmp_path, monkeypatch):
@@ -63,3 +64,24 @@ def test_a_label_file_that_cannot_be_written_leaves_the_one_before(tmp_path, mon
         write_labels(table.take(np.array([0])), path, format)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_files_that_stand_beside_others_are_whole_too(tmp_path, monkeypatch):
+    """The three arrays of the benchmark, and where reviewed labels come from."""
+    path, beside = tmp_path / "formatted_train_labels.npy", tmp_path / "labels.provenance.csv"
+    table = LabelTable(("a.png", "b.png"), ("x", "y"), np.array([[1, 0], [0, 1]], np.int8))
+    write_labels(table, path)
+    assert np.load(path).tolist() == [[1, 0], [0, 1]]
+    write_provenance(table, [], beside)
+    before = {each: each.read_bytes() for each in tmp_path.iterdir()}
+    assert len(before) == 4
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(disk.os, "fsync", full)
+    with pytest.raises(InputError, match="No space left"):
+        write_labels(table.take(np.array([0])), path)
+    with pytest.raises(InputError, match="No space left"):
+        write_provenance(table.take(np.array([0])), [], beside)
+    assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before

@@ -93,7 +93,7 @@ def test_nothing_is_read_again_where_nothing_was_touched(own, keys, monkeypatch)
     def fail(*_):
         pytest.fail("read")
 
-    monkeypatch.setattr(picture_prints, "_sum_of", fail)
+    monkeypatch.setattr(picture_prints, "file_digest", fail)
     monkeypatch.setattr(picture_prints, "_read", {})
     assert train(config, resume=True).result["best_epoch"] > 0
 

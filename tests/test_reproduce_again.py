@@ -16,6 +16,8 @@ from test_reproduce import (
     write_folder,
 )
 
+from g2netpl import comparison
+from g2netpl.disk import locked
 from g2netpl.durations import _passes, about
 from g2netpl.methods import METHODS, Method
 from g2netpl.paper import RECIPES, SSPL, Block, Recipe, with_methods
@@ -420,3 +422,22 @@ def test_unknown_labels_are_told_before_anything_is_written(tmp_path, trained, c
 )
 def test_durations_are_for_people(seconds, words):
     assert about(seconds) == words
+
+
+def test_one_reproduction_at_a_time(features, copied, trained, capsys):
+    with locked(copied):
+        assert reproduce(features, copied, WHAT, "--seeds", "0,1,2") == 3
+    assert "another process is training there" in capsys.readouterr().err
+    assert trained == []
+
+
+def test_killed_while_run_json_was_written_it_begins(features, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "run.json.new").write_text('{"for')
+    assert reproduce(features, tmp_path / "out", "convergence", "--epochs", "1") == 0
+
+
+def test_sigterm_is_told(features, tmp_path, monkeypatch, sigterm, capsys):
+    monkeypatch.setattr(comparison, "train_cell", lambda *_: sigterm())
+    assert reproduce(features, tmp_path / "out", "convergence") == 75
+    assert capsys.readouterr().err == "g2netpl: stopped; go on with the same command\n"

@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 import sys
 from types import SimpleNamespace
 
@@ -193,3 +194,44 @@ def test_without_optuna_a_study_says_what_to_install(arguments, capsys, monkeypa
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main([*arguments, "--trials", "2"]) == 2
     assert "g2netpl[study]" in capsys.readouterr().err
+
+
+def test_rates_that_look_alike_have_folders_of_their_own(arguments, tmp_path, asked, monkeypatch):
+    folders = []
+    train = searching.train
+
+    def watched(config, **rest):
+        folders.append(config.output)
+        return train(config, **rest)
+
+    monkeypatch.setattr(searching, "train", watched)
+    (tmp_path / "out").mkdir()
+    rates = ["--learning-rates", "0.00123456781,0.00123456782,1e-3", "--batch-sizes", "8"]
+    assert main([*arguments, *rates]) == 0
+    names = [f"rate-{rate}-batch-8" for rate in ("0.00123456781", "0.00123456782", "0.001")]
+    assert folders == [str(tmp_path / "out" / name) for name in names]
+
+
+@pytest.mark.parametrize(
+    "content", ['{"chosen": {"lear', "", "[]", '{"chosen": null}', '{"cells": [{"new": 1}]}']
+)
+def test_a_damaged_search_json_is_made_anew(searched, tmp_path, capsys, content):
+    folder, arguments = searched
+    shutil.copytree(folder, tmp_path / "out")
+    path = tmp_path / "out" / "search.json"
+    before = path.read_text().replace(str(folder), str(tmp_path / "out"))
+    path.write_text(content)
+    assert main([*arguments, "--output", str(tmp_path / "out"), "--learning-rates", "1e-5"]) == 0
+    assert path.read_text() == before  # with the cell of the other rate
+    capsys.readouterr()
+
+
+@pytest.fixture(scope="module")
+def searched(photos, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("searched") / "out"
+    flags = ["--labels", str(photos / "train.csv"), "--images", str(photos), "--only-listed"]
+    flags += ["--setting", "fspl", "--backbone", "tiny", "--image-size", "32", "--epochs", "1"]
+    flags += ["--workers", "0", "--method", "an", "--expected-positives", "2.3"]
+    flags += ["--batch-sizes", "30", "--learning-rates", "1e-2,1e-5"]
+    assert main(["search", *flags, "--output", str(folder)]) == 0
+    return folder, ["search", *flags]

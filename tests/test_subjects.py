@@ -278,3 +278,33 @@ def test_other_formats_are_split_too(tmp_path):
     assert (len(train), len(test)) == (8, 2)
     assert train.classes == test.classes == read_labels(path).classes
     assert train.is_complete
+
+
+@pytest.mark.parametrize("part", ["train.csv", "test.csv"])
+@pytest.mark.parametrize("keep", ["lines", "header", "nothing", "half a line", "noise"])
+def test_a_part_that_was_cut_off_is_written_again(tmp_path, alone, part, keep):
+    path, table = alone
+    subject = with_test_part(find_subject(str(path)), tmp_path / "labels", table)
+    file = tmp_path / "labels" / part
+    whole = file.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    file.write_bytes(
+        {
+            "lines": b"".join(lines[:6]),
+            "header": lines[0],
+            "nothing": b"",
+            "half a line": whole[:-4],
+            "noise": b"\xff\x00",
+        }[keep]
+    )
+    assert with_test_part(find_subject(str(path)), tmp_path / "labels", table) == subject
+    assert file.read_bytes() == whole
+
+
+def test_parts_that_are_whole_are_let_alone(tmp_path, alone):
+    path, table = alone
+    for _ in range(2):
+        with_test_part(find_subject(str(path)), tmp_path / "labels", table)
+        files = {file: file.stat().st_ino for file in (tmp_path / "labels").iterdir()}
+    with_test_part(find_subject(str(path)), tmp_path / "labels", table)
+    assert {file: file.stat().st_ino for file in files} == files

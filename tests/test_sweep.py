@@ -1,6 +1,7 @@
 """A comparison that searches weights, chooses once, is broken off and goes on."""
 
 import json
+import resource
 import shutil
 
 import numpy as np
@@ -8,10 +9,12 @@ import pytest
 
 from g2netpl import comparison
 from g2netpl.cli import main
+from g2netpl.disk import locked
 from g2netpl.features import FeatureFolder, write_features
 from g2netpl.labels import LabelTable
 from g2netpl.methods import METHODS, method_options
 from g2netpl.sweep import read_cells
+from g2netpl.tracking import Following
 
 
 @pytest.fixture(scope="module")
@@ -461,6 +464,10 @@ def without(row, name):
     return {key: value for key, value in row.items() if key != name}
 
 
+def with_cost(row):
+    return row["history"][0] | {"cost": "x"}
+
+
 DAMAGE = {
     "no JSON": lambda row: b"nonsense",
     "an empty line": lambda row: b"",
@@ -471,6 +478,17 @@ DAMAGE = {
     "no seed": lambda row: json.dumps(without(row, "seed")).encode(),
     "no validation mAP": lambda row: json.dumps(without(row, "validation_map")).encode(),
     "a list for a name": lambda row: json.dumps(row | {"method": ["an"]}).encode(),
+    "a text for mAP": lambda row: json.dumps(row | {"validation_map": "x"}).encode(),
+    "no number for mAP": lambda row: json.dumps(row | {"validation_map": float("nan")}).encode(),
+    "a list for mAP": lambda row: json.dumps(row | {"test_map": [1]}).encode(),
+    "a text for a rate": lambda row: json.dumps(row | {"learning_rate": "0.1"}).encode(),
+    "a fraction for a seed": lambda row: json.dumps(row | {"seed": 0.5}).encode(),
+    "no history": lambda row: json.dumps(row | {"history": None}).encode(),
+    "numbers for epochs": lambda row: json.dumps(row | {"history": [1, 2]}).encode(),
+    "a text for a cost": lambda row: json.dumps(row | {"history": [with_cost(row)]}).encode(),
+    "a text for movement": lambda row: json.dumps(row | {"movement": ["x"]}).encode(),
+    "no reason": lambda row: json.dumps(row | {"diverged": None}).encode(),
+    "endless brackets": lambda row: b"[" * 100_000,
 }
 
 
@@ -507,3 +525,86 @@ def test_a_number_of_jobs_is_one_at_least(tmp_path, capsys, command, jobs):
     assert f"argument --jobs: expected a whole number of 1 or more, got '{jobs}'" in (
         capsys.readouterr().err
     )
+
+
+def test_a_lone_line_end_is_named_before_anything_is_trained(features, copied, trained, capsys):
+    (copied / "cells.jsonl").write_bytes(b"\n")
+    assert compare(features, copied, *ARGUMENTS, "--resume") == 2
+    assert "cells.jsonl: line 1: not a training of a comparison" in capsys.readouterr().err
+    assert trained == []
+
+
+def test_a_torn_line_is_cut_off_where_nothing_can_be_written(copied):
+    """As on a full disk: what is whole stays."""
+    path = copied / "cells.jsonl"
+    before = path.read_bytes()
+    path.write_bytes(before + b'{"method": "an')
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        rows = read_cells(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(rows) == CELLS
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", ["", '[{"method', "{}", "[1]", "[]", '[{"method": "an"}]', "[" * 100_000, "\xff"]
+)
+def test_without_results_that_can_be_read_the_page_chooses_itself(copied, capsys, content):
+    page = (copied / "report.html").read_bytes()
+    (copied / "report.html").unlink()
+    (copied / "results.json").write_text(content, encoding="latin-1")
+    assert main(["report", str(copied)]) == 0
+    assert (copied / "report.html").read_bytes() == page
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("key", ["features", "labels", "set", "command"])
+def test_what_run_json_says_of_a_comparison_is_checked(copied, capsys, key):
+    about = json.loads((copied / "run.json").read_text())
+    (copied / "run.json").write_text(json.dumps(about | {key: 5}))
+    assert main(["report", str(copied)]) == 2
+    said = capsys.readouterr().err
+    assert (said.count("\n"), f"{copied / 'run.json'}: {key}: " in said) == (1, True)
+
+
+@pytest.mark.parametrize("how", ["--resume", "--overwrite"])
+def test_one_comparison_at_a_time(features, copied, trained, capsys, how):
+    with (copied / "cells.jsonl").open("ab") as file:
+        file.write(b'{"half": "a li')  # the other is writing it
+    before = {path: path.read_bytes() for path in copied.iterdir()}
+    with locked(copied):
+        assert compare(features, copied, *ARGUMENTS, how) == 3
+    assert "another process is training there" in capsys.readouterr().err
+    assert trained == []
+    assert {path: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_sigterm_is_told_and_gone_on_from(features, whole, tmp_path, trained, sigterm, capsys):
+    folder = tmp_path / "out"
+
+    def stop(bar, note, real=Following.done):
+        real(bar, note)
+        if len(trained) == 3:
+            sigterm()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Following, "done", stop)
+        assert compare(features, folder, *ARGUMENTS) == 75
+    said = capsys.readouterr()
+    assert said.err == "g2netpl: stopped; go on with the same command and --resume\n"
+    assert "2 trainings finished and kept" in said.out
+    assert compare(features, folder, *ARGUMENTS, "--resume") == 0
+    assert results_of(folder) == results_of(whole)
+
+
+def test_before_anything_is_kept_sigterm_puts_the_old_comparison_back(
+    features, copied, monkeypatch, sigterm, capsys
+):
+    before = {path: path.read_bytes() for path in copied.iterdir()}
+    monkeypatch.setattr(comparison, "train_cell", lambda *_: sigterm())
+    assert compare(features, copied, *ARGUMENTS, "--overwrite") == 75
+    assert "nothing was begun; run the same command again" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in copied.iterdir()} == before

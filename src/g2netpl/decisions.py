@@ -70,12 +70,12 @@ class Decisions:
     @classmethod
     def from_json(cls, content: dict[str, Any], where: str = "decisions") -> "Decisions":
         """The way back; what is no such content is one line that starts with `where`."""
-        _Written.check(content, where)
-        values = {name: content[name] for name in _Written.model_fields}
+        Written.check(content, where)
+        values = {name: content[name] for name in Written.model_fields}
         return cls(**{**values, "thresholds": tuple(values["thresholds"])})
 
 
-class _Written(Shape):
+class Written(Shape):
     """decisions.json."""
 
     temperature: FiniteFloat = Field(gt=0)

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import FiniteFloat
 
-from g2netpl.arrays import read_npz
 from g2netpl.aside import recover
-from g2netpl.decisions import Decisions
+from g2netpl.decisions import Decisions, Written
 from g2netpl.errors import InputError
 from g2netpl.labels import LabelMatrix, check_values
 from g2netpl.options import Shape
+from g2netpl.score_file import read_arrays
 
 RUN_FORMAT = 2
 
@@ -166,7 +166,7 @@ def read_evaluation(folder: Path, classes: Sequence[str]) -> Content:
 def read_thresholds(folder: Path, classes: Sequence[str]) -> Decisions:
     """How the run decides."""
     path = folder / "decisions.json"
-    decisions = Decisions.from_json(read_json(path, Shape), str(path))
+    decisions = Decisions.from_json(read_json(path, Written), str(path))
     _check_count(path, "thresholds", decisions.thresholds, classes)
     return decisions
 
@@ -220,8 +220,8 @@ def read_saved_labels(folder: str | Path) -> SavedLabels:
     classes = tuple(read_training(folder)["classes"])
     check_finished(folder)
     path = folder / "labels.npz"
+    arrays = read_arrays(path, "images", "observed", "soft")
     try:
-        arrays = read_npz(path)
         if arrays["images"].ndim != 1 or arrays["images"].dtype.kind != "U":
             raise ValueError("images: expected their names")
         images = tuple(arrays["images"].tolist())

@@ -38,17 +38,16 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.parsing import split_list
     from g2netpl.console import Console
     from g2netpl.errors import InputError
-    from g2netpl.run_files import read_run
+    from g2netpl.run_files import read_run, read_training
 
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
-    about = read_run(flags.run)
-    kind = about.get("command")
+    kind = read_run(flags.run)["command"]
     if kind == "train":
         from g2netpl.run_report import write_run_report
 
         wanted = () if flags.classes is None else split_list("--classes", flags.classes, str)
-        if flags.classes in about["classes"]:  # a name may hold a comma
+        if flags.classes in read_training(flags.run)["classes"]:  # a name may hold a comma
             wanted = (flags.classes,)
         path = write_run_report(
             flags.run,

@@ -1,0 +1,161 @@
+"""Run folders whose files are gone, torn, or hold something else: one line that names the file."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from g2netpl.cli import main
+from g2netpl.options import in_full
+from g2netpl.run_files import read_training
+
+DEEP = "[" * 100_000
+
+
+def changed(path, **changes):
+    """The JSON of a file with other values; None: without the key."""
+    content = json.loads(path.read_text()) | changes
+    kept = {key: value for key, value in content.items() if value is not None}
+    path.write_text(json.dumps(kept))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:90])
+
+
+def text(content):
+    return lambda path: path.write_text(content)
+
+
+def soft(array):
+    return lambda path: np.save(path, array)
+
+
+def labels(**changes):
+    def write(path):
+        with np.load(path) as arrays:
+            np.savez(path, **(dict(arrays) | changes))
+
+    return write
+
+
+def keys(**changes):
+    return lambda path: changed(path, **changes)
+
+
+DAMAGE = {
+    "decisions.json": {
+        "gone": lambda path: path.unlink(),
+        "torn": cut,
+        "an empty object": text("{}"),
+        "a list": text("[]"),
+        "deep": text(DEEP),
+        "thresholds of other classes": keys(thresholds=[0.5]),
+        "texts for thresholds": keys(thresholds=["x"] * 10),
+        "no temperature": keys(temperature=0.0),
+    },
+    "result.json": {
+        "torn": cut,
+        "an empty object": text("{}"),
+        "a text": text('"x"'),
+        "a text for mAP": keys(validation_map="x"),
+        "a list for the epoch": keys(best_epoch=[1]),
+    },
+    "evaluation.json": {
+        "torn": cut,
+        "a list": text("[1]"),
+        "an empty part": keys(validation={}),
+        "a part of nothing": keys(test=0),
+    },
+    "run.json": {
+        "torn": cut,
+        "deep": text(DEEP),
+        "only a name": text('{"format": 2, "command": "train"}'),
+        "no command": text('{"format": 2}'),
+        "no config": keys(config=None),
+        "a list for the config": keys(config=[]),
+        "no data": keys(data=None),
+        "empty data": keys(data={}),
+        "a number for the classes": keys(classes=3),
+        "a text for k": keys(expected_positives="x"),
+        "the key self": keys(data={"self": 1}),
+    },
+}
+LABELS = {
+    "labels.npz": {
+        "gone": lambda path: path.unlink(),
+        "torn": cut,
+        "other labels": labels(observed=np.full((60, 10), 7)),
+        "fewer images": labels(images=np.array(["a.png"])),
+        "numbers for names": labels(images=np.arange(60)),
+        "fewer flags": labels(soft=np.ones(3, dtype=bool)),
+    },
+    "soft_labels.npy": {
+        "gone": lambda path: path.unlink(),
+        "torn": cut,
+        "of another shape": soft(np.zeros((5, 3), np.float32)),
+        "of text": soft(np.full((60, 10), "x")),
+        "pickled": soft(np.full((60, 10), {}, dtype=object)),
+    },
+}
+
+
+def cases(damage):
+    return [(name, case) for name, found in damage.items() for case in found]
+
+
+@pytest.fixture
+def copied(small_run, tmp_path):
+    shutil.copytree(small_run, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def told(capsys, arguments):
+    """The line that a command ends with, for a mistake in a file."""
+    code = main([str(each) for each in arguments])
+    said = capsys.readouterr().err
+    assert (code, said.count("\n")) == (2, 1), said[-500:]
+    return said
+
+
+@pytest.mark.parametrize(("name", "case"), cases(DAMAGE))
+def test_a_damaged_file_is_named_by_every_command(copied, tmp_path, capsys, name, case):
+    DAMAGE[name][case](copied / name)
+    for command in (
+        ["report", copied],
+        ["complete", copied, "--output", tmp_path / "out.csv"],
+        ["train", "--resume", "--output", copied],
+    ):
+        assert str(copied / name) in told(capsys, command)
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(("name", "case"), cases(LABELS))
+def test_damaged_labels_are_named(copied, tmp_path, capsys, name, case):
+    LABELS[name][case](copied / name)
+    for command in (["report", copied], ["complete", copied, "--output", tmp_path / "out.csv"]):
+        assert str(copied / name) in told(capsys, command)
+
+
+@pytest.mark.parametrize("line", ["[1]", "2", "null", '{"cost": 1}', '{"epoch": "x"}'])
+def test_a_line_of_the_history_that_is_no_epoch_is_named(copied, capsys, line):
+    path = copied / "history.jsonl"
+    whole = path.read_text()
+    path.write_text(whole + line + "\n")
+    assert f"{path}:3: " in told(capsys, ["report", copied])
+    path.write_text(whole + '{"epoch": 3, "co')  # just being written
+    assert main(["report", str(copied)]) == 0
+
+
+def test_more_keys_than_we_know_are_let_alone(copied):
+    changed(copied / "run.json", later={"self": 1})
+    assert read_training(copied)["later"] == {"self": 1}
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(1e-3, "0.001"), (1e-05, "1e-05"), (3e-4, "0.0003"), (0.00123456781, "0.00123456781")],
+)
+def test_a_number_is_told_in_as_many_digits_as_it_takes(number, shown):
+    assert in_full(number) == shown
