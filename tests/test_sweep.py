@@ -522,7 +522,7 @@ def test_a_number_of_jobs_is_one_at_least(tmp_path, capsys, command, jobs):
     with pytest.raises(SystemExit) as ended:
         main([*command, "--output", str(tmp_path / "out"), "--jobs", jobs])
     assert ended.value.code == 2
-    assert f"argument --jobs: expected a whole number of 1 or more, got '{jobs}'" in (
+    assert f"argument --jobs: expected a whole number of 1 or more, 512 at most, got '{jobs}'" in (
         capsys.readouterr().err
     )
 
