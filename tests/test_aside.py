@@ -283,7 +283,7 @@ def test_commands_that_cannot_go_on_say_so_at_sigterm(
 ):
     monkeypatch.setattr("g2netpl.scenes.make_scenes", lambda *_: scenes)
     monkeypatch.setattr("g2netpl.comparison.train_cell", lambda *_: sigterm())
-    monkeypatch.setattr("g2netpl.plan.measure", lambda *_: sigterm())
+    monkeypatch.setattr("g2netpl.plan.check_plan", lambda *_: sigterm())
     out = tmp_path / "out"
     demo = ["demo", "--epochs", "1", "--jobs", "1"]
     for command in (demo, ["plan", "--features", str(features)]):
