@@ -10,6 +10,7 @@ import pytest
 from g2netpl import RunConfig, read_labels, runs
 from g2netpl import search as searching
 from g2netpl.cli import main
+from g2netpl.disk import locked
 from g2netpl.formats import table as csv_table
 from g2netpl.labels import LabelTable
 
@@ -235,3 +236,14 @@ def searched(photos, tmp_path_factory):
     flags += ["--batch-sizes", "30", "--learning-rates", "1e-2,1e-5"]
     assert main(["search", *flags, "--output", str(folder)]) == 0
     return folder, ["search", *flags]
+
+
+def test_one_search_at_a_time(searched, tmp_path, capsys):
+    """Also with other rates: both would write search.json."""
+    folder, arguments = searched
+    shutil.copytree(folder, tmp_path / "out")
+    with locked(tmp_path / "out"):
+        more = ["--output", str(tmp_path / "out"), "--learning-rates", "1e-3"]
+        assert main([*arguments, *more]) == 3
+    assert "another process is training there" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "rate-0.001-batch-30").exists()

@@ -62,8 +62,6 @@ def _demo(flags: argparse.Namespace) -> None:
     contest = load_contest(None)
     cells = [*full.cells(), *partial.cells()]
     with claimed(folder, "demo", overwrite=flags.overwrite):
-        about = {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
-        write_json(folder / "run.json", about)
         console.print(
             f"{len(contest.train):,} training scenes (a fifth held out to choose the epoch), "
             f"{len(contest.test):,} test scenes, {len(contest.train.classes)} classes; "
@@ -71,6 +69,8 @@ def _demo(flags: argparse.Namespace) -> None:
             highlight=False,
         )
         outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
+        about = {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
+        write_json(folder / "run.json", about)
         write_history(folder / CELLS, [row_of(outcome) for outcome in outcomes])
         results = choose([outcome.row for outcome in outcomes])
         write_json(folder / "result.json", results)

@@ -44,6 +44,7 @@ def _search(flags: argparse.Namespace) -> None:
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
     from g2netpl.console import Console
+    from g2netpl.disk import locked
     from g2netpl.options import in_full
     from g2netpl.runs import load_run
     from g2netpl.search import choose, read_found, search, study, write_found
@@ -59,12 +60,13 @@ def _search(flags: argparse.Namespace) -> None:
         else study(config, rates, batches, flags.trials, console)
     )
     folder = Path(config.output)
-    # those of an earlier search of this folder are chosen from too
-    trained = {Path(each.folder).name: each for each in read_found(folder)}
-    for number, cell in enumerate(cells, start=1):
-        console.print(f"{number}/{total} {cell}", highlight=False)
-        trained[Path(cell.folder).name] = cell
-        write_found(folder, list(trained.values()))
+    with locked(folder):
+        # those of an earlier search of this folder are chosen from too
+        trained = {Path(each.folder).name: each for each in read_found(folder)}
+        for number, cell in enumerate(cells, start=1):
+            console.print(f"{number}/{total} {cell}", highlight=False)
+            trained[Path(cell.folder).name] = cell
+            write_found(folder, list(trained.values()))
     found = list(trained.values())
     best = choose(found)
     batches = tuple(sorted({cell.batch_size for cell in found}))
