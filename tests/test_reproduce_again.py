@@ -17,8 +17,8 @@ from test_reproduce import (
 )
 
 from g2netpl import comparison
-from g2netpl.disk import locked
 from g2netpl.durations import _passes, about
+from g2netpl.locks import locked
 from g2netpl.methods import METHODS, Method
 from g2netpl.paper import RECIPES, SSPL, Block, Recipe, with_methods
 from g2netpl.players.fixed import FixedOptions, FixedPlayer

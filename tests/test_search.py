@@ -10,9 +10,9 @@ import pytest
 from g2netpl import RunConfig, read_labels, runs
 from g2netpl import search as searching
 from g2netpl.cli import main
-from g2netpl.disk import locked
 from g2netpl.formats import table as csv_table
 from g2netpl.labels import LabelTable
+from g2netpl.locks import locked
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 from g2netpl import comparison
 from g2netpl.cli import main
-from g2netpl.disk import locked
 from g2netpl.features import FeatureFolder, write_features
 from g2netpl.labels import LabelTable
+from g2netpl.locks import locked
 from g2netpl.methods import METHODS, method_options
 from g2netpl.sweep import read_cells
 from g2netpl.tracking import Following

@@ -44,7 +44,7 @@ def _search(flags: argparse.Namespace) -> None:
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
     from g2netpl.console import Console
-    from g2netpl.disk import locked
+    from g2netpl.locks import locked
     from g2netpl.options import in_full
     from g2netpl.runs import load_run
     from g2netpl.search import choose, read_found, search, study, write_found
