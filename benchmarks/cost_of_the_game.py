@@ -21,14 +21,14 @@ import torch
 from measure import Figure, observed_positives, one_thread, show
 from torch.nn import functional
 
-from g2netpl.data import ArraySource, Batch, Part
-from g2netpl.features import read_features
-from g2netpl.fitting import Schedule, Validation, fit
-from g2netpl.game import Setup, network_cost
-from g2netpl.methods import make_player
-from g2netpl.network import build_network
-from g2netpl.optimizers import make_optimizer
-from g2netpl.steps import Loop
+from g2netpl.game.loop import Setup, network_cost
+from g2netpl.game.methods import make_player
+from g2netpl.game.network.network import build_network
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.images.features import read_features
+from g2netpl.images.loader import ArraySource, Batch, Part
+from g2netpl.training.epochs import Schedule, Validation, fit
+from g2netpl.training.steps import Loop
 
 COUNT, HELD_OUT, WIDTH, CLASSES, BATCH, EXPECTED = 30_000, 7_500, 1_280, 80, 64, 2.9
 

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from g2netpl.contest import load_contest, split_and_observe
-from g2netpl.evaluation import ranked_map
-from g2netpl.labels import POSITIVE
-from g2netpl.settings import Setting
+from g2netpl.experiments.grid import load_contest, split_and_observe
+from g2netpl.labels.settings import Setting
+from g2netpl.labels.table import POSITIVE
+from g2netpl.runs.metrics import ranked_map
 
 RIDGES = (0.1, 0.3, 1.0, 3.0, 5.0, 10.0, 30.0)
 Array = npt.NDArray[np.float32]

@@ -22,16 +22,16 @@ import torch
 from measure import Figure, make_photos, observed_positives, show
 from torch.nn import functional
 
-from g2netpl.config import RunConfig
-from g2netpl.data import ImageSource
-from g2netpl.fitting import Schedule, fit
-from g2netpl.game import Setup
-from g2netpl.image_cache import CacheBudget
-from g2netpl.images import list_images
-from g2netpl.methods import make_player
-from g2netpl.network import build_backbone, build_network
-from g2netpl.optimizers import make_optimizer
-from g2netpl.steps import Loop
+from g2netpl.game.loop import Setup
+from g2netpl.game.methods import make_player
+from g2netpl.game.network.network import build_backbone, build_network
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.images.cache import CacheBudget
+from g2netpl.images.loader import ImageSource
+from g2netpl.images.pixels import list_images
+from g2netpl.runs.config import RunConfig
+from g2netpl.training.epochs import Schedule, fit
+from g2netpl.training.steps import Loop
 
 CLASSES, SIZE, BATCH = 80, 224, 16
 

@@ -12,13 +12,13 @@ import argparse
 import numpy as np
 import torch
 
-from g2netpl import expected
-from g2netpl.data import ArraySource
-from g2netpl.features import Features, compute_features, read_features
-from g2netpl.labels import LabelTable
-from g2netpl.network import build_backbone
-from g2netpl.scenes import Scenes, make_scenes
-from g2netpl.settings import Setting, observe
+from g2netpl.game.network.network import build_backbone
+from g2netpl.images.features import Features, compute_features, read_features
+from g2netpl.images.loader import ArraySource
+from g2netpl.images.scenes import Scenes, make_scenes
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.labels.table import LabelTable
+from g2netpl.training import expected_positives as expected
 
 SETTINGS = ("fspl", "sspl:0.2", "positives:2+0", "positives:1+1", "known:0.1", "biased:frequency")
 

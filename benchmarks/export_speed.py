@@ -30,7 +30,7 @@ def in_child(kind: str, classifier: str, images: str, count: int) -> dict[str, f
     paths = sorted(str(path) for path in Path(images).rglob("*.jpg"))[:count]
     threads = int(os.environ["OMP_NUM_THREADS"])
     if kind == "bundle":
-        from g2netpl.bundle import load_bundle
+        from g2netpl.runs.bundle import load_bundle
 
         trained = load_bundle(classifier, threads=threads)
         size = trained.contents.image_size
@@ -40,8 +40,8 @@ def in_child(kind: str, classifier: str, images: str, count: int) -> dict[str, f
     else:
         import torch
 
-        from g2netpl.export import BytesToScores
-        from g2netpl.runs import load_run
+        from g2netpl.runs.export import BytesToScores
+        from g2netpl.runs.run import load_run
 
         torch.set_num_threads(threads)
         trained = load_run(classifier)
@@ -128,7 +128,7 @@ def bundle_against_torch(
     threads: tuple[int, ...] = (1,),
 ) -> list[Figure]:
     from g2netpl import load_run
-    from g2netpl.export import export
+    from g2netpl.runs.export import export
 
     figures = []
     with tempfile.TemporaryDirectory() as name:

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from measure import Figure, show
 
-from g2netpl.shelf import Shelf
+from g2netpl.game.shelf import Shelf
 
 ROWS, CLASSES, BATCH = 1_000_000, 1_000, 256
 

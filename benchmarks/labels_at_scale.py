@@ -24,9 +24,9 @@ MEASURE = """
 import json, re, sys, threading, time
 from pathlib import Path
 import torch
-from g2netpl.formats import read_labels
-from g2netpl.observed import ObservedLabels
-from g2netpl.settings import Setting, observe
+from g2netpl.labels.formats import read_labels
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.labels.settings import Setting, observe
 
 def anonymous():
     return int(re.search(r"RssAnon:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024

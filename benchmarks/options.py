@@ -20,14 +20,14 @@ import torch
 from measure import Figure, make_photos, one_thread, show, side_by_side
 from torch.nn import functional
 
-from g2netpl.image_cache import ImageCache
-from g2netpl.images import squashed
-from g2netpl.network import build_network
+from g2netpl.game.network.network import build_network
+from g2netpl.images.cache import ImageCache
+from g2netpl.images.pixels import squashed
 
 STEP = """
 import json, sys, time, torch
-from g2netpl.memory import keep_freed_memory
-from g2netpl.network import build_network
+from g2netpl.base.memory import keep_freed_memory
+from g2netpl.game.network.network import build_network
 if sys.argv[1] == "keep":
     keep_freed_memory()
 torch.set_num_threads(1)

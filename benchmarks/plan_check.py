@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from g2netpl.config import RunConfig
-from g2netpl.data import ArraySource
-from g2netpl.evaluation import mean_average_precision
-from g2netpl.features import read_features
-from g2netpl.labels import UNOBSERVED, LabelTable
-from g2netpl.lesson import on_features, teach
-from g2netpl.plan import make_plan, measure
-from g2netpl.predicting import predict_all
+from g2netpl.experiments.labelling_plan import make_plan, measure
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.images.features import read_features
+from g2netpl.images.loader import ArraySource
+from g2netpl.labels.table import UNOBSERVED, LabelTable
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.metrics import mean_average_precision
+from g2netpl.training.lesson import on_features, teach
 
 POINTS, PARTS, TRAININGS = 6, 5, 3
 TIMES = (1, 2, 4)

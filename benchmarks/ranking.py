@@ -7,7 +7,7 @@ import numpy as np
 from measure import Figure, show, side_by_side
 from sklearn.metrics import average_precision_score
 
-from g2netpl.evaluation import average_precision
+from g2netpl.runs.metrics import average_precision
 
 
 def ranking(count: int = 40_000, classes: int = 80, rounds: int = 3) -> list[Figure]:

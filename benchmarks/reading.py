@@ -21,8 +21,8 @@ import numpy as np
 from measure import Figure, make_photos, one_thread, show
 from PIL import Image
 
-from g2netpl.data import ImageSource, epoch_groups
-from g2netpl.images import list_images
+from g2netpl.images.loader import ImageSource, epoch_groups
+from g2netpl.images.pixels import list_images
 
 SIZE, BATCH = 224, 64
 

@@ -26,8 +26,8 @@ import numpy as np
 from measure import Figure, show
 from PIL import Image
 
-from g2netpl.decisions import Decisions
-from g2netpl.review_log import in_force, read_decisions
+from g2netpl.runs.answers import in_force, read_decisions
+from g2netpl.runs.thresholds import Decisions
 
 FILES, CLASSES = 300, 80
 

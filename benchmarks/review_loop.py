@@ -20,12 +20,12 @@ import numpy as np
 from rich.console import Console
 
 from g2netpl import RunConfig, read_labels, train
-from g2netpl.formats import write_labels
-from g2netpl.labels import POSITIVE, LabelTable
-from g2netpl.review import Review
-from g2netpl.review_log import reviewed_labels
-from g2netpl.run_files import read_training
-from g2netpl.settings import Setting, observe
+from g2netpl.labels.formats import write_labels
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.review.session import Review
+from g2netpl.runs.answers import reviewed_labels
+from g2netpl.runs.folder import read_training
 
 
 def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, **more: Any) -> float:

@@ -28,8 +28,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from rich.console import Console
-from g2netpl import RunConfig, network, sources, train
-from g2netpl.network import Backbone
+from g2netpl import RunConfig, train
+from g2netpl.game.network import network
+from g2netpl.training import inputs as sources
+from g2netpl.game.network.network import Backbone
 
 folder, method, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl import RunConfig, read_labels, train
-from g2netpl.formats import table as csv_table
-from g2netpl.gallery import clearest
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.score_file import read_scores
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.reports.gallery import clearest
+from g2netpl.runs.scores import read_scores
 
 SHARE_WRONG = 0.06
 

@@ -33,8 +33,8 @@ from g2netpl import (
     write_labels,
     write_scenes,
 )
-from g2netpl.formats import FORMATS, Format, Reading
-from g2netpl.network import BACKBONES
+from g2netpl.game.network.network import BACKBONES
+from g2netpl.labels.formats import FORMATS, Format, Reading
 
 
 def recognises(path: Path) -> bool:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import settings
 from PIL import Image
 
-from g2netpl import comparison
 from g2netpl.cli import main
-from g2netpl.formats import table as csv_table
-from g2netpl.scenes import make_scenes
+from g2netpl.experiments import cells as comparison
+from g2netpl.images.scenes import make_scenes
+from g2netpl.labels.formats import table as csv_table
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

@@ -12,11 +12,11 @@ import torch
 import torch.distributed as processes
 from torch import nn
 
-from g2netpl import network
-from g2netpl.network import Backbone
+from g2netpl.game.network import network
+from g2netpl.game.network.network import Backbone
 
 _FORK = multiprocessing.get_context("forkserver")
-_FORK.set_forkserver_preload(["ranks", "g2netpl.training", "accelerate", "timm"])
+_FORK.set_forkserver_preload(["ranks", "g2netpl.training.session", "accelerate", "timm"])
 
 
 def _plain(pretrained):

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from g2netpl.decisions import Decisions
-from g2netpl.labels import UNOBSERVED
+from g2netpl.labels.table import UNOBSERVED
+from g2netpl.runs.thresholds import Decisions
 
 
 def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=None, k=None):

@@ -9,20 +9,20 @@ import torch
 from safetensors.torch import load_file, save_file
 from scipy import stats
 
-from g2netpl.after_review import decisions_for, take_over_network
+from g2netpl.base.errors import InputError
+from g2netpl.base.processes import Team
 from g2netpl.cli import main
-from g2netpl.config import RunConfig
-from g2netpl.entries import Entries, with_labels
-from g2netpl.equations import GaussianMap, SigmoidMap
-from g2netpl.errors import InputError
-from g2netpl.formats import read_labels, write_labels
-from g2netpl.keeping import Keeper
-from g2netpl.labels import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.network import build_network
-from g2netpl.review import Review
-from g2netpl.run_files import read_saved_labels, read_training
-from g2netpl.teams import Team
-from g2netpl.training import train
+from g2netpl.game.equations import GaussianMap, SigmoidMap
+from g2netpl.game.network.network import build_network
+from g2netpl.labels.entries import Entries, with_labels
+from g2netpl.labels.formats import read_labels, write_labels
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.review.session import Review
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_saved_labels, read_training
+from g2netpl.training.continuation import decisions_for, take_over_network
+from g2netpl.training.saving import Keeper
+from g2netpl.training.session import train
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 

@@ -200,7 +200,7 @@ def test_the_game_knows_no_player_and_nobody_imports_the_command_line():
 
 
 def test_commands_import_nothing_heavy_at_the_top():
-    light = {"argparse", "os", "typing", "collections.abc", "g2netpl.errors"}
+    light = {"argparse", "os", "typing", "collections.abc", "g2netpl.base.errors"}
     for name, tree in modules():
         if name.startswith("commands."):
             for node in tree.body:

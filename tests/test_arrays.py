@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl import RunConfig, arrays, finishing, load_run, train
-from g2netpl.arrays import Blocks, room, row_blocks, write_npy, write_npz
+from g2netpl import RunConfig, load_run, train
+from g2netpl.base import arrays
+from g2netpl.base.arrays import Blocks, room, row_blocks, write_npy, write_npz
+from g2netpl.training import results as finishing
 
 TABLE = np.random.default_rng(0).random((23, 7)).astype(np.float32)
 

@@ -8,16 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl import aside, locks, rehearsal, training
-from g2netpl.aside import Aside, recover
+from g2netpl.base import locks
+from g2netpl.base.errors import InputError
+from g2netpl.base.locks import locked
 from g2netpl.cli import main
-from g2netpl.config import RunConfig
-from g2netpl.errors import InputError
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.labels import LabelTable
-from g2netpl.locks import locked
-from g2netpl.run_files import read_run
-from g2netpl.training import train
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs import aside
+from g2netpl.runs.aside import Aside, recover
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_run
+from g2netpl.training import rehearsal
+from g2netpl.training import session as training
+from g2netpl.training.session import train
 
 
 def everything(folder):
@@ -186,7 +189,7 @@ def test_a_failure_before_the_first_checkpoint_puts_the_old_run_back(
     if saved:
         monkeypatch.setattr(training, "finish", fail)
     else:
-        monkeypatch.setattr("g2netpl.playing.fit", fail)
+        monkeypatch.setattr("g2netpl.training.phases.fit", fail)
     with pytest.raises(InputError, match="no use"):
         train(config, overwrite=True)
     if saved:  # the new one can be gone on with
@@ -245,7 +248,7 @@ def test_a_comparison_on_images_too(photos, tmp_path, capsys):
 def test_commands_that_cannot_go_on_replace_results_at_their_end(
     features, tmp_path, monkeypatch, scenes, capsys
 ):
-    for module in ("g2netpl.scenes", "g2netpl.report"):
+    for module in ("g2netpl.images.scenes", "g2netpl.reports.demo"):
         monkeypatch.setattr(f"{module}.make_scenes", lambda *_: scenes)
     out = tmp_path / "demo"
     demo = ["demo", "--output", str(out), "--epochs", "1", "--jobs", "1", "--overwrite"]
@@ -256,7 +259,7 @@ def test_commands_that_cannot_go_on_replace_results_at_their_end(
         assert not (out / "report.html").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("g2netpl.report.write_report", fail)
+    monkeypatch.setattr("g2netpl.reports.demo.write_report", fail)
     assert main(demo) == 130
     assert everything(out) == before
     capsys.readouterr()
@@ -272,7 +275,10 @@ def test_features_that_cannot_be_computed_replace_none(photos, tmp_path, monkeyp
     def fail(*_, **__):
         raise InputError("no use")
 
-    for place in ("g2netpl.features.compute_features", "g2netpl.features.write_features"):
+    for place in (
+        "g2netpl.images.features.compute_features",
+        "g2netpl.images.features.write_features",
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(place, fail)
             assert main([*arguments, "--overwrite"]) == 2
@@ -283,9 +289,9 @@ def test_features_that_cannot_be_computed_replace_none(photos, tmp_path, monkeyp
 def test_commands_that_cannot_go_on_say_so_at_sigterm(
     features, tmp_path, monkeypatch, scenes, sigterm, capsys
 ):
-    monkeypatch.setattr("g2netpl.scenes.make_scenes", lambda *_: scenes)
-    monkeypatch.setattr("g2netpl.comparison.train_cell", lambda *_: sigterm())
-    monkeypatch.setattr("g2netpl.plan.check_plan", lambda *_: sigterm())
+    monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
+    monkeypatch.setattr("g2netpl.experiments.cells.train_cell", lambda *_: sigterm())
+    monkeypatch.setattr("g2netpl.experiments.labelling_plan.check_plan", lambda *_: sigterm())
     out = tmp_path / "out"
     demo = ["demo", "--epochs", "1", "--jobs", "1"]
     for command in (demo, ["plan", "--features", str(features)]):

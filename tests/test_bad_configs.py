@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.config import read_config
+from g2netpl.runs.config import read_config
 
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),

@@ -8,13 +8,14 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from g2netpl import load_run, read_labels, training
-from g2netpl.boostlu import ALPHA, BoostedNetwork, boosted
+from g2netpl import load_run, read_labels
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.data import ImageSource
-from g2netpl.errors import InputError
-from g2netpl.network import Network, build_network
-from g2netpl.predicting import predict_all
+from g2netpl.game.network.boostlu import ALPHA, BoostedNetwork, boosted
+from g2netpl.game.network.network import Network, build_network
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.images.loader import ImageSource
+from g2netpl.training import session as training
 
 CNN = "test_efficientnet"  # timm's smallest
 

@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from g2netpl import checkpoints, disk
-from g2netpl.checkpoints import NoCheckpoint, Writer, load_checkpoint, save_checkpoint, save_state
-from g2netpl.disk import DiskTrouble, check_space
-from g2netpl.snapshots import Snapshot
+from g2netpl.base import disk
+from g2netpl.base.disk import DiskTrouble, check_space
+from g2netpl.training import checkpoints
+from g2netpl.training.checkpoints import (
+    NoCheckpoint,
+    Writer,
+    load_checkpoint,
+    save_checkpoint,
+    save_state,
+)
+from g2netpl.training.snapshots import Snapshot
 
 
 def a_snapshot(finished=1, step=0):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from g2netpl.cli import COMMANDS, main, name_of
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.labels import LabelTable
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.table import LabelTable
 
 
 @pytest.fixture
@@ -225,8 +225,8 @@ def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features,
 
 def test_a_failed_overwrite_keeps_the_old_run(photos, tmp_path, capsys):
     from g2netpl import observe, read_labels
-    from g2netpl.formats import table as csv_table
-    from g2netpl.settings import Setting
+    from g2netpl.labels.formats import table as csv_table
+    from g2netpl.labels.settings import Setting
 
     partial = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)
     csv_table.write(partial, tmp_path / "tags.csv")
@@ -263,7 +263,7 @@ def test_compare_without_negatives_chooses_nothing(features, tmp_path):
 
 
 def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, scenes):
-    for module in ("g2netpl.scenes", "g2netpl.report"):
+    for module in ("g2netpl.images.scenes", "g2netpl.reports.demo"):
         monkeypatch.setattr(f"{module}.make_scenes", lambda *_: scenes)
     arguments = ["demo", "--output", str(tmp_path / "demo"), "--epochs", "2", "--jobs", "1"]
     assert main(arguments) == 0
@@ -412,7 +412,7 @@ def test_mistakes_in_a_config_file_are_named(tmp_path, capsys, content, message)
 
 def test_the_configuration_takes_paths_and_tells_mistakes_in_one_line(tmp_path):
     from g2netpl import RunConfig
-    from g2netpl.errors import InputError
+    from g2netpl.base.errors import InputError
 
     config = RunConfig(labels=tmp_path / "a.csv", images=tmp_path, output=tmp_path / "run")
     assert config.labels == str(tmp_path / "a.csv")
@@ -452,7 +452,11 @@ def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys
         (np._core._exceptions._ArrayMemoryError((9, 9), np.dtype(float)), 2, "Unable to allocate"),
         (RuntimeError("[enforce fail] can't allocate memory: 8 bytes"), 2, "not enough memory"),
         (ImportError("x.so: failed to map segment from shared object"), 2, "ulimit -v"),
-        (ImportError("cannot import name 'x'", name="g2netpl.labels"), 70, "a bug in g2netpl"),
+        (
+            ImportError("cannot import name 'x'", name="g2netpl.labels.table"),
+            70,
+            "a bug in g2netpl",
+        ),
         (RuntimeError("anything else"), 70, "a bug in g2netpl"),
     ],
 )

@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from g2netpl import RunConfig, load_run, train
+from g2netpl.base.locks import locked
 from g2netpl.cli import main
-from g2netpl.keeping import Keeper
-from g2netpl.locks import locked
-from g2netpl.tracking import following
+from g2netpl.training.progress import following
+from g2netpl.training.saving import Keeper
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]

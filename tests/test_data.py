@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from g2netpl.data import (
+from g2netpl.base.errors import InputError
+from g2netpl.images.loader import (
     ArraySource,
     ImageSource,
     Part,
@@ -13,8 +14,7 @@ from g2netpl.data import (
     plain_groups,
     training_batches,
 )
-from g2netpl.errors import InputError
-from g2netpl.images import locate, open_image, squash
+from g2netpl.images.pixels import locate, open_image, squash
 
 
 @given(count=st.integers(1, 200), size=st.integers(1, 64), epoch=st.integers(0, 5))

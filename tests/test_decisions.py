@@ -6,7 +6,8 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss, precision_score
 
-from g2netpl.decisions import (
+from g2netpl.base.errors import InputError
+from g2netpl.runs.thresholds import (
     Decisions,
     calibration,
     choose,
@@ -15,7 +16,6 @@ from g2netpl.decisions import (
     parse_rule,
     precision_threshold,
 )
-from g2netpl.errors import InputError
 
 numbers = st.lists(st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=25)
 

@@ -6,12 +6,12 @@ import os
 import numpy as np
 import pytest
 
-from g2netpl import disk
-from g2netpl.disk import DiskTrouble, told_plainly, write_json, written_whole
-from g2netpl.errors import InputError
-from g2netpl.formats import write_labels
-from g2netpl.labels import LabelTable
-from g2netpl.review_log import write_provenance
+from g2netpl.base import disk
+from g2netpl.base.disk import DiskTrouble, told_plainly, write_json, written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.labels.formats import write_labels
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.answers import write_provenance
 
 
 def test_a_file_is_the_old_one_or_the_complete_new_one(tmp_path, monkeypatch):

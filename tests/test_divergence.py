@@ -8,12 +8,15 @@ import re
 import pytest
 from test_reproduce import write_folder
 
-from g2netpl import aside, comparison, durations, photo_cells, training
 from g2netpl.cli import main
-from g2netpl.paper import RECIPES
-from g2netpl.reproduction_page import steps
-from g2netpl.steps import NumericalStop
-from g2netpl.tables import results_markdown, summarise
+from g2netpl.experiments import cells as comparison
+from g2netpl.experiments import durations, photo_cells
+from g2netpl.experiments.paper import RECIPES
+from g2netpl.reports.reproduction import steps
+from g2netpl.reports.tables import results_markdown, summarise
+from g2netpl.runs import aside
+from g2netpl.training import session as training
+from g2netpl.training.steps import NumericalStop
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
 REASON = "use a smaller learning rate"

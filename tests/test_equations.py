@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from g2netpl.equations import (
+from g2netpl.game.equations import (
     GaussianMap,
     SigmoidMap,
     best_response,

@@ -4,8 +4,8 @@ import difflib
 
 import pytest
 
-from g2netpl import errors
-from g2netpl.errors import closest, did_you_mean
+from g2netpl.base import errors
+from g2netpl.base.errors import closest, did_you_mean
 
 MANY = [f"{word} {number:05d}" for word in ("class", "Ort", "名") for number in range(40_000)]
 

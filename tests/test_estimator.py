@@ -15,11 +15,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
-from g2netpl.comparison import train_cell
-from g2netpl.contest import Cell, Comparison, Contest, split_and_observe
-from g2netpl.formats import table as csv_table
-from g2netpl.labels import LabelTable
-from g2netpl.settings import Setting, observe
+from g2netpl.experiments.cells import train_cell
+from g2netpl.experiments.grid import Cell, Comparison, Contest, split_and_observe
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.labels.table import LabelTable
 
 NOT_FOR_US = {
     "check_estimators_dtypes": "its labels are 1 and 2; ours are 1, 0 and -1",

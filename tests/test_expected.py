@@ -1,11 +1,16 @@
 import numpy as np
 import pytest
 
-from g2netpl.entries import Entries
-from g2netpl.expected import estimate, from_both_signs, from_complete, from_positives
-from g2netpl.labels import LabelTable
-from g2netpl.network import build_network
-from g2netpl.settings import Setting, observe
+from g2netpl.game.network.network import build_network
+from g2netpl.labels.entries import Entries
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.labels.table import LabelTable
+from g2netpl.training.expected_positives import (
+    estimate,
+    from_both_signs,
+    from_complete,
+    from_positives,
+)
 
 RANDOM = np.random.default_rng(0)
 COUNT, CLASSES = 1500, 12
@@ -106,8 +111,8 @@ def test_of_very_many_classes_the_most_observed_are_ranked(monkeypatch, form):
         widths.append(classes)
         return build_network(name, classes, **options)
 
-    monkeypatch.setattr("g2netpl.expected.build_network", noted)
-    monkeypatch.setattr("g2netpl.expected._RANKED_CLASSES", CLASSES)
+    monkeypatch.setattr("g2netpl.training.expected_positives.build_network", noted)
+    monkeypatch.setattr("g2netpl.training.expected_positives._RANKED_CLASSES", CLASSES)
     alone = from_positives(FEATURES, visible("fspl"))
     assert from_positives(FEATURES, form(labels)) == pytest.approx(alone, rel=0.05)
     assert widths == [CLASSES] * 4
@@ -121,7 +126,7 @@ def test_ten_thousand_classes_are_never_trained_on(monkeypatch):
         assert classes <= 1_500
         raise InterruptedError
 
-    monkeypatch.setattr("g2netpl.expected.build_network", narrow)
+    monkeypatch.setattr("g2netpl.training.expected_positives.build_network", narrow)
     with pytest.raises(InterruptedError):
         from_positives(FEATURES, labels)
 

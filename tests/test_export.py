@@ -13,24 +13,24 @@ import torch
 from PIL import Image
 
 from g2netpl import load_bundle, load_run
+from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
-from g2netpl.errors import InputError, Refused
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
 
-from g2netpl import export as exporting  # noqa: E402
-from g2netpl.bundle import seal  # noqa: E402
-from g2netpl.card import as_text, make_card  # noqa: E402
+from g2netpl.runs import export as exporting  # noqa: E402
+from g2netpl.runs.bundle import seal  # noqa: E402
+from g2netpl.runs.card import as_text, make_card  # noqa: E402
 
 
 def with_network(small_run, folder, **changes):
     """The same run with another network, of random weights and batch statistics."""
     from safetensors.torch import save_file
 
-    from g2netpl.boostlu import boosted
-    from g2netpl.network import build_network
+    from g2netpl.game.network.boostlu import boosted
+    from g2netpl.game.network.network import build_network
 
     shutil.copytree(small_run, folder)
     content = json.loads((folder / "run.json").read_text())
@@ -154,7 +154,7 @@ def test_predict_writes_the_same_table_from_a_run_and_from_a_bundle(
 
 
 def test_processes_read_the_same_images_in_the_same_order(small_bundle, photos, monkeypatch):
-    monkeypatch.setattr("g2netpl.bundle._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("g2netpl.runs.bundle._WORTH_PROCESSES", 1)
     paths = [str(path) for path in sorted(photos.glob("train*.png"))]
     paths[5] = str(photos / "nowhere.png")
     loaded, seen = load_bundle(small_bundle), []

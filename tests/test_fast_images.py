@@ -11,12 +11,14 @@ import torch
 from odd_images import READABLE, UNREADABLE
 from PIL import Image
 
-from g2netpl import image_cache, jpeg, memory
-from g2netpl.data import ImageSource, epoch_groups, plain_groups
-from g2netpl.errors import InputError
-from g2netpl.image_cache import CacheBudget, ImageCache, image_bytes
-from g2netpl.images import open_image, squash, squashed
-from g2netpl.views import PAIR
+from g2netpl.base import memory
+from g2netpl.base.errors import InputError
+from g2netpl.images import cache as image_cache
+from g2netpl.images import jpeg
+from g2netpl.images.cache import CacheBudget, ImageCache, image_bytes
+from g2netpl.images.loader import ImageSource, epoch_groups, plain_groups
+from g2netpl.images.pixels import open_image, squash, squashed
+from g2netpl.images.views import PAIR
 
 SIZE = 24
 LEVELS = 4  # grey levels by which two versions of libjpeg may differ
@@ -217,7 +219,7 @@ class TestFasterDecoder:
             used.append(decode(file))
             return used[-1]
 
-        monkeypatch.setattr("g2netpl.images.decode_jpeg", watched)
+        monkeypatch.setattr("g2netpl.images.pixels.decode_jpeg", watched)
         for size in (8, 20, 50, 100, 221):
             ours = squashed(tmp_path / "a.jpg", size, "simplejpeg")
             theirs = squash(open_image(tmp_path / "a.jpg", size), size)

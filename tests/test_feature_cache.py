@@ -7,11 +7,12 @@ import shutil
 import numpy as np
 import pytest
 
-from g2netpl import disk, feature_cache
-from g2netpl.disk import DiskTrouble
-from g2netpl.errors import InputError
-from g2netpl.feature_cache import cache_key, cached
-from g2netpl.network import build_backbone
+from g2netpl.base import disk
+from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.errors import InputError
+from g2netpl.game.network.network import build_backbone
+from g2netpl.images import feature_cache
+from g2netpl.images.feature_cache import cache_key, cached
 
 
 class Pictures:

@@ -9,14 +9,14 @@ import torch
 from rich.console import Console
 
 from g2netpl import RunConfig
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.data import ArraySource, ImageSource
-from g2netpl.errors import InputError
-from g2netpl.features import FeatureFolder, compute_features, read_features, write_features
-from g2netpl.labels import LabelTable
-from g2netpl.material import read_material
-from g2netpl.network import build_backbone
-from g2netpl.sources import Sources, backbone_of
+from g2netpl.game.network.network import build_backbone
+from g2netpl.images.features import FeatureFolder, compute_features, read_features, write_features
+from g2netpl.images.loader import ArraySource, ImageSource
+from g2netpl.labels.table import LabelTable
+from g2netpl.training.data import read_material
+from g2netpl.training.inputs import Sources, backbone_of
 
 
 def a_folder():
@@ -245,7 +245,7 @@ def test_any_damage_is_one_line_or_harmless(tmp_path):
 
 def test_arrays_larger_than_the_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
     write_features(tmp_path, a_folder())
-    monkeypatch.setattr("g2netpl.features.available_memory", lambda: 100)
+    monkeypatch.setattr("g2netpl.images.features.available_memory", lambda: 100)
     with pytest.raises(InputError, match="there is memory for 100"):
         read_features(tmp_path)
 
@@ -406,7 +406,7 @@ def test_numbers_that_a_backbone_cannot_make_are_told_as_such(own_photos, monkey
         features[9, 5] = number
         return features
 
-    monkeypatch.setattr("g2netpl.sources.compute_features", compute)
+    monkeypatch.setattr("g2netpl.training.inputs.compute_features", compute)
     features, bad, _ = learn_from()
     assert bad == [f"{folder / 'train-00009.png'}: the backbone makes no finite numbers of it"]
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [9]

@@ -6,18 +6,18 @@ import torch
 from faults.own_player import IN_PLACE
 from scipy.stats import norm
 
-from g2netpl.checkpoints import load_checkpoint, save_checkpoint
-from g2netpl.data import ArraySource, epoch_groups
-from g2netpl.equations import regret
-from g2netpl.equilibrium import Equilibrium, collapsed
-from g2netpl.errors import InputError
-from g2netpl.fitting import Schedule, Validation, fit
-from g2netpl.game import Setup
-from g2netpl.methods import METHODS, make_player
-from g2netpl.network import build_network
-from g2netpl.optimizers import make_optimizer
-from g2netpl.snapshots import Snapshot, copy_state, load_network
-from g2netpl.steps import Loop, NumericalStop
+from g2netpl.base.errors import InputError
+from g2netpl.game.equations import regret
+from g2netpl.game.loop import Setup
+from g2netpl.game.methods import METHODS, make_player
+from g2netpl.game.network.network import build_network
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.images.loader import ArraySource, epoch_groups
+from g2netpl.training.checkpoints import load_checkpoint, save_checkpoint
+from g2netpl.training.epochs import Schedule, Validation, fit
+from g2netpl.training.equilibrium import Equilibrium, collapsed
+from g2netpl.training.snapshots import Snapshot, copy_state, load_network
+from g2netpl.training.steps import Loop, NumericalStop
 
 RANDOM = np.random.default_rng(0)
 INPUTS = torch.from_numpy(RANDOM.normal(size=(80, 6)).astype(np.float32))
@@ -98,7 +98,7 @@ def test_the_best_epoch_is_the_first_with_the_best_validation():
 
 
 def test_of_equal_epochs_the_first_is_the_best(monkeypatch):
-    monkeypatch.setattr("g2netpl.fitting.mean_average_precision", lambda scores, truth: 0.5)
+    monkeypatch.setattr("g2netpl.training.epochs.mean_average_precision", lambda scores, truth: 0.5)
     snapshot, _ = play(epochs=3)
     assert snapshot.best_epoch == 1
     assert any(not torch.equal(v, snapshot.network[k]) for k, v in snapshot.best_network.items())
@@ -151,8 +151,8 @@ def test_the_probe_measures_regret_and_predictions_by_their_definition():
 
 @pytest.mark.parametrize("whole", [1 << 24, 40])  # 60 × 4 entries at once, or 7 images at a time
 def test_the_state_of_the_labels_is_that_of_the_unobserved_ones(monkeypatch, whole):
-    monkeypatch.setattr("g2netpl.arrays.WHOLE", whole)
-    monkeypatch.setattr("g2netpl.arrays._BLOCK", 28)
+    monkeypatch.setattr("g2netpl.base.arrays.WHOLE", whole)
+    monkeypatch.setattr("g2netpl.base.arrays._BLOCK", 28)
     some = np.random.default_rng(2).random((60, 4)) < 0.2
     observed = torch.from_numpy(np.where(some, 0, VISIBLE[:60]).astype(np.int8))
     player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02))

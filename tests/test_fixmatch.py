@@ -6,12 +6,12 @@ import torch
 from test_costs import LOGITS, OBSERVED, K
 
 from g2netpl import RunConfig, train
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.data import Batch, ImageSource
-from g2netpl.errors import InputError
-from g2netpl.game import Setup, network_cost
-from g2netpl.methods import make_player
-from g2netpl.views import PAIR
+from g2netpl.game.loop import Setup, network_cost
+from g2netpl.game.methods import make_player
+from g2netpl.images.loader import Batch, ImageSource
+from g2netpl.images.views import PAIR
 
 WEAK = torch.logit(
     torch.tensor([[0.99, 0.5, 0.02, 0.1], [0.6, 0.01, 0.96, 0.5], [0.5, 0.25, 0.97, 0.03]])

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from g2netpl.errors import InputError
-from g2netpl.formats import (
+from g2netpl.base.errors import InputError
+from g2netpl.labels.formats import (
     FORMATS,
     LabelFileError,
     Reading,
@@ -23,9 +23,9 @@ from g2netpl.formats import (
     read_labels,
     write_labels,
 )
-from g2netpl.formats import table as csv_table
-from g2netpl.formats import text as file_text
-from g2netpl.labels import UNOBSERVED, LabelTable, name_problem
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import text as file_text
+from g2netpl.labels.table import UNOBSERVED, LabelTable, name_problem
 
 PATHS = {
     "openimages": "labels.csv",

@@ -9,10 +9,10 @@ import warnings
 import numpy as np
 import pytest
 
-from g2netpl.errors import InputError
-from g2netpl.formats import FORMATS, Reading, find_format, read_labels, write_labels
-from g2netpl.formats.reading import class_problem
-from g2netpl.labels import LabelTable, name_problem
+from g2netpl.base.errors import InputError
+from g2netpl.labels.formats import FORMATS, Reading, find_format, read_labels, write_labels
+from g2netpl.labels.formats.reading import class_problem
+from g2netpl.labels.table import LabelTable, name_problem
 
 MUTANTS = 2_200
 SECONDS, BYTES = 5, 1 << 30

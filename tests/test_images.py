@@ -7,9 +7,17 @@ import pytest
 from odd_images import COLOUR, EPS, READABLE, UNREADABLE, exif, orientation
 from PIL import Image, ImageFile
 
-from g2netpl.errors import InputError
-from g2netpl.images import MAX_PIXELS, find, header_problem, list_images, locate, open_image, squash
-from g2netpl.labels import name_problem
+from g2netpl.base.errors import InputError
+from g2netpl.images.pixels import (
+    MAX_PIXELS,
+    find,
+    header_problem,
+    list_images,
+    locate,
+    open_image,
+    squash,
+)
+from g2netpl.labels.table import name_problem
 
 
 @pytest.fixture(autouse=True)

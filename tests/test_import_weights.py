@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 
 import g2netpl
 from g2netpl.cli import main
-from g2netpl.network import build_backbone
+from g2netpl.game.network.network import build_backbone
 
 
 class Malicious:

@@ -8,8 +8,8 @@ import threading
 import pytest
 from PIL import Image
 
-from g2netpl.data import ImageSource
-from g2netpl.interrupts import Interrupts, Stopped
+from g2netpl.base.signals import Interrupts, Stopped
+from g2netpl.images.loader import ImageSource
 
 
 def send(*numbers):

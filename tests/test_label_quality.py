@@ -7,10 +7,10 @@ import pytest
 from sklearn.metrics import average_precision_score
 from test_fitting import INPUTS, TRUTH
 
-from g2netpl.comparison import train_cell
-from g2netpl.contest import Cell, Comparison, Contest
-from g2netpl.label_quality import label_maps, watch_labels
-from g2netpl.labels import LabelTable
+from g2netpl.experiments.cells import train_cell
+from g2netpl.experiments.grid import Cell, Comparison, Contest
+from g2netpl.experiments.label_quality import label_maps, watch_labels
+from g2netpl.labels.table import LabelTable
 
 RANDOM = np.random.default_rng(0)
 KNOWN = RANDOM.integers(-1, 2, (50, 4)).astype(np.int8)  # some truth is not known either

@@ -13,15 +13,15 @@ import re, resource, sys
 from pathlib import Path
 import numpy as np
 import torch
-from g2netpl.checking import inspect_labels
+from g2netpl.images.inspection import inspect_labels
 from g2netpl.commands.labelling import share_of_labels
-from g2netpl.evaluation import can_rank
-from g2netpl.expected import from_both_signs, from_complete
-from g2netpl.formats import Reading, read_labels
-from g2netpl.game import Setup
-from g2netpl.methods import make_player
-from g2netpl.observed import ObservedLabels
-from g2netpl.settings import Setting, observe
+from g2netpl.runs.metrics import can_rank
+from g2netpl.training.expected_positives import from_both_signs, from_complete
+from g2netpl.labels.formats import Reading, read_labels
+from g2netpl.game.loop import Setup
+from g2netpl.game.methods import make_player
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.labels.settings import Setting, observe
 
 def kilobytes(what):
     return int(re.search(rf"{what}:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from g2netpl.errors import InputError
-from g2netpl.learning_curve import LEVEL, LearningCurve, fit_curve
+from g2netpl.base.errors import InputError
+from g2netpl.experiments.learning_curve import LEVEL, LearningCurve, fit_curve
 
 SIZES = np.array([120.0, 182, 276, 418, 633, 960])
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from g2netpl import locks
-from g2netpl.errors import InputError, Refused
-from g2netpl.locks import check_ours, locked
+from g2netpl.base import locks
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.locks import check_ours, locked
 
 
 def test_one_run_per_folder(tmp_path):

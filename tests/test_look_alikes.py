@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from g2netpl.cli import main
-from g2netpl.labels import LabelTable
-from g2netpl.look_alikes import look_alikes, look_alikes_note, one_edit_apart
+from g2netpl.labels.look_alikes import look_alikes, look_alikes_note, one_edit_apart
+from g2netpl.labels.table import LabelTable
 
 
 def table(**positives):
@@ -88,7 +88,9 @@ def test_very_long_names_take_no_memory():
 
 def test_many_frequent_names_of_one_form_are_not_all_compared(monkeypatch):
     asked = []
-    monkeypatch.setattr("g2netpl.look_alikes._may_be_typo", lambda *words: asked.append(words))
+    monkeypatch.setattr(
+        "g2netpl.labels.look_alikes._may_be_typo", lambda *words: asked.append(words)
+    )
     frequent = {f"gira{chr(code)}fe": 10 for code in range(0x4E00, 0x5000)}
     assert look_alikes(table(**frequent, girabfe=1)) == []
     assert 0 < len(asked) <= 20 * len("girabfe") + 20

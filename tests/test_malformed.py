@@ -8,7 +8,7 @@ import pytest
 from malformed import CASES
 
 from g2netpl.cli import main
-from g2netpl.formats import FORMATS, LabelFileError, read_labels
+from g2netpl.labels.formats import FORMATS, LabelFileError, read_labels
 
 SECONDS, BYTES = 2.0, 1 << 30
 

@@ -3,11 +3,11 @@ import sys
 
 import pytest
 
-from g2netpl.memory import keep_freed_memory
+from g2netpl.base.memory import keep_freed_memory
 
 STEP = """
 import resource, sys
-from g2netpl.memory import keep_freed_memory
+from g2netpl.base.memory import keep_freed_memory
 if sys.argv[1] == "keep":
     assert keep_freed_memory()
 import ctypes

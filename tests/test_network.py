@@ -5,9 +5,9 @@ import torch
 from safetensors.torch import save_file
 
 from g2netpl import build_network
-from g2netpl.errors import InputError
-from g2netpl.lite0 import SHA256, pretrained_state, timm_name, weights_file
-from g2netpl.network import build_backbone
+from g2netpl.base.errors import InputError
+from g2netpl.game.network.lite0 import SHA256, pretrained_state, timm_name, weights_file
+from g2netpl.game.network.network import build_backbone
 
 
 def test_tiny_takes_images_and_gives_logits():
@@ -176,7 +176,7 @@ def test_lite0_weights_are_complete_and_every_tensor_stands_at_its_place():
 def test_damaged_lite0_weights_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "weights.pth"
     path.write_bytes(weights_file().read_bytes()[:-1] + b"x")
-    monkeypatch.setattr("g2netpl.lite0.weights_file", lambda: path)
+    monkeypatch.setattr("g2netpl.game.network.lite0.weights_file", lambda: path)
     with pytest.raises(InputError, match=f"expected SHA-256 {SHA256}"):
         pretrained_state({})
 

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from g2netpl import observed as module
-from g2netpl.data import ArraySource, readable_batch, training_batches
-from g2netpl.entries import Entries
-from g2netpl.fitting import Schedule, fit
-from g2netpl.game import Setup
-from g2netpl.methods import METHODS, dropout_of, make_player
-from g2netpl.network import build_network
-from g2netpl.observed import ObservedLabels, Runs
+from g2netpl.game import observed as module
+from g2netpl.game.loop import Setup
+from g2netpl.game.methods import METHODS, dropout_of, make_player
+from g2netpl.game.network.network import build_network
+from g2netpl.game.observed import ObservedLabels, Runs
+from g2netpl.images.loader import ArraySource, readable_batch, training_batches
+from g2netpl.labels.entries import Entries
+from g2netpl.training.epochs import Schedule, fit
 
 LABELS = st.sampled_from([-1] * 12 + [0, 1])
 matrices = arrays(np.int8, st.tuples(st.integers(1, 9), st.integers(1, 6)), elements=LABELS)

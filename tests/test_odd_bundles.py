@@ -7,15 +7,15 @@ import pytest
 from PIL import Image
 
 from g2netpl import load_bundle
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.errors import InputError
 
 pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
 
 from onnx import helper  # noqa: E402
 
-from g2netpl.bundle import seal  # noqa: E402
+from g2netpl.runs.bundle import seal  # noqa: E402
 
 FLOAT, UINT8 = onnx.TensorProto.FLOAT, onnx.TensorProto.UINT8
 WEIGHT = np.float32([[0.01, -0.01], [0.02, 0.01], [0, -0.005]])
@@ -185,7 +185,7 @@ def test_no_other_file_is_read(name, predict):
 
 @pytest.mark.parametrize("name", ["branch", "sparse", "initializer"])
 def test_nor_would_onnxruntime_find_one(name, predict, monkeypatch):
-    monkeypatch.setattr("g2netpl.onnx_file._check_tensor", lambda *_: None)
+    monkeypatch.setattr("g2netpl.runs.onnx_file._check_tensor", lambda *_: None)
     code, said = predict(elsewhere()[name])
     assert (code, "cannot be used by onnxruntime" in said) == (2, True), said
 
@@ -201,7 +201,7 @@ def ways(kind, path=()):
 
 
 def test_every_place_is_looked_at_where_onnx_can_have_a_tensor(tmp_path):
-    from g2netpl.onnx_file import read_entries
+    from g2netpl.runs.onnx_file import read_entries
 
     found = list(ways(onnx.ModelProto.DESCRIPTOR))
     assert len({way[-1].full_name for way in found}) >= 5
@@ -374,11 +374,11 @@ def test_odd_files_are_told_in_one_line(name, predict):
 
 def test_a_file_of_endless_parts_or_bytes_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "b.onnx"
-    monkeypatch.setattr("g2netpl.onnx_file._MOST_FIELDS", 1000)
+    monkeypatch.setattr("g2netpl.runs.onnx_file._MOST_FIELDS", 1000)
     path.write_bytes(sealed(model().SerializeToString() + b"\x08\x08" * 1000))
     with pytest.raises(InputError, match="more than 1,000 parts"):
         load_bundle(path)
-    monkeypatch.setattr("g2netpl.bundle._MOST_METADATA", 100)
+    monkeypatch.setattr("g2netpl.runs.bundle._MOST_METADATA", 100)
     path.write_bytes(sealed(model()))
     with pytest.raises(InputError, match="metadata of 64 MB at most"):
         load_bundle(path)

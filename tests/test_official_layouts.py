@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.errors import InputError
-from g2netpl.formats import LabelFileError, Reading, image_folder, read_labels
-from g2netpl.formats.published import PUBLISHED, compare
-from g2netpl.subjects import find_subject
+from g2netpl.experiments.data import find_subject
+from g2netpl.labels.formats import LabelFileError, Reading, image_folder, read_labels
+from g2netpl.labels.formats.published import PUBLISHED, compare
 
 U = -1  # unobserved
 

@@ -10,15 +10,16 @@ import pytest
 from PIL import Image
 from scipy.special import expit, logit
 
-from g2netpl import load_run, read_labels, runs
+from g2netpl import load_run, read_labels
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.decisions import Decisions
-from g2netpl.errors import InputError
-from g2netpl.formats import Reading, write_labels
-from g2netpl.formats import table as csv_table
-from g2netpl.labels import LabelTable
-from g2netpl.proposals import fill_in, mark_between
-from g2netpl.settings import Setting, observe
+from g2netpl.labels.formats import Reading, write_labels
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs import run as runs
+from g2netpl.runs.completion import fill_in, mark_between
+from g2netpl.runs.thresholds import Decisions
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
 QUICK += ["--device", "cpu", "--expected-positives", "2.3"]

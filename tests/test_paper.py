@@ -5,13 +5,20 @@ import re
 import pytest
 import torch
 
-from g2netpl.contest import Comparison
-from g2netpl.data import Batch
-from g2netpl.errors import InputError
-from g2netpl.game import Setup, network_cost
-from g2netpl.methods import METHODS, make_player, method_options, split_variant
-from g2netpl.paper import DATA_SETS, PROTOCOL, RECIPES, data_set_of, find_recipes, published
-from g2netpl.settings import Setting
+from g2netpl.base.errors import InputError
+from g2netpl.experiments.grid import Comparison
+from g2netpl.experiments.paper import (
+    DATA_SETS,
+    PROTOCOL,
+    RECIPES,
+    data_set_of,
+    find_recipes,
+    published,
+)
+from g2netpl.game.loop import Setup, network_cost
+from g2netpl.game.methods import METHODS, make_player, method_options, split_variant
+from g2netpl.images.loader import Batch
+from g2netpl.labels.settings import Setting
 
 # --- the paper's tables, line by line as printed ------------------------------------------------
 

@@ -7,14 +7,14 @@ import shutil
 import pytest
 from PIL import Image
 
-from g2netpl import picture_prints
+from g2netpl.base.errors import Refused
 from g2netpl.cli import main
-from g2netpl.config import RunConfig
-from g2netpl.errors import Refused
-from g2netpl.picture_prints import content_of, stamps_of
-from g2netpl.run_files import read_training
-from g2netpl.search import search
-from g2netpl.training import train
+from g2netpl.experiments.search import search
+from g2netpl.images import identity as picture_prints
+from g2netpl.images.identity import content_of, stamps_of
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_training
+from g2netpl.training.session import train
 
 
 @pytest.fixture

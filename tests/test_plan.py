@@ -8,15 +8,10 @@ import pytest
 from PIL import Image
 from sklearn.metrics import average_precision_score
 
-from g2netpl import plan as planning
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.config import RunConfig
-from g2netpl.errors import InputError
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.formats import table as csv_table
-from g2netpl.labels import LabelTable
-from g2netpl.learning_curve import LearningCurve
-from g2netpl.plan import (
+from g2netpl.experiments import labelling_plan as planning
+from g2netpl.experiments.labelling_plan import (
     Plan,
     check_plan,
     describe,
@@ -24,7 +19,12 @@ from g2netpl.plan import (
     precision_among_others,
     sizes_to_try,
 )
-from g2netpl.scenes import make_scenes
+from g2netpl.experiments.learning_curve import LearningCurve
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.images.scenes import make_scenes
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import RunConfig
 
 CLASSES = tuple("abcde")
 

@@ -18,17 +18,21 @@ from safetensors.torch import load_file
 from test_fitting import INPUTS, TRUTH, VISIBLE
 from torch import nn
 
-from g2netpl import RunConfig, agreement, description, fitting, keeping, load_run, sources, train
-from g2netpl.data import ArraySource, ImageSource, training_batches
-from g2netpl.disk import DiskTrouble
-from g2netpl.errors import InputError
-from g2netpl.fitting import Loop, Schedule, Validation, fit
-from g2netpl.game import Setup
-from g2netpl.interrupts import Interrupts
-from g2netpl.methods import make_player
-from g2netpl.network import build_network
-from g2netpl.predicting import predict_all
-from g2netpl.teams import ALONE, Team, connect
+from g2netpl import RunConfig, load_run, train
+from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.errors import InputError
+from g2netpl.base.processes import ALONE, Team, connect
+from g2netpl.base.signals import Interrupts
+from g2netpl.game.loop import Setup
+from g2netpl.game.methods import make_player
+from g2netpl.game.network.network import build_network
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.images.loader import ArraySource, ImageSource, training_batches
+from g2netpl.training import agreement, description
+from g2netpl.training import epochs as fitting
+from g2netpl.training import inputs as sources
+from g2netpl.training import saving as keeping
+from g2netpl.training.epochs import Loop, Schedule, Validation, fit
 
 
 @pytest.fixture(scope="module")
@@ -447,9 +451,9 @@ def other_versions():
 
 
 def test_ranks_of_other_versions_and_devices_are_refused(trio, values):
-    there = {"g2netpl.agreement._device": other_device}
+    there = {"g2netpl.training.agreement._device": other_device}
     assert_refused(trio, values("run"), "kind of device (cuda, not cpu);", patches=there)
-    there = {"g2netpl.agreement.versions": other_versions}
+    there = {"g2netpl.training.agreement.versions": other_versions}
     assert_refused(trio, values("run"), "torch (1.0, not ", patches=there)
 
 
@@ -533,7 +537,7 @@ def other_backbone(config):
 
 
 def test_ranks_with_other_pretrained_weights_are_refused(pair, values):
-    there = {"g2netpl.training.backbone_of": other_backbone}
+    there = {"g2netpl.training.session.backbone_of": other_backbone}
     assert_refused(pair, values("run"), "the weights of the backbone;", patches=there)
 
 
@@ -545,7 +549,7 @@ def not_shared(path):
 
 
 def test_ranks_that_do_not_share_the_run_folder_are_refused(pair, values):
-    there = {"g2netpl.agreement._content": not_shared}
+    there = {"g2netpl.training.agreement._content": not_shared}
     assert_refused(pair, values("run"), "what is in --output, which all ranks", patches=there)
     began = train(RunConfig.read(values("run"), "test"), overwrite=True)  # nothing is in the way
     assert began.result["best_epoch"] >= 1
@@ -710,7 +714,7 @@ def test_only_training_works_in_several_processes(monkeypatch, capsys):
 def test_loader_processes_end_with_the_process_wherever_it_is(photos):
     """They ignore signals, so that nobody else may end them."""
     code = (
-        "import sys\nfrom g2netpl.data import ImageSource, plain_groups\n"
+        "import sys\nfrom g2netpl.images.loader import ImageSource, plain_groups\n"
         "source = ImageSource(sys.argv[1:], 16, (0.5,) * 3, (0.25,) * 3, workers=1)\n"
         "begun = source.load(plain_groups(8, 1), None)\nnext(begun)\n"
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from g2netpl.catalogue import markdown_table
 from g2netpl.cli import build_parser, main
-from g2netpl.review import Review
+from g2netpl.commands.methods_pages import markdown_table
+from g2netpl.review.session import Review
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl.data import ImageSource
-from g2netpl.features import compute_features, read_features
-from g2netpl.formats import read_labels
-from g2netpl.network import build_backbone
+from g2netpl.game.network.network import build_backbone
+from g2netpl.images.features import compute_features, read_features
+from g2netpl.images.loader import ImageSource
+from g2netpl.labels.formats import read_labels
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real photos are not on this machine")

@@ -14,12 +14,12 @@ import pytest
 from PIL import Image
 from scipy.stats import norm
 
-from g2netpl import figures
 from g2netpl.cli import main
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.labels import LabelTable
-from g2netpl.paper import RECIPES, published
-from g2netpl.reproduction_page import against_role, steps
+from g2netpl.experiments.paper import RECIPES, published
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.table import LabelTable
+from g2netpl.reports import figures
+from g2netpl.reports.reproduction import against_role, steps
 
 TRAINED = ("table1", "table2", "ablation", "convergence", "semi-supervised", "labels")
 

@@ -16,14 +16,14 @@ from test_reproduce import (
     write_folder,
 )
 
-from g2netpl import comparison
-from g2netpl.durations import _passes, about
-from g2netpl.locks import locked
-from g2netpl.methods import METHODS, Method
-from g2netpl.paper import RECIPES, SSPL, Block, Recipe, with_methods
-from g2netpl.players.fixed import FixedOptions, FixedPlayer
-from g2netpl.reproduction import Plan, Protocol
-from g2netpl.subjects import Subject
+from g2netpl.base.locks import locked
+from g2netpl.experiments import cells as comparison
+from g2netpl.experiments.data import Subject
+from g2netpl.experiments.durations import _passes, about
+from g2netpl.experiments.paper import RECIPES, SSPL, Block, Recipe, with_methods
+from g2netpl.experiments.reproduction import Plan, Protocol
+from g2netpl.game.methods import METHODS, Method
+from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 
 WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
 

@@ -9,15 +9,16 @@ import pytest
 from rich.console import Console
 from test_reproduce import cells_of, csv_of, key, texts, words_of
 
-from g2netpl import photo_cells, read_labels
+from g2netpl import read_labels
 from g2netpl.cli import main
-from g2netpl.formats import table as csv_table
-from g2netpl.keeping import Keeper
-from g2netpl.labels import LabelTable
-from g2netpl.paper import RECIPES, Block, Recipe
-from g2netpl.reproduction import Plan, Protocol, reproduce
-from g2netpl.reproduction_page import here
-from g2netpl.subjects import Subject
+from g2netpl.experiments import photo_cells
+from g2netpl.experiments.data import Subject
+from g2netpl.experiments.paper import RECIPES, Block, Recipe
+from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.table import LabelTable
+from g2netpl.reports.reproduction import here
+from g2netpl.training.saving import Keeper
 
 SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]

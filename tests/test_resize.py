@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.nn.functional import interpolate
 
-from g2netpl.resize import resize
+from g2netpl.images.resize import resize
 
 
 def by_torch(pixels, size):
@@ -62,7 +62,7 @@ def test_torch_without_vector_instructions_gives_the_same_bytes():
     code = (
         "import numpy as np, torch\n"
         "from PIL import Image\n"
-        "from g2netpl.resize import resize\n"
+        "from g2netpl.images.resize import resize\n"
         "from test_resize import by_torch, picture\n"
         "assert torch.backends.cpu.get_cpu_capability() in ('DEFAULT', 'NO AVX')\n"
         "for number in range(40):\n"

@@ -15,23 +15,24 @@ import pytest
 from PIL import Image
 from review_runs import Page, random_run, write_photos, write_run
 
-from g2netpl import load_run, read_labels, review_queue
+from g2netpl import load_run, read_labels
+from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
-from g2netpl.errors import InputError, Refused
-from g2netpl.proposals import complete
-from g2netpl.review import Review
-from g2netpl.review_log import (
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.review import questions as review_queue
+from g2netpl.review.answers_writer import DecisionLog
+from g2netpl.review.questions import ORDERS
+from g2netpl.review.session import Review
+from g2netpl.review.thumbnails import Pictures, Roots
+from g2netpl.runs.answers import (
     Decision,
     apply_decisions,
     in_force,
     read_decisions,
     reviewed_labels,
 )
-from g2netpl.review_pictures import Pictures, Roots
-from g2netpl.review_queue import ORDERS
-from g2netpl.review_writer import DecisionLog
-from g2netpl.run_files import read_saved_labels
-from g2netpl.settings import Setting, observe
+from g2netpl.runs.completion import complete
+from g2netpl.runs.folder import read_saved_labels
 
 IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
 OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
@@ -186,7 +187,7 @@ def test_random_questions_follow_the_seed_and_every_unknown_label_is_as_likely(t
 
 
 def test_a_queue_that_has_run_out_is_made_anew(tmp_path, opened, monkeypatch):
-    monkeypatch.setattr("g2netpl.review._QUEUE", 10)
+    monkeypatch.setattr("g2netpl.review.session._QUEUE", 10)
     folder = random_run(tmp_path, images=30, classes=3)
     review = opened(folder)
     total = int((review.saved.observed == -1).sum())
@@ -233,7 +234,7 @@ def test_the_page_shows_the_chances_that_complete_writes(trained, opened, photos
 
 def test_neither_queue_nor_server_imports_torch():
     code = (
-        "import sys, g2netpl.review_server, g2netpl.commands.review; print('torch' in sys.modules)"
+        "import sys, g2netpl.review.server, g2netpl.commands.review; print('torch' in sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == "False"

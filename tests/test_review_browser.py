@@ -12,7 +12,7 @@ from review_runs import Page, random_run, write_photos, write_run
 from test_review_security import CLASSES as HOSTILE_CLASSES
 from test_review_security import HOSTILE
 
-from g2netpl.review_log import in_force, read_decisions
+from g2netpl.runs.answers import in_force, read_decisions
 
 HERE = Path(__file__).parent / "browser"
 NODE = shutil.which("node")

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 from review_runs import write_photos, write_run
 
-from g2netpl.local_http import MOST_BYTES, TOKEN_HEADER
-from g2netpl.review import Review
-from g2netpl.review_log import read_decisions
-from g2netpl.review_pictures import Pictures, Roots
-from g2netpl.review_server import ReviewServer
+from g2netpl.review.http import MOST_BYTES, TOKEN_HEADER
+from g2netpl.review.server import ReviewServer
+from g2netpl.review.session import Review
+from g2netpl.review.thumbnails import Pictures, Roots
+from g2netpl.runs.answers import read_decisions
 
 SCRIPT = "<img src=x onerror=window.marked=1>.png"
 HOSTILE = [
@@ -410,7 +410,7 @@ def test_nobody_is_dropped_while_an_answer_is_worked_out(server):
 
 
 def test_a_request_that_comes_in_drips_is_not_waited_for(server, monkeypatch):
-    monkeypatch.setattr("g2netpl.connections.PATIENCE", 0.2)
+    monkeypatch.setattr("g2netpl.review.connections.PATIENCE", 0.2)
 
     def drip(connection):
         for _ in range(1000):  # never silent for longer than this
@@ -422,6 +422,6 @@ def test_a_request_that_comes_in_drips_is_not_waited_for(server, monkeypatch):
 
 
 def test_where_all_places_are_at_work_the_next_is_turned_away(server, monkeypatch):
-    monkeypatch.setattr("g2netpl.connections.MOST", 0)
+    monkeypatch.setattr("g2netpl.review.connections.MOST", 0)
     with slow_sockets(server, 1, b"") as (connection,):
         assert is_closed(connection)

@@ -6,9 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
+from g2netpl.base.options import in_full
 from g2netpl.cli import main
-from g2netpl.options import in_full
-from g2netpl.run_files import read_training
+from g2netpl.runs.folder import read_training
 
 DEEP = "[" * 100_000
 

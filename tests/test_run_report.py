@@ -24,17 +24,17 @@ from sklearn.metrics import (
 )
 
 from g2netpl import RunConfig, read_labels, train
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.errors import InputError
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.formats import table as csv_table
-from g2netpl.gallery import Opinions, clearest, make_shelves, small_photo
-from g2netpl.judgement import Bin, calibration_error, precision_recall, reliability
-from g2netpl.labels import LabelTable
-from g2netpl.page import percent, render
-from g2netpl.proposals import Completed, complete
-from g2netpl.run_report import write_run_report
-from g2netpl.score_file import Judged, read_scores, write_scores
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.table import LabelTable
+from g2netpl.reports.gallery import Opinions, clearest, make_shelves, small_photo
+from g2netpl.reports.page import percent, render
+from g2netpl.reports.run import write_run_report
+from g2netpl.runs.completion import Completed, complete
+from g2netpl.runs.judgement import Bin, calibration_error, precision_recall, reliability
+from g2netpl.runs.scores import Judged, read_scores, write_scores
 
 HOSTILE = (
     "<script>alert(1)</script>",

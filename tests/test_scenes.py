@@ -1,6 +1,6 @@
 import numpy as np
 
-from g2netpl.scenes import CLASSES, make_scenes
+from g2netpl.images.scenes import CLASSES, make_scenes
 
 
 def test_scenes_are_a_function_of_the_seed():

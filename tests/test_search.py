@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from g2netpl import RunConfig, read_labels, runs
-from g2netpl import search as searching
+from g2netpl import RunConfig, read_labels
+from g2netpl.base.locks import locked
 from g2netpl.cli import main
-from g2netpl.formats import table as csv_table
-from g2netpl.labels import LabelTable
-from g2netpl.locks import locked
+from g2netpl.experiments import search as searching
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs import run as runs
 
 
 @pytest.fixture

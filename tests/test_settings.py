@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl.errors import InputError
-from g2netpl.labels import LabelTable
-from g2netpl.settings import Setting, observe, split_indices
+from g2netpl.base.errors import InputError
+from g2netpl.labels.settings import Setting, observe, split_indices
+from g2netpl.labels.table import LabelTable
 
 
 def table_of(values):

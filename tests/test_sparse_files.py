@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl.entries import Entries
-from g2netpl.formats import LabelFileError, Reading, read_labels, write_labels
-from g2netpl.formats import text as file_text
-from g2netpl.labels import LabelTable
+from g2netpl.labels.entries import Entries
+from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
+from g2netpl.labels.formats import text as file_text
+from g2netpl.labels.table import LabelTable
 
 TABLE = LabelTable(
     ("a.jpg", "b.jpg", "c.jpg"),
@@ -58,7 +58,7 @@ def test_tags_in_parquet_are_held_as_entries(tmp_path):
 def test_the_cells_of_parquet_are_read_some_at_a_time(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    from g2netpl.formats import parquet as module
+    from g2netpl.labels.formats import parquet as module
 
     monkeypatch.setattr(module, "_ROWS", 3)
     names = [f"{row}.jpg" for row in range(10)]

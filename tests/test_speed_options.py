@@ -11,10 +11,12 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from g2netpl import RunConfig, compiling, decoding, jpeg, read_labels, train
-from g2netpl.errors import InputError, Refused
-from g2netpl.evaluation import evaluate
-from g2netpl.network import build_network
+from g2netpl import RunConfig, read_labels, train
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.game.network import compiling
+from g2netpl.game.network.network import build_network
+from g2netpl.images import decoding, jpeg
+from g2netpl.runs.metrics import evaluate
 
 
 @pytest.fixture

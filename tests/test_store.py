@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from g2netpl import mapped_store
-from g2netpl.mapped_store import Checksum, MappedStore, drop_generations, generation_of
-from g2netpl.shelf import Shelf
-from g2netpl.store import LabelStore, join_states, load_states
-from g2netpl.teams import Team
+from g2netpl.base.processes import Team
+from g2netpl.game import mapped_memory as mapped_store
+from g2netpl.game.label_memory import LabelStore, join_states, load_states
+from g2netpl.game.mapped_memory import Checksum, MappedStore, drop_generations, generation_of
+from g2netpl.game.shelf import Shelf
 
 
 @pytest.fixture(params=["memory", "files", "small numbers"])

@@ -21,12 +21,12 @@ from test_official_layouts import (
 )
 
 from g2netpl import read_labels
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.errors import InputError
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.formats import table as csv_table
-from g2netpl.labels import LabelTable
-from g2netpl.subjects import Subject, find_subject, with_test_part
+from g2netpl.experiments.data import Subject, find_subject, with_test_part
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.table import LabelTable
 
 # --- official layouts -----------------------------------------------------------------------------
 

@@ -7,14 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from g2netpl import comparison
+from g2netpl.base.locks import locked
 from g2netpl.cli import main
-from g2netpl.features import FeatureFolder, write_features
-from g2netpl.labels import LabelTable
-from g2netpl.locks import locked
-from g2netpl.methods import METHODS, method_options
-from g2netpl.sweep import read_cells
-from g2netpl.tracking import Following
+from g2netpl.experiments import cells as comparison
+from g2netpl.experiments.compare import read_cells
+from g2netpl.game.methods import METHODS, method_options
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.table import LabelTable
+from g2netpl.training.progress import Following
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
-from g2netpl.tables import results_tables
+from g2netpl.reports.tables import results_tables
 
 METHODS = ("an", "g2netpl:response=frozen:unobserved_weight=0.025", "epr")
 SETTINGS = ("fspl", "sspl:0.2", "sspl:0.4", "sspl:0.6", "sspl:0.8")

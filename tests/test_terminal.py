@@ -15,10 +15,10 @@ from rich.progress import Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from g2netpl.base.console import Console
+from g2netpl.base.disk import write_json
+from g2netpl.base.terminal import guarded, quoted, shown
 from g2netpl.cli import main
-from g2netpl.console import Console
-from g2netpl.disk import write_json
-from g2netpl.terminal import guarded, quoted, shown
 
 EVIL = {  # a name, and how it is to be seen
     "cat\x1b[31m\x1b]0;title\x07": r"cat\x1b[31m\x1b]0;title\x07",
@@ -137,7 +137,7 @@ def test_the_lines_about_a_bug_command_nothing(monkeypatch, capsys):
     def broken(*_):
         raise RuntimeError("\x1b[2J")
 
-    monkeypatch.setattr("g2netpl.checking.inspect_labels", broken)
+    monkeypatch.setattr("g2netpl.images.inspection.inspect_labels", broken)
     assert main(["check", "--labels", "a.csv"]) == 70
     error = capsys.readouterr().err
     assert not commands_in(error)
@@ -183,7 +183,7 @@ def test_output_on_a_full_disk_is_told_by_its_name(photos, arguments):
 def test_files_never_get_the_number_of_a_standard_stream(tmp_path):
     code = (
         "import os, sys\nfor number in range(3): os.close(number)\n"
-        "from g2netpl.terminal import guarded\n"
+        "from g2netpl.base.terminal import guarded\n"
         "with guarded(), open(sys.argv[1], 'w') as file: os._exit(file.fileno())"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")])

@@ -8,10 +8,10 @@ from importlib.util import find_spec
 import pytest
 
 from g2netpl import RunConfig, train
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.errors import InputError
-from g2netpl.sinks import TRACKERS
-from g2netpl.trackers import STATE, open_trackers, parse_trackers
+from g2netpl.training.sinks import TRACKERS
+from g2netpl.training.trackers import STATE, open_trackers, parse_trackers
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
 
@@ -177,8 +177,8 @@ class Broken:
 @pytest.mark.parametrize("call", ["begin", "log", "finish", "close"])
 def test_a_tracker_that_fails_warns_once_and_training_goes_on(config, monkeypatch, call):
     monkeypatch.setitem(TRACKERS, "tensorboard", Broken)
-    monkeypatch.setattr("g2netpl.trackers.check_trackers", lambda names: None)
-    monkeypatch.setattr("g2netpl.training.check_trackers", lambda names: None)
+    monkeypatch.setattr("g2netpl.training.trackers.check_trackers", lambda names: None)
+    monkeypatch.setattr("g2netpl.training.session.check_trackers", lambda names: None)
     Broken.failures = 0
     with pytest.warns(UserWarning, match=f"OSError: no {call} today; training goes on") as seen:
         run = train(config(track=f"tensorboard:{call}"))

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from g2netpl.tracking import epoch_bar, following, image_bar
+from g2netpl.training.progress import epoch_bar, following, image_bar
 
 NOTE = "[an] unobserved_weight=0.05 sspl:0.2 seed 0 rate 0.0003 batch 64: epoch 3: cost 0.1"
 RECORD = {"epoch": 2, "cost": 0.3, "validation_map": 0.25, "regret": 0.1, "undecided": 0.2}

@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file
 
 from g2netpl import RunConfig, load_run, observe, read_labels, train
-from g2netpl.errors import InputError, Refused
-from g2netpl.formats import table as csv_table
-from g2netpl.keeping import Keeper
-from g2netpl.labels import LabelTable
-from g2netpl.players.soft import SoftPlayer
-from g2netpl.settings import Setting
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.game.players.soft import SoftPlayer
+from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.settings import Setting
+from g2netpl.labels.table import LabelTable
+from g2netpl.training.saving import Keeper
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_same_seed_same_run_for_any_number_of_workers(config, tmp_path, mode):
 
 
 def test_linear_training_leaves_the_backbone_alone_and_caches_its_features(config, tmp_path):
-    from g2netpl.network import build_backbone
+    from g2netpl.game.network.network import build_backbone
 
     run = train(config(mode="linear", backbone="lite0", method="an"))
     weights = load_file(run.folder / "model.safetensors")
@@ -143,7 +143,7 @@ def test_linear_init_counts_epochs_through_and_then_trains_everything(config):
 
 
 def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, monkeypatch):
-    from g2netpl import playing
+    from g2netpl.training import phases as playing
 
     fit = playing.fit
     seen = []
@@ -212,7 +212,7 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(
 
 
 def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, tmp_path, break_off):
-    from g2netpl.checkpoints import NoCheckpoint
+    from g2netpl.training.checkpoints import NoCheckpoint
 
     break_off(config())
     with pytest.raises(InputError, match="not finished"):
@@ -306,7 +306,7 @@ def test_tags_as_test_labels_give_no_map(config, photos, capsys):
 def test_a_collapse_of_the_predictions_is_said_once(capsys):
     from rich.console import Console
 
-    from g2netpl.playing import _warn_of_collapse
+    from g2netpl.training.phases import _warn_of_collapse
 
     history = []
     for seen in (9.0, 9.0, 9.0, 9.0):
@@ -327,7 +327,7 @@ def test_a_collapse_of_the_predictions_is_said_once(capsys):
 def test_labels_that_jump_are_told_once(capsys, moved, after):
     from rich.console import Console
 
-    from g2netpl.playing import _warn_of_jumps
+    from g2netpl.training.phases import _warn_of_jumps
 
     history, told = [], []
     for epoch, each in enumerate(moved, start=1):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from g2netpl.errors import InputError
-from g2netpl.formats import FORMATS, find_format, read_labels
-from g2netpl.images import find, header_problem, list_images, locate, open_image, squashed
+from g2netpl.base.errors import InputError
+from g2netpl.images.pixels import find, header_problem, list_images, locate, open_image, squashed
+from g2netpl.labels.formats import FORMATS, find_format, read_labels
 
 OPENED: list[str] | None = None
 
@@ -296,11 +296,11 @@ SWAPS = [swap_file, swap_folder, swap_upwards]
 @pytest.fixture(params=[True, False], ids=["from folder to folder", "compared afterwards"])
 def _each_way(request, monkeypatch):
     """As systems do it that can open a file from its folder, and as the others do."""
-    monkeypatch.setattr("g2netpl.inside._BY_FOLDER", request.param)
+    monkeypatch.setattr("g2netpl.base.inside._BY_FOLDER", request.param)
 
 
 def read_by_check(path):
-    from g2netpl.checking import look_at_files
+    from g2netpl.images.inspection import look_at_files
 
     (facts,) = look_at_files([path], workers=0)
     if facts.problem is not None:
@@ -308,13 +308,13 @@ def read_by_check(path):
 
 
 def read_by_training(path):
-    from g2netpl.data import ImageSource
+    from g2netpl.images.loader import ImageSource
 
     list(ImageSource([path], 8, (0, 0, 0), (1, 1, 1)).load([[0]], None))
 
 
 def read_by_bundle(path):
-    from g2netpl.bundle import _read
+    from g2netpl.runs.bundle import _read
 
     problems = _read(pickle.loads(pickle.dumps([path])), 8).problems  # as for another process
     if problems:
@@ -328,13 +328,13 @@ def read_by_header(path):
 
 
 def read_by_review(path):
-    from g2netpl.review_pictures import _encode
+    from g2netpl.review.thumbnails import _encode
 
     _encode(path, 256)
 
 
 def read_by_report(path):
-    from g2netpl.gallery import small_photo
+    from g2netpl.reports.gallery import small_photo
 
     small_photo(path)
 
@@ -428,8 +428,8 @@ def test_a_pipe_swapped_in_does_not_hang(album):
 
 def test_every_path_of_a_training_knows_its_folder(tmp_path):
     """Listed, found in the folder, and of --unlabelled: all are checked as they are opened."""
-    from g2netpl.config import RunConfig
-    from g2netpl.material import read_material
+    from g2netpl.runs.config import RunConfig
+    from g2netpl.training.data import read_material
 
     names = [f"{number}.png" for number in range(8)]
     for folder in ("photos", "more", "out"):
@@ -456,8 +456,8 @@ def test_every_path_of_a_training_knows_its_folder(tmp_path):
 
 def test_every_path_of_predict_knows_its_folder(album, monkeypatch):
     """What a run is given, its loader processes are given too."""
-    from g2netpl import data
-    from g2netpl.runs import Run
+    from g2netpl.images import loader as data
+    from g2netpl.runs.run import Run
 
     (path,) = locate(list_images(album), album)
     assert find(["sub/a.png"], album).paths == [path]

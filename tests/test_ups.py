@@ -14,18 +14,21 @@ from test_fitting import INPUTS, TRUTH, VISIBLE, without_times
 from torch import nn
 from torch.nn import functional
 
-from g2netpl import RunConfig, comparison, fitting, load_run, playing, train
+from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
-from g2netpl.contest import Cell, Comparison, Contest
-from g2netpl.data import ArraySource, Batch
-from g2netpl.fitting import Loop, Schedule, Validation, fit
-from g2netpl.game import Setup, network_cost
-from g2netpl.keeping import Keeper
-from g2netpl.labels import LabelTable
-from g2netpl.methods import METHODS, dropout_of, make_player
-from g2netpl.network import DropoutLinear, build_classifier, build_network
-from g2netpl.optimizers import make_optimizer
-from g2netpl.predicting import opinions
+from g2netpl.experiments import cells as comparison
+from g2netpl.experiments.grid import Cell, Comparison, Contest
+from g2netpl.game.loop import Setup, network_cost
+from g2netpl.game.methods import METHODS, dropout_of, make_player
+from g2netpl.game.network.network import DropoutLinear, build_classifier, build_network
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.game.network.predicting import opinions
+from g2netpl.images.loader import ArraySource, Batch
+from g2netpl.labels.table import LabelTable
+from g2netpl.training import epochs as fitting
+from g2netpl.training import phases as playing
+from g2netpl.training.epochs import Loop, Schedule, Validation, fit
+from g2netpl.training.saving import Keeper
 
 # an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
 # mean ≤ 0.05 and deviation < 0.005 for a negative

@@ -5,8 +5,8 @@ import pytest
 import torch
 from PIL import Image
 
-from g2netpl.images import squash
-from g2netpl.views import view
+from g2netpl.images.pixels import squash
+from g2netpl.images.views import view
 
 SIZE, REACH = 32, 4  # a shift goes up to an eighth
 NAMES = ["plain", "paper", "weak", "strong"]

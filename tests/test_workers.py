@@ -6,8 +6,8 @@ import pytest
 
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
-from g2netpl.data import ImageSource
-from g2netpl.workers import WorkerLost, ignore_interrupts, lost_worker, started
+from g2netpl.images.loader import ImageSource
+from g2netpl.images.workers import WorkerLost, ignore_interrupts, lost_worker, started
 
 KILLED = "DataLoader worker (pid 7) is killed by signal: Killed. "
 CAUGHT = "Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback:\n  File x\n"
@@ -83,7 +83,7 @@ def test_a_lost_process_is_told_with_a_way_on_that_there_is(
 
     config = RunConfig(**small_training())
     with monkeypatch.context() as patch:
-        patch.setattr("g2netpl.data.started", broken)
+        patch.setattr("g2netpl.images.loader.started", broken)
         with pytest.raises(WorkerLost) as lost:
             train(config)
         arguments = ["predict", str(small_run), "--images", str(photos), "--output"]

@@ -7,56 +7,56 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from g2netpl.bundle import load_bundle
-    from g2netpl.config import RunConfig
-    from g2netpl.data import Batch
-    from g2netpl.estimator import PartialLabelClassifier
-    from g2netpl.evaluation import evaluate
-    from g2netpl.formats import read_labels, write_labels
-    from g2netpl.game import LabelPlayer, Proposal, Setup
-    from g2netpl.labels import LabelTable
-    from g2netpl.methods import METHODS, Method
-    from g2netpl.network import Backbone, build_network
-    from g2netpl.options import Options
-    from g2netpl.proposals import complete, write_completed
-    from g2netpl.review import Review
-    from g2netpl.review_log import reviewed_labels
-    from g2netpl.run_report import write_run_report
-    from g2netpl.runs import load_run
-    from g2netpl.scenes import make_scenes, write_scenes
-    from g2netpl.settings import Setting, observe
-    from g2netpl.training import train
+    from g2netpl.base.options import Options
+    from g2netpl.game.loop import LabelPlayer, Proposal, Setup
+    from g2netpl.game.methods import METHODS, Method
+    from g2netpl.game.network.network import Backbone, build_network
+    from g2netpl.images.loader import Batch
+    from g2netpl.images.scenes import make_scenes, write_scenes
+    from g2netpl.labels.formats import read_labels, write_labels
+    from g2netpl.labels.settings import Setting, observe
+    from g2netpl.labels.table import LabelTable
+    from g2netpl.reports.run import write_run_report
+    from g2netpl.review.session import Review
+    from g2netpl.runs.answers import reviewed_labels
+    from g2netpl.runs.bundle import load_bundle
+    from g2netpl.runs.completion import complete, write_completed
+    from g2netpl.runs.config import RunConfig
+    from g2netpl.runs.metrics import evaluate
+    from g2netpl.runs.run import load_run
+    from g2netpl.training.estimator import PartialLabelClassifier
+    from g2netpl.training.session import train
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "read_labels": "formats",
-    "write_labels": "formats",
-    "LabelTable": "labels",
-    "observe": "settings",
-    "Setting": "settings",
-    "train": "training",
-    "complete": "proposals",
-    "write_completed": "proposals",
-    "write_run_report": "run_report",
-    "evaluate": "evaluation",
-    "RunConfig": "config",
-    "METHODS": "methods",
-    "Method": "methods",
-    "Options": "options",
-    "build_network": "network",
-    "Backbone": "network",
-    "LabelPlayer": "game",
-    "Proposal": "game",
-    "Setup": "game",
-    "Batch": "data",
-    "load_run": "runs",
-    "load_bundle": "bundle",
-    "Review": "review",
-    "reviewed_labels": "review_log",
-    "make_scenes": "scenes",
-    "write_scenes": "scenes",
-    "PartialLabelClassifier": "estimator",
+    "read_labels": "labels.formats",
+    "write_labels": "labels.formats",
+    "LabelTable": "labels.table",
+    "observe": "labels.settings",
+    "Setting": "labels.settings",
+    "train": "training.session",
+    "complete": "runs.completion",
+    "write_completed": "runs.completion",
+    "write_run_report": "reports.run",
+    "evaluate": "runs.metrics",
+    "RunConfig": "runs.config",
+    "METHODS": "game.methods",
+    "Method": "game.methods",
+    "Options": "base.options",
+    "build_network": "game.network.network",
+    "Backbone": "game.network.network",
+    "LabelPlayer": "game.loop",
+    "Proposal": "game.loop",
+    "Setup": "game.loop",
+    "Batch": "images.loader",
+    "load_run": "runs.run",
+    "load_bundle": "runs.bundle",
+    "Review": "review.session",
+    "reviewed_labels": "runs.answers",
+    "make_scenes": "images.scenes",
+    "write_scenes": "images.scenes",
+    "PartialLabelClassifier": "training.estimator",
 }
 
 __all__ = [
@@ -95,7 +95,7 @@ def __getattr__(name: str) -> Any:
         try:
             return getattr(import_module(f"g2netpl.{_HOME[name]}"), name)
         except ModuleNotFoundError as problem:
-            from g2netpl.errors import to_install
+            from g2netpl.base.errors import to_install
 
             missing = to_install(problem)
             if missing is None:

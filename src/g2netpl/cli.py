@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from g2netpl import __version__, launched
+from g2netpl import __version__
+from g2netpl.base import launch as launched
+from g2netpl.base.disk import NO_PATH
+from g2netpl.base.errors import InputError, UserError, what_lacks
+from g2netpl.base.signals import Stopped
+from g2netpl.base.terminal import EXIT_DISK, guarded, say
 from g2netpl.commands import (
     check,
     compare,
@@ -28,10 +33,6 @@ from g2netpl.commands import (
     search,
     train,
 )
-from g2netpl.disk import NO_PATH
-from g2netpl.errors import InputError, UserError, what_lacks
-from g2netpl.interrupts import Stopped
-from g2netpl.terminal import EXIT_DISK, guarded, say
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)

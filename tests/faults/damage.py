@@ -17,7 +17,9 @@ from faults.scene import content, difference, everything
 def stopped(lab, kind, steps, **changes):
     """A training that was stopped after so many steps."""
     training = lab.new(kind, **changes)
-    outcome = training.run({"at": "g2netpl.keeping:Keeper.step", "number": steps, "action": "term"})
+    outcome = training.run(
+        {"at": "g2netpl.training.saving:Keeper.step", "number": steps, "action": "term"}
+    )
     if outcome.code != 75:
         raise RuntimeError(outcome.said)
     return training
@@ -178,7 +180,7 @@ def small_disk(lab, kind="g2netpl"):
         yield what, difference(content(whole.folder), content(out))
 
 
-NAN = {"at": "g2netpl.game:LabelPlayer.inputs", "action": "nan"}
+NAN = {"at": "g2netpl.game.loop:LabelPlayer.inputs", "action": "nan"}
 
 
 def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):
@@ -212,7 +214,7 @@ def nonsense_in_pieces(lab):
         for deaths in (0, 3):
             training = lab.new(kind, batch_size=64, epochs=9)
             for _ in range(deaths):
-                kill = {"at": "g2netpl.checkpoints:save_checkpoint", "after": True}
+                kill = {"at": "g2netpl.training.checkpoints:save_checkpoint", "after": True}
                 training.resume(always, {**kill, "action": "kill"})
             outcome = training.resume(always)
             well = outcome.code == 5 and outcome.is_one_line and "epoch 3:" in outcome.said
@@ -223,7 +225,7 @@ def nonsense_in_pieces(lab):
 def _nonsense_once(lab, kind):
     """The sixth step, the second of the second epoch; looked at after the seventh."""
     training = lab.new(kind)
-    stop = {"at": "g2netpl.keeping:Keeper.step", "number": 6, "action": "term"}
+    stop = {"at": "g2netpl.training.saving:Keeper.step", "number": 6, "action": "term"}
     outcome = training.run({**NAN, "number": 6}, stop)
     lines = (training.folder / "nonsense.jsonl").read_text().splitlines()
     noted = [json.loads(line) for line in lines]

@@ -7,7 +7,7 @@ from faults.scene import content, difference, everything
 
 MAPPED = {"label_memory": 0}
 NAMED = (  # moments that random ones rarely hit
-    {"at": "g2netpl.locks:locked"},
+    {"at": "g2netpl.base.locks:locked"},
     {"at": "open", "matching": "run.json.new", "action": "tear"},
     {"at": "os:replace", "matching": "run.json.new", "after": True},
     {"at": "open", "matching": "manifest.json", "number": 2, "action": "tear"},
@@ -15,15 +15,15 @@ NAMED = (  # moments that random ones rarely hit
     {"at": "os:rename", "number": 1},
     {"at": "os:rename", "number": 3, "after": True},
     {"at": "shutil:rmtree", "number": 4, "after": True},
-    {"at": "g2netpl.fitting:predict_all", "number": 2},
-    {"at": "g2netpl.equilibrium:Equilibrium.read", "number": 2, "after": True},
-    {"at": "g2netpl.keeping:Keeper.epoch", "number": 2},
+    {"at": "g2netpl.training.epochs:predict_all", "number": 2},
+    {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2, "after": True},
+    {"at": "g2netpl.training.saving:Keeper.epoch", "number": 2},
     {"at": "open", "matching": "history.jsonl.new", "number": 3, "action": "tear"},
-    {"at": "g2netpl.finishing:finish"},
+    {"at": "g2netpl.training.results:finish"},
     {"at": "open", "matching": "model.safetensors.new", "action": "tear"},
     {"at": "open", "matching": "soft_labels.npy.new", "action": "tear"},
     {"at": "open", "matching": "result.json.new", "action": "tear"},
-    {"at": "g2netpl.checkpoints:remove_checkpoint", "number": 2},
+    {"at": "g2netpl.training.checkpoints:remove_checkpoint", "number": 2},
     {"at": "shutil:rmtree", "matching": "labels", "after": True},
 )
 
@@ -90,20 +90,23 @@ def stops(lab, kind, tries=10):
 
 
 BETWEEN = (
-    {"at": "g2netpl.fitting:predict_all", "number": 2, "after": True},
-    {"at": "g2netpl.images:open_image", "number": 30},  # of the evaluation of the first epoch
-    {"at": "g2netpl.fitting:mean_average_precision"},
-    {"at": "g2netpl.equilibrium:Equilibrium.read", "number": 2},
-    {"at": "g2netpl.keeping:Keeper.trained", "number": 2},
-    {"at": "g2netpl.keeping:Keeper.trained", "number": 2, "after": True},
-    {"at": "g2netpl.keeping:Keeper.epoch"},
-    {"at": "g2netpl.tracking:write_history", "number": 2},
-    {"at": "g2netpl.checkpoints:Writer.submit", "number": 3},
-    {"at": "g2netpl.checkpoints:save_checkpoint", "number": 3},
-    {"at": "g2netpl.players.soft:SoftPlayer.end_epoch", "number": 2},
-    {"at": "g2netpl.finishing:finish"},
-    {"at": "g2netpl.checkpoints:save_state"},
-    {"at": "g2netpl.finishing:_write_labels"},
+    {"at": "g2netpl.training.epochs:predict_all", "number": 2, "after": True},
+    {
+        "at": "g2netpl.images.pixels:open_image",
+        "number": 30,
+    },  # of the evaluation of the first epoch
+    {"at": "g2netpl.training.epochs:mean_average_precision"},
+    {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2},
+    {"at": "g2netpl.training.saving:Keeper.trained", "number": 2},
+    {"at": "g2netpl.training.saving:Keeper.trained", "number": 2, "after": True},
+    {"at": "g2netpl.training.saving:Keeper.epoch"},
+    {"at": "g2netpl.training.progress:write_history", "number": 2},
+    {"at": "g2netpl.training.checkpoints:Writer.submit", "number": 3},
+    {"at": "g2netpl.training.checkpoints:save_checkpoint", "number": 3},
+    {"at": "g2netpl.game.players.soft:SoftPlayer.end_epoch", "number": 2},
+    {"at": "g2netpl.training.results:finish"},
+    {"at": "g2netpl.training.checkpoints:save_state"},
+    {"at": "g2netpl.training.results:_write_labels"},
     {"at": "os:replace", "matching": "soft_labels"},
     {"at": "os:replace", "matching": "result.json", "after": True},
 )
@@ -113,7 +116,7 @@ def stops_between(lab, kind="g2netpl", moments=BETWEEN):
     """SIGTERM in evaluation, at the switch of epochs, while finishing; said twice, as some do."""
     for number, moment in enumerate(moments):
         training = lab.new(kind, **(MAPPED if number % 2 else {}))
-        again = {"at": "g2netpl.checkpoints:_write", "number": 7, "action": "term"}
+        again = {"at": "g2netpl.training.checkpoints:_write", "number": 7, "action": "term"}
         yield moment, _saved(training, training.run({**moment, "action": "term"}, again))
 
 
@@ -124,14 +127,14 @@ def _saved(training, outcome):
 
 
 BEFORE = (
-    ("g2netpl linear", {"at": "g2netpl.images:open_image", "number": 20}),
-    ("g2netpl linear", {"at": "g2netpl.feature_cache:cached", "number": 2}),
+    ("g2netpl linear", {"at": "g2netpl.images.pixels:open_image", "number": 20}),
+    ("g2netpl linear", {"at": "g2netpl.images.feature_cache:cached", "number": 2}),
     ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
-    ("g2netpl k", {"at": "g2netpl.expected:estimate"}),
-    ("g2netpl k", {"at": "g2netpl.game:network_cost", "number": 99}),
-    ("g2netpl", {"at": "g2netpl.material:read_material"}),
-    ("g2netpl", {"at": "g2netpl.network:build_backbone"}),
-    ("g2netpl", {"at": "g2netpl.images:header_problem", "number": 20}),
+    ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
+    ("g2netpl k", {"at": "g2netpl.game.loop:network_cost", "number": 99}),
+    ("g2netpl", {"at": "g2netpl.training.data:read_material"}),
+    ("g2netpl", {"at": "g2netpl.game.network.network:build_backbone"}),
+    ("g2netpl", {"at": "g2netpl.images.pixels:header_problem", "number": 20}),
 )
 
 
@@ -155,8 +158,12 @@ def second_keys(lab, kind="g2netpl", tries=10):
     """A second Ctrl-C while the first one saves: exit 130, and no file is torn."""
     for number in range(tries):
         training = lab.new(kind, checkpoint_steps=100, **(MAPPED if number % 2 else {}))
-        first = {"at": "g2netpl.game:network_cost", "number": 3 + number, "action": "int"}
-        second = {"at": "g2netpl.disk:write_durably", "number": 1 + number // 2, "action": "int"}
+        first = {"at": "g2netpl.game.loop:network_cost", "number": 3 + number, "action": "int"}
+        second = {
+            "at": "g2netpl.base.disk:write_durably",
+            "number": 1 + number // 2,
+            "action": "int",
+        }
         outcome = training.run(first, second)
         problem = "" if outcome.code == 130 else f"{outcome.code}: {outcome.said[-900:]}"
         yield second, problem or training.finished()
@@ -181,18 +188,18 @@ def crashes(lab, kind="g2netpl linear", every=1):
 
 
 REPLACING = (
-    {"at": "g2netpl.aside:_move"},
+    {"at": "g2netpl.runs.aside:_move"},
     {"at": "os:rename", "number": 3},
     {"at": "os:rename", "matching": ".moving", "after": True},
     {"at": "open", "matching": "run.json.new", "action": "tear"},
-    {"at": "g2netpl.rehearsal:rehearse", "after": True},
-    {"at": "g2netpl.game:network_cost", "number": 2},
+    {"at": "g2netpl.training.rehearsal:rehearse", "after": True},
+    {"at": "g2netpl.game.loop:network_cost", "number": 2},
     {"at": "os:rename", "matching": "checkpoints"},
     {"at": "os:rename", "matching": "checkpoints", "after": True},
     {"at": "os:rename", "matching": ".before"},
     {"at": "os:rename", "matching": ".before", "after": True},
     {"at": "shutil:rmtree", "matching": ".replaced"},
-    {"at": "g2netpl.keeping:Keeper.epoch", "number": 2},
+    {"at": "g2netpl.training.saving:Keeper.epoch", "number": 2},
 )
 
 
@@ -217,12 +224,12 @@ def overwrites(lab, kind="role linear", old="g2netpl linear", moments=REPLACING,
 
 
 WORKERS = (
-    {"at": "g2netpl.game:network_cost", "number": 3},
-    {"at": "g2netpl.game:network_cost", "number": 14},
-    {"at": "g2netpl.fitting:predict_all", "number": 2},
-    {"at": "g2netpl.equilibrium:Equilibrium.read"},
-    {"at": "g2netpl.keeping:Keeper.epoch"},
-    {"at": "g2netpl.tracking:write_history"},
+    {"at": "g2netpl.game.loop:network_cost", "number": 3},
+    {"at": "g2netpl.game.loop:network_cost", "number": 14},
+    {"at": "g2netpl.training.epochs:predict_all", "number": 2},
+    {"at": "g2netpl.training.equilibrium:Equilibrium.read"},
+    {"at": "g2netpl.training.saving:Keeper.epoch"},
+    {"at": "g2netpl.training.progress:write_history"},
 )
 
 
@@ -246,7 +253,7 @@ def orphans(lab, kind="g2netpl", tries=3):
     """kill -9 with loader processes: the folder is free at once, though they live on a moment."""
     for number in range(tries):
         training = lab.new(kind, workers=2)
-        moment = {"at": "g2netpl.game:network_cost", "number": 2 + 5 * number}
+        moment = {"at": "g2netpl.game.loop:network_cost", "number": 2 + 5 * number}
         outcome = training.run({**moment, "action": "kill"})
         again = training.resume(workers=0)
         problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"
@@ -257,7 +264,7 @@ def slow_disks(lab, kind="g2netpl linear", numbers=(2, 3, 5)):
     """The disk is much slower than the epochs: a checkpoint is of its moment, with its labels."""
     for number in numbers:
         training = lab.new(kind, epochs=8, checkpoint_steps=1000, **MAPPED)
-        moment = {"at": "g2netpl.checkpoints:_write", "number": number}
+        moment = {"at": "g2netpl.training.checkpoints:_write", "number": number}
         outcome = training.run(
             {**moment, "action": "sleep"}, {**moment, "action": "kill", "after": True}
         )

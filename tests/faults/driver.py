@@ -119,7 +119,7 @@ def _serve(warm_up):
 
     from faults.own_player import IN_PLACE
     from g2netpl.cli import main
-    from g2netpl.methods import METHODS
+    from g2netpl.game.methods import METHODS
 
     METHODS["in-place"] = IN_PLACE
     torch.set_num_threads(1)

@@ -75,7 +75,7 @@ def _act(action):
     elif action == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     elif action == "narrow":
-        importlib.import_module("g2netpl.mapped_store").WIDE = 0
+        importlib.import_module("g2netpl.game.mapped_memory").WIDE = 0
     elif action == "sleep":
         time.sleep(1)
 

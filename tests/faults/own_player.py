@@ -2,10 +2,10 @@
 
 import torch
 
-from g2netpl.game import LabelPlayer, Proposal
-from g2netpl.labels import POSITIVE, UNOBSERVED
-from g2netpl.methods import Method
-from g2netpl.options import Options
+from g2netpl.base.options import Options
+from g2netpl.game.loop import LabelPlayer, Proposal
+from g2netpl.game.methods import Method
+from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
 
 class InPlacePlayer(LabelPlayer):

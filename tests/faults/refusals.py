@@ -11,9 +11,9 @@ import time
 from faults.damage import stopped
 from faults.driver import environment
 from faults.scene import everything
-from g2netpl.locks import locked
+from g2netpl.base.locks import locked
 
-HEAVY = {"at": "g2netpl.material:read_material", "action": "kill"}
+HEAVY = {"at": "g2netpl.training.data:read_material", "action": "kill"}
 
 
 def two_runs(lab, kind="g2netpl"):

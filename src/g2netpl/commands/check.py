@@ -12,8 +12,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from g2netpl.checking import Inspection
-    from g2netpl.console import Console
+    from g2netpl.base.console import Console
+    from g2netpl.images.inspection import Inspection
 
 _SHOWN = 20
 
@@ -37,12 +37,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
-    from g2netpl.checking import inspect_images, inspect_labels, write_problems
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError, counted
+    from g2netpl.base.options import MOST_PROCESSES, check_range
     from g2netpl.commands.labelling import check_target, reading_of, share_of_labels
-    from g2netpl.console import Console
-    from g2netpl.errors import InputError, counted
-    from g2netpl.options import MOST_PROCESSES, check_range
-    from g2netpl.tracking import image_bar
+    from g2netpl.images.inspection import inspect_images, inspect_labels, write_problems
+    from g2netpl.training.progress import image_bar
 
     console = Console()
     check_range("--workers", flags.workers, 0, MOST_PROCESSES)
@@ -67,7 +67,7 @@ def run(flags: argparse.Namespace) -> None:
         write_problems(found, flags.problems)
         console.print(f"all problems: {flags.problems}", highlight=False)
     if flags.html is not None:
-        from g2netpl.check_page import write_page
+        from g2netpl.reports.check import write_page
 
         share = None if found.table is None else share_of_labels(found.table)
         write_page(found, share, flags.html)
@@ -84,9 +84,9 @@ def run(flags: argparse.Namespace) -> None:
 def _show(console: "Console", found: "Inspection") -> None:
     from rich.table import Table
 
-    from g2netpl.checking import by_kind
+    from g2netpl.base.terminal import shown
     from g2netpl.commands.labelling import share_of_labels
-    from g2netpl.terminal import shown
+    from g2netpl.images.inspection import by_kind
 
     if found.table is not None:
         console.print(share_of_labels(found.table), highlight=False)

@@ -34,8 +34,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from g2netpl.interrupts import Interrupts
-    from g2netpl.photo_cells import Photos
+    from g2netpl.base.signals import Interrupts
+    from g2netpl.experiments.photo_cells import Photos
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -103,7 +103,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, write the files, print the table."""
-    from g2netpl.interrupts import Interrupts
+    from g2netpl.base.signals import Interrupts
 
     with Interrupts() as interrupts:
         _compare(flags, interrupts)
@@ -112,20 +112,25 @@ def run(flags: argparse.Namespace) -> None:
 def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
     from pathlib import Path
 
-    from g2netpl.claims import begin_or_resume
+    from g2netpl.base.console import Console
+    from g2netpl.base.disk import write_json, write_text_whole
+    from g2netpl.base.errors import InputError
+    from g2netpl.base.signals import AGAIN
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
-    from g2netpl.comparison import choose
-    from g2netpl.comparison_report import write_comparison_report
-    from g2netpl.console import Console
-    from g2netpl.contest import Comparison, load_contest
-    from g2netpl.disk import write_json, write_text_whole
-    from g2netpl.divergence import check_some_trained
-    from g2netpl.equilibrium import restless, restless_words
-    from g2netpl.errors import InputError
-    from g2netpl.figures import write_csv
-    from g2netpl.interrupts import AGAIN
-    from g2netpl.sweep import cell_of, in_memory, sweep
-    from g2netpl.tables import RESULT_COLUMNS, result_lines, results_markdown, results_tables
+    from g2netpl.experiments.cells import choose
+    from g2netpl.experiments.compare import cell_of, in_memory, sweep
+    from g2netpl.experiments.grid import Comparison, load_contest
+    from g2netpl.reports.comparison import write_comparison_report
+    from g2netpl.reports.figures import write_csv
+    from g2netpl.reports.tables import (
+        RESULT_COLUMNS,
+        result_lines,
+        results_markdown,
+        results_tables,
+    )
+    from g2netpl.runs.ownership import begin_or_resume
+    from g2netpl.training.divergence import check_some_trained
+    from g2netpl.training.equilibrium import restless, restless_words
 
     changes = split_changes(flags.set)
     methods = split_list("--methods", flags.methods, str)
@@ -218,10 +223,10 @@ _OF_IMAGES = (
 
 def _photos(flags: argparse.Namespace) -> "Photos | None":
     """What is trained on image files; None on features or scenes."""
+    from g2netpl.base.errors import InputError
     from g2netpl.commands.label_file_flags import NAMES
-    from g2netpl.errors import InputError
-    from g2netpl.photo_cells import Photos
-    from g2netpl.subjects import find_subject
+    from g2netpl.experiments.data import find_subject
+    from g2netpl.experiments.photo_cells import Photos
 
     values = {name: getattr(flags, name) for name in (*_OF_IMAGES, *NAMES)}
     given = {k: value for k, value in values.items() if value is not None and value is not False}

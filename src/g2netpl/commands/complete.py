@@ -41,12 +41,12 @@ def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
     from pathlib import Path
 
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target, reading_of, share_of_labels, write_new
-    from g2netpl.console import Console
-    from g2netpl.errors import InputError
-    from g2netpl.formats import find_writer, label_studio
-    from g2netpl.proposals import compare_with_truth, complete, write_completed
-    from g2netpl.runs import load_run
+    from g2netpl.labels.formats import find_writer, label_studio
+    from g2netpl.runs.completion import compare_with_truth, complete, write_completed
+    from g2netpl.runs.run import load_run
 
     console = Console()
     if flags.output is None and flags.table is None and flags.truth is None:

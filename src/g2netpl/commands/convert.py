@@ -26,9 +26,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read, write, and say what was read."""
+    from g2netpl.base.console import Console
     from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
-    from g2netpl.console import Console
-    from g2netpl.formats import read_labels
+    from g2netpl.labels.formats import read_labels
 
     console = Console()
     table = read_labels(flags.source, flags.format, reading_of(flags))

@@ -26,7 +26,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
-    from g2netpl.interrupts import NOTHING_KEPT, Interrupts
+    from g2netpl.base.signals import NOTHING_KEPT, Interrupts
 
     with Interrupts(NOTHING_KEPT):
         _demo(flags)
@@ -35,16 +35,16 @@ def run(flags: argparse.Namespace) -> None:
 def _demo(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from g2netpl.claims import claimed
-    from g2netpl.comparison import choose, run_cells
-    from g2netpl.console import Console
-    from g2netpl.contest import Comparison, load_contest
-    from g2netpl.disk import write_json
-    from g2netpl.report import write_report
-    from g2netpl.run_files import RUN_FORMAT
-    from g2netpl.sweep import CELLS, row_of
-    from g2netpl.tables import results_tables
-    from g2netpl.tracking import follow, write_history
+    from g2netpl.base.console import Console
+    from g2netpl.base.disk import write_json
+    from g2netpl.experiments.cells import choose, run_cells
+    from g2netpl.experiments.compare import CELLS, row_of
+    from g2netpl.experiments.grid import Comparison, load_contest
+    from g2netpl.reports.demo import write_report
+    from g2netpl.reports.tables import results_tables
+    from g2netpl.runs.folder import RUN_FORMAT
+    from g2netpl.runs.ownership import claimed
+    from g2netpl.training.progress import follow, write_history
 
     folder, console = Path(flags.output), Console()
     common = {

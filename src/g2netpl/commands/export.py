@@ -39,14 +39,14 @@ def run(flags: argparse.Namespace) -> None:
     for package in ("onnx", "onnxscript"):  # asked for first: their extra brings all others
         import_module(package)
 
-    from g2netpl.card import make_card, one_line
+    from g2netpl.base.console import Console
+    from g2netpl.base.disk import write_text_whole
+    from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target
-    from g2netpl.console import Console
-    from g2netpl.disk import write_text_whole
-    from g2netpl.errors import InputError
-    from g2netpl.export import export
-    from g2netpl.images import list_images, locate
-    from g2netpl.runs import load_run
+    from g2netpl.images.pixels import list_images, locate
+    from g2netpl.runs.card import make_card, one_line
+    from g2netpl.runs.export import export
+    from g2netpl.runs.run import load_run
 
     console = Console()
     card = flags.card or str(Path(flags.output).with_suffix(".md"))

@@ -31,21 +31,21 @@ def run(flags: argparse.Namespace) -> None:
 
     import torch
 
-    from g2netpl.arrays import finite_rows
-    from g2netpl.claims import check_folder, claimed
-    from g2netpl.console import Console
-    from g2netpl.data import ImageSource
-    from g2netpl.disk import write_json
-    from g2netpl.errors import InputError
-    from g2netpl.features import FeatureFolder, Features, compute_features, write_features
-    from g2netpl.formats import read_labels
-    from g2netpl.images import locate
-    from g2netpl.material import read_matching
-    from g2netpl.network import build_backbone
-    from g2netpl.options import LARGEST_IMAGE, MOST_PROCESSES, check_range
-    from g2netpl.run_files import RUN_FORMAT
-    from g2netpl.settings import split_indices
-    from g2netpl.tracking import epoch_bar
+    from g2netpl.base.arrays import finite_rows
+    from g2netpl.base.console import Console
+    from g2netpl.base.disk import write_json
+    from g2netpl.base.errors import InputError
+    from g2netpl.base.options import LARGEST_IMAGE, MOST_PROCESSES, check_range
+    from g2netpl.game.network.network import build_backbone
+    from g2netpl.images.features import FeatureFolder, Features, compute_features, write_features
+    from g2netpl.images.loader import ImageSource
+    from g2netpl.images.pixels import locate
+    from g2netpl.labels.formats import read_labels
+    from g2netpl.labels.settings import split_indices
+    from g2netpl.runs.folder import RUN_FORMAT
+    from g2netpl.runs.ownership import check_folder, claimed
+    from g2netpl.training.data import read_matching
+    from g2netpl.training.progress import epoch_bar
 
     console = Console()
     check_range("--size", flags.size, 16, LARGEST_IMAGE)

@@ -37,10 +37,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read, rename, write."""
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError, counted
     from g2netpl.commands.labelling import check_target
-    from g2netpl.console import Console
-    from g2netpl.errors import InputError, counted
-    from g2netpl.foreign_weights import read_weights, renamed, write_weights
+    from g2netpl.game.network.foreign_weights import read_weights, renamed, write_weights
 
     console = Console()
     check_target(flags.output, (".safetensors",), flags.overwrite)

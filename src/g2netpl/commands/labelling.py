@@ -4,8 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from g2netpl.formats import Reading
-    from g2netpl.labels import LabelTable
+    from g2netpl.labels.formats import Reading
+    from g2netpl.labels.table import LabelTable
 
 
 def add_reading_flags(parser: argparse.ArgumentParser) -> None:
@@ -22,7 +22,7 @@ def add_reading_flags(parser: argparse.ArgumentParser) -> None:
 
 def reading_of(flags: argparse.Namespace) -> "Reading":
     """What the flags say about reading label files."""
-    from g2netpl.formats import Reading, read_classes
+    from g2netpl.labels.formats import Reading, read_classes
 
     classes = None if flags.classes is None else read_classes(flags.classes)
     return Reading(flags.absent, flags.separator, classes)
@@ -30,7 +30,7 @@ def reading_of(flags: argparse.Namespace) -> "Reading":
 
 def share_of_labels(table: "LabelTable") -> str:
     """How much of a table is known, in one line."""
-    from g2netpl.entries import NEGATIVE, POSITIVE, per_class
+    from g2netpl.labels.entries import NEGATIVE, POSITIVE, per_class
 
     positives, negatives = (per_class(table.held, sign).sum() for sign in (POSITIVE, NEGATIVE))
     labelled = int(table.labelled.sum())
@@ -45,7 +45,7 @@ def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) ->
     """A file that may be written: its ending is known, and it is not there yet."""
     import os
 
-    from g2netpl.errors import InputError, Refused
+    from g2netpl.base.errors import InputError, Refused
 
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
@@ -65,8 +65,8 @@ def write_new(table: "LabelTable", target: str, format: str | None, overwrite: b
     """Write a label file that is not there yet; returns what the format could not keep."""
     from pathlib import Path
 
-    from g2netpl.errors import InputError
-    from g2netpl.formats import find_writer, write_labels
+    from g2netpl.base.errors import InputError
+    from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite)
     find_writer(target, format)

@@ -21,9 +21,9 @@ def run(flags: argparse.Namespace) -> None:
     """Print the catalogue."""
     from rich.table import Table
 
-    from g2netpl.catalogue import markdown_table, methods_page
-    from g2netpl.console import Console
-    from g2netpl.methods import METHODS, method_options
+    from g2netpl.base.console import Console
+    from g2netpl.commands.methods_pages import markdown_table, methods_page
+    from g2netpl.game.methods import METHODS, method_options
 
     console = Console()
     if flags.method is not None:

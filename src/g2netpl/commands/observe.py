@@ -28,11 +28,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Observe, write, and say what share of the labels is left."""
+    from g2netpl.base.console import Console
+    from g2netpl.base.options import check_range
     from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
-    from g2netpl.console import Console
-    from g2netpl.formats import read_labels
-    from g2netpl.options import check_range
-    from g2netpl.settings import SPML_SEED, Setting, observe
+    from g2netpl.labels.formats import read_labels
+    from g2netpl.labels.settings import SPML_SEED, Setting, observe
 
     console = Console()
     check_range("--seed", flags.seed, 0)

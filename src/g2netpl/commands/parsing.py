@@ -4,7 +4,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from g2netpl.errors import InputError
+from g2netpl.base.errors import InputError
 
 Item = TypeVar("Item")
 

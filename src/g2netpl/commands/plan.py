@@ -35,7 +35,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
-    from g2netpl.interrupts import NOTHING_KEPT, Interrupts
+    from g2netpl.base.signals import NOTHING_KEPT, Interrupts
 
     with Interrupts(NOTHING_KEPT):
         _plan(flags)
@@ -44,14 +44,12 @@ def run(flags: argparse.Namespace) -> None:
 def _plan(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
-    from g2netpl.claims import check_folder, claimed
+    from g2netpl.base.console import Console
+    from g2netpl.base.disk import write_json
+    from g2netpl.base.errors import InputError
+    from g2netpl.base.options import check_range
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.console import Console
-    from g2netpl.disk import write_json
-    from g2netpl.errors import InputError
-    from g2netpl.figures import PLAN, draw_plan, write_csv
-    from g2netpl.options import check_range
-    from g2netpl.plan import (
+    from g2netpl.experiments.labelling_plan import (
         check_plan,
         describe,
         labelled_rows,
@@ -60,8 +58,10 @@ def _plan(flags: argparse.Namespace) -> None:
         read_pool,
         sizes_to_try,
     )
-    from g2netpl.run_files import RUN_FORMAT
-    from g2netpl.tracking import follow
+    from g2netpl.reports.figures import PLAN, draw_plan, write_csv
+    from g2netpl.runs.folder import RUN_FORMAT
+    from g2netpl.runs.ownership import check_folder, claimed
+    from g2netpl.training.progress import follow
 
     console = Console()
     if flags.points < 4 or flags.repeats < 3:

@@ -36,17 +36,17 @@ def run(flags: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from g2netpl.bundle import load_bundle
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError, counted
+    from g2netpl.base.options import MOST_PROCESSES, check_range
+    from g2netpl.base.terminal import quoted, shown
     from g2netpl.commands.labelling import check_target
-    from g2netpl.console import Console
-    from g2netpl.errors import InputError, counted
-    from g2netpl.formats.text import is_text
-    from g2netpl.images import list_images, locate
-    from g2netpl.options import MOST_PROCESSES, check_range
-    from g2netpl.proposals import mark_between, read_names, write_predictions
-    from g2netpl.runs import load_run
-    from g2netpl.terminal import quoted, shown
-    from g2netpl.tracking import image_bar
+    from g2netpl.images.pixels import list_images, locate
+    from g2netpl.labels.formats.text import is_text
+    from g2netpl.runs.bundle import load_bundle
+    from g2netpl.runs.completion import mark_between, read_names, write_predictions
+    from g2netpl.runs.run import load_run
+    from g2netpl.training.progress import image_bar
 
     console = Console()
     check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)

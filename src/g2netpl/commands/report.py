@@ -34,17 +34,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read the folder, write the page."""
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target
     from g2netpl.commands.parsing import split_list
-    from g2netpl.console import Console
-    from g2netpl.errors import InputError
-    from g2netpl.run_files import read_run, read_training
+    from g2netpl.runs.folder import read_run, read_training
 
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
     kind = read_run(flags.run)["command"]
     if kind == "train":
-        from g2netpl.run_report import write_run_report
+        from g2netpl.reports.run import write_run_report
 
         wanted = () if flags.classes is None else split_list("--classes", flags.classes, str)
         if flags.classes in read_training(flags.run)["classes"]:  # a name may hold a comma
@@ -57,7 +57,7 @@ def run(flags: argparse.Namespace) -> None:
             gallery=not flags.no_gallery,
         )
     elif kind in ("compare", "demo"):
-        from g2netpl.comparison_report import write_comparison_report
+        from g2netpl.reports.comparison import write_comparison_report
 
         for name in ("classes", "images"):
             if getattr(flags, name) is not None:

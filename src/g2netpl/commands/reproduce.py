@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from g2netpl.aside import Aside
-    from g2netpl.reproduction import Plan
+    from g2netpl.experiments.reproduction import Plan
+    from g2netpl.runs.aside import Aside
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train what is missing, write the page."""
-    from g2netpl.interrupts import AGAIN, Interrupts
+    from g2netpl.base.signals import AGAIN, Interrupts
 
     with Interrupts(AGAIN):
         _reproduce(flags)
@@ -82,13 +82,13 @@ def _reproduce(flags: argparse.Namespace) -> None:
     from dataclasses import replace
     from pathlib import Path
 
-    from g2netpl.console import Console
-    from g2netpl.durations import about, estimate_seconds
-    from g2netpl.paper import data_set_of
-    from g2netpl.photo_cells import OF_THE_FILE
-    from g2netpl.reproduction import check, reproduce
-    from g2netpl.reproduction_page import write_page
-    from g2netpl.subjects import with_test_part
+    from g2netpl.base.console import Console
+    from g2netpl.experiments.data import with_test_part
+    from g2netpl.experiments.durations import about, estimate_seconds
+    from g2netpl.experiments.paper import data_set_of
+    from g2netpl.experiments.photo_cells import OF_THE_FILE
+    from g2netpl.experiments.reproduction import check, reproduce
+    from g2netpl.reports.reproduction import write_page
 
     console = Console()
     plan = _plan(flags)
@@ -125,10 +125,10 @@ _NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "dry_r
 
 def _begun(folder: "Path", kept: dict[str, Any]) -> "AbstractContextManager[Aside | None]":
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
-    from g2netpl.aside import recover
-    from g2netpl.claims import begin_or_resume, is_empty
-    from g2netpl.errors import Refused
-    from g2netpl.run_files import read_run
+    from g2netpl.base.errors import Refused
+    from g2netpl.runs.aside import recover
+    from g2netpl.runs.folder import read_run
+    from g2netpl.runs.ownership import begin_or_resume, is_empty
 
     recover(folder)
     there = (folder / "run.json").is_file()
@@ -144,12 +144,12 @@ def _begun(folder: "Path", kept: dict[str, Any]) -> "AbstractContextManager[Asid
 
 
 def _plan(flags: argparse.Namespace) -> "Plan":
+    from g2netpl.base.errors import InputError, did_you_mean
     from g2netpl.commands.label_file_flags import NAMES
     from g2netpl.commands.parsing import expected_positives, split_list
-    from g2netpl.errors import InputError, did_you_mean
-    from g2netpl.paper import DATA_SETS, find_recipes, with_methods
-    from g2netpl.reproduction import USUAL, Plan, Protocol
-    from g2netpl.subjects import find_subject
+    from g2netpl.experiments.data import find_subject
+    from g2netpl.experiments.paper import DATA_SETS, find_recipes, with_methods
+    from g2netpl.experiments.reproduction import USUAL, Plan, Protocol
 
     if flags.published is not None and flags.published not in DATA_SETS:
         raise InputError(f"--published: {did_you_mean(flags.published, DATA_SETS)}")

@@ -24,9 +24,9 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from g2netpl.console import Console
-    from g2netpl.review import Review
-    from g2netpl.review_server import ReviewServer
+    from g2netpl.base.console import Console
+    from g2netpl.review.server import ReviewServer
+    from g2netpl.review.session import Review
 
 _ORDERS = ("useful", "disagreement", "doubtful", "random")
 
@@ -52,9 +52,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
-    from g2netpl.console import Console
-    from g2netpl.errors import InputError
-    from g2netpl.options import check_range
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError
+    from g2netpl.base.options import check_range
 
     console = Console()
     if flags.export is not None:
@@ -68,11 +68,11 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.errors import InputError, counted
-    from g2netpl.review import Review
-    from g2netpl.review_pictures import Pictures, Roots
-    from g2netpl.review_server import ReviewServer
-    from g2netpl.run_files import read_training
+    from g2netpl.base.errors import InputError, counted
+    from g2netpl.review.server import ReviewServer
+    from g2netpl.review.session import Review
+    from g2netpl.review.thumbnails import Pictures, Roots
+    from g2netpl.runs.folder import read_training
 
     config = read_training(flags.run)["config"]
     review = Review(flags.run, flags.classes, flags.limit, flags.seed)
@@ -102,9 +102,9 @@ def _wait(
     """Serve until somebody ends it; then say what was saved."""
     import signal
 
-    from g2netpl.disk import DiskTrouble
-    from g2netpl.errors import counted
-    from g2netpl.terminal import quoted
+    from g2netpl.base.disk import DiskTrouble
+    from g2netpl.base.errors import counted
+    from g2netpl.base.terminal import quoted
 
     before = review.progress()["answered"]
     page = review.folder / "review-open.html"
@@ -154,11 +154,11 @@ def _open(address: str, page: str) -> None:
 def _export(flags: argparse.Namespace, console: "Console") -> None:
     from pathlib import Path
 
+    from g2netpl.base.errors import counted
     from g2netpl.commands.labelling import check_target, share_of_labels, write_new
-    from g2netpl.errors import counted
-    from g2netpl.labels import LabelTable
-    from g2netpl.review_log import apply_decisions, read_decisions, write_provenance
-    from g2netpl.run_files import read_saved_labels, read_training
+    from g2netpl.labels.table import LabelTable
+    from g2netpl.runs.answers import apply_decisions, read_decisions, write_provenance
+    from g2netpl.runs.folder import read_saved_labels, read_training
 
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")

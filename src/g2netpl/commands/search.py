@@ -30,7 +30,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, show them, name the best."""
-    from g2netpl.interrupts import AGAIN, Interrupts
+    from g2netpl.base.signals import AGAIN, Interrupts
 
     with Interrupts(AGAIN):
         _search(flags)
@@ -41,13 +41,13 @@ def _search(flags: argparse.Namespace) -> None:
 
     from rich.table import Table
 
+    from g2netpl.base.console import Console
+    from g2netpl.base.locks import locked
+    from g2netpl.base.options import in_full
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.console import Console
-    from g2netpl.locks import locked
-    from g2netpl.options import in_full
-    from g2netpl.runs import load_run
-    from g2netpl.search import choose, read_found, search, study, write_found
+    from g2netpl.experiments.search import choose, read_found, search, study, write_found
+    from g2netpl.runs.run import load_run
 
     console = Console()
     rates = split_list("--learning-rates", flags.learning_rates, float)

@@ -30,8 +30,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
-    from g2netpl.interrupts import Interrupts
-    from g2netpl.memory import keep_freed_memory
+    from g2netpl.base.memory import keep_freed_memory
+    from g2netpl.base.signals import Interrupts
 
     keep_freed_memory()
     with Interrupts():  # from the first moment on: the rest takes seconds to import
@@ -39,12 +39,12 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _train(flags: argparse.Namespace) -> None:
-    from g2netpl import launched
+    from g2netpl.base import launch as launched
+    from g2netpl.base.console import Console
+    from g2netpl.base.processes import disconnect
+    from g2netpl.base.terminal import quoted
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.console import Console
-    from g2netpl.teams import disconnect
-    from g2netpl.terminal import quoted
-    from g2netpl.training import train
+    from g2netpl.training.session import train
 
     console = Console(quiet=launched.rank() > 0)
     with launched.said_once():

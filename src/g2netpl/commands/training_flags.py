@@ -5,12 +5,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from g2netpl.config import RunConfig
+    from g2netpl.runs.config import RunConfig
 
 
 def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     """--config, --set, and a flag for every key but those `without`."""
-    from g2netpl.config import RunConfig
+    from g2netpl.runs.config import RunConfig
 
     parser.add_argument("--config", metavar="FILE", help="TOML file with any of the keys below")
     parser.add_argument(
@@ -47,9 +47,9 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
 
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
+    from g2netpl.base.errors import InputError
     from g2netpl.commands.parsing import split_changes
-    from g2netpl.config import RunConfig, over, read_keys
-    from g2netpl.errors import InputError
+    from g2netpl.runs.config import RunConfig, over, read_keys
 
     given: dict[str, Any] = {
         name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
@@ -72,10 +72,10 @@ def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
     """The configuration of the run that is resumed, or of the one that was reviewed."""
     from pathlib import Path
 
-    from g2netpl.after_review import config_after_review
-    from g2netpl.claims import is_empty
-    from g2netpl.errors import InputError
-    from g2netpl.run_files import read_training
+    from g2netpl.base.errors import InputError
+    from g2netpl.runs.folder import read_training
+    from g2netpl.runs.ownership import is_empty
+    from g2netpl.training.continuation import config_after_review
 
     if resume:
         if "output" not in given:

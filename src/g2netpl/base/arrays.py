@@ -1,0 +1,143 @@
+"""Tables of all images and classes that need not fit into memory: made and written in blocks.
+
+Up to 16 million cells a table is one block, and lies in memory. What is read was perhaps written by
+others: it is an array of what its file holds, or one line says why not.
+"""
+
+import io
+import math
+import tempfile
+import warnings
+import zipfile
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from g2netpl.base.disk import reserve
+
+WHOLE = 1 << 24  # cells of a table up to which it is one block
+_BLOCK = 1 << 20  # cells of a block of a larger one
+
+Rows = npt.NDArray[np.int64]
+
+
+class _Writable(Protocol):
+    def write(self, content: bytes, /) -> Any: ...
+
+
+def row_blocks(count: int, classes: int) -> Iterator[Rows]:
+    """All rows of a table, in order, not many at a time."""
+    size = count if count * classes <= WHOLE else max(1, _BLOCK // classes)
+    for start in range(0, count, max(size, 1)):
+        yield np.arange(start, min(start + size, count))
+
+
+def room(folder: Path, shape: tuple[int, int]) -> npt.NDArray[np.float32]:
+    """A table of float32 to be filled: in memory, or a large one in a file that has no name."""
+    cells = math.prod(shape)
+    if cells <= WHOLE:
+        return np.empty(shape, dtype=np.float32)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        reserve(file.fileno(), 4 * cells)
+        return np.asarray(np.memmap(file, np.float32, "r+", shape=shape))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A table that is made while it is written."""
+
+    shape: tuple[int, int]
+    dtype: npt.DTypeLike
+    make: Callable[[Rows], npt.NDArray[Any]]  # some of its rows
+
+    def parts(self) -> Iterable[npt.NDArray[Any]]:
+        """One block after the other."""
+        return (self.make(rows).astype(self.dtype, copy=False) for rows in row_blocks(*self.shape))
+
+
+def write_npy(file: _Writable, table: "Blocks | npt.NDArray[Any]") -> None:
+    """Write a table as numpy.save does, which says nothing about a full disk."""
+    parts = table.parts() if isinstance(table, Blocks) else [np.ascontiguousarray(table)]
+    kind = npy.dtype_to_descr(np.dtype(table.dtype))
+    header = {"descr": kind, "fortran_order": False, "shape": table.shape}
+    npy.write_array_header_1_0(file, header)
+    for part in parts:
+        file.write(part.tobytes())
+
+
+def write_npz(
+    file: BinaryIO,
+    compression: int = zipfile.ZIP_DEFLATED,
+    /,
+    **tables: "Blocks | npt.NDArray[Any]",
+) -> None:
+    """Write tables under their names as numpy.savez_compressed does."""
+    with zipfile.ZipFile(file, "w", compression) as archive:
+        for name, table in tables.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                write_npy(member, table)
+
+
+def read_npz(path: Path, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file, of at most so many bytes; whatever is wrong is a ValueError.
+
+    Sums, headers and sizes must agree. What was pickled is never read.
+    """
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
+            size = sum(each.file_size for each in members)
+            if most is not None and size > most:
+                raise ValueError(f"{size:,} bytes of arrays, and there is memory for {most:,}")
+            return {
+                each.filename.removesuffix(".npy"): parse_npy(_content(archive, each))
+                for each in members
+            }
+    except Exception as problem:  # the headers of a damaged file can say anything
+        raise ValueError(in_short(problem)) from None
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with archive.open(member) as file:
+        content = file.read(member.file_size)
+        if file.read(1) or len(content) != member.file_size:  # its sum is looked at here
+            raise ValueError(f"{member.filename} is not of the length that it should be")
+    return content
+
+
+def parse_npy(content: bytes, what: str = "values") -> npt.NDArray[Any]:
+    """The array of an .npy file, whose header must agree with its size; never a pickled one."""
+    file = io.BytesIO(content)
+    version = npy.read_magic(file)
+    if version not in ((1, 0), (2, 0), (3, 0)):
+        raise ValueError(f"of version {version}, expected 1, 2 or 3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's opinions on headers written by Python 2
+        if version == (1, 0):
+            shape, by_column, kind = npy.read_array_header_1_0(file)
+        else:
+            shape, by_column, kind = npy.read_array_header_2_0(file)
+    if kind.hasobject:
+        raise ValueError("it holds pickled objects, which could run programs")
+    claimed, there = math.prod(shape) * kind.itemsize, len(content) - file.tell()
+    if claimed != there:
+        raise ValueError(f"its header claims {claimed:,} bytes of {what}, {there:,} are there")
+    array = np.frombuffer(content, kind, offset=file.tell())
+    return array.reshape(shape, order="F" if by_column else "C")
+
+
+def in_short(problem: Exception) -> str:
+    """The first line of what another package says of a file."""
+    return (str(problem).partition("\n")[0] or type(problem).__name__)[:200]
+
+
+def finite_rows(table: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
+    """Which rows of a table (N, D) hold finite numbers alone."""
+    with np.errstate(invalid="ignore"):  # so many float32 fit into a float64
+        sums: npt.NDArray[np.float64] = table.sum(axis=1, dtype=np.float64)
+    return np.isfinite(sums)

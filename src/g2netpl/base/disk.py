@@ -1,0 +1,180 @@
+"""Files that are there whole or not at all, and a full disk said plainly."""
+
+import contextlib
+import errno
+import hashlib
+import io
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from g2netpl.base.errors import InputError, UserError
+from g2netpl.base.terminal import EXIT_DISK
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)  # a user's mistake
+_CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
+
+
+class DiskTrouble(UserError):
+    """A file cannot be written or read: the disk is full, gone or read-only."""
+
+    exit_code = EXIT_DISK
+
+
+@contextlib.contextmanager
+def told_plainly(folder: Path, needed: int = 0) -> Iterator[None]:
+    """Errors of the disk inside become one line; a full one with bytes needed and free."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno is None:
+            raise
+        where = Path(os.fsdecode(problem.filename)) if problem.filename else folder
+        text = f"{where}: {os.strerror(problem.errno)}"
+        if problem.errno in NO_PATH:
+            raise InputError(text) from None
+        if problem.errno in FULL:
+            text += f"; {free_bytes(where):,} bytes free"
+            if needed:
+                text += f", {needed:,} needed"
+            text += "; make room and go on with --resume"
+        raise DiskTrouble(text) from None
+
+
+def free_bytes(path: Path) -> int:
+    """Space left on the disk of a file or folder that may not exist yet."""
+    there = path.absolute()
+    while not there.exists():
+        there = there.parent
+    return shutil.disk_usage(there).free
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Stop before the work where its files will not fit."""
+    free = free_bytes(folder)
+    if free < needed:
+        raise DiskTrouble(
+            f"{folder}: {needed:,} bytes needed for the checkpoints, {free:,} free; make room, or "
+            "choose another --output"
+        )
+
+
+def file_stamp(path: str | Path) -> tuple[int, int, int]:
+    """Size, time of the content and time of the file itself, which nobody sets; −1: not there.
+
+    A file with the same three is the same. One with others may still have the same content.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return -1, -1, -1
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def file_digest(path: str | Path) -> bytes | None:
+    """SHA-256 of the content of a file; None where it cannot be read, and of a pipe or device."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except (OSError, ValueError):
+        return None
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Write a new file down to the disk."""
+    with _open_new(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def written_whole(path: Path, mark: str = "new") -> Iterator[BinaryIO]:
+    """A file that takes its name once it is complete and on the disk; until then the old one is.
+
+    Until then it is called `PATH.MARK`.
+    """
+    temporary = path.with_name(f"{path.name}.{mark}")
+    try:
+        with _open_new(temporary) as file:
+            yield file
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def text_written_whole(path: str | Path, errors: str = "strict") -> Iterator[TextIO]:
+    """The same for a file of text that a person named, in UTF-8, with line ends as they come."""
+    with written_whole(Path(path), f"{os.getpid()}.new") as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
+        yield text
+        text.detach()  # which writes all of it
+
+
+def write_text_whole(path: str | Path, content: str, errors: str = "strict") -> None:
+    """Write text so that the file is either the old one or the complete new one."""
+    with text_written_whole(path, errors) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def _open_new(path: Path) -> Iterator[BinaryIO]:
+    """Open for writing, and down to the disk at the end; an error knows the file it is about."""
+    try:
+        with open(path, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as problem:
+        if problem.filename is None:
+            problem.filename = str(path)
+        raise
+
+
+def reserve(descriptor: int, size: int) -> None:
+    """Give a file its size and all its space, so that a full disk is an error and not a crash."""
+    os.truncate(descriptor, size)
+    if hasattr(os, "posix_fallocate") and size:
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError as problem:
+            if problem.errno not in _CANNOT_RESERVE:
+                raise
+
+
+def rename_durably(old: Path, new: Path) -> None:
+    """Give a file or folder its name; after a crash it has the old one or the new one."""
+    os.rename(old, new)
+    sync_folder(new.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder down to the disk."""
+    sync(folder, os.O_RDONLY)
+
+
+def sync(path: Path, flags: int = os.O_RDWR) -> None:
+    """Write a file that was changed down to the disk."""
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON so that the file is either the old one or the complete new one.
+
+    A byte of a path that is not UTF-8 stands there as JSON writes it, `\\udcff`.
+    """
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    with written_whole(path) as file:
+        file.write(text.encode("utf-8", "backslashreplace"))

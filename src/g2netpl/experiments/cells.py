@@ -1,0 +1,251 @@
+"""Methods side by side on one data set: the same masks, splits, starts and orders for all.
+
+A cell is one training: (method, setting, seed, learning rate, batch size), through all its epochs:
+no method is stopped early at an equilibrium that others do not have. For every (method,
+setting, seed) the cell with the best validation mAP becomes the row of the results table; the test
+part is looked at after a training is over, never to choose anything. A cell that diverged has a row
+that says so.
+"""
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import numpy as np
+import torch
+
+from g2netpl.base.options import in_full
+from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
+from g2netpl.experiments.label_quality import label_maps, watch_labels
+from g2netpl.game.loop import Setup
+from g2netpl.game.methods import dropout_of, make_player
+from g2netpl.game.network.network import build_network
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.images.features import Features
+from g2netpl.images.loader import ArraySource
+from g2netpl.labels.settings import IndexArray, Setting
+from g2netpl.labels.table import POSITIVE, LabelMatrix
+from g2netpl.runs.metrics import Scores, ranked_map
+from g2netpl.training import expected_positives as expected
+from g2netpl.training.divergence import attempt
+from g2netpl.training.epochs import Schedule, Validation, fit
+from g2netpl.training.snapshots import Snapshot, State, load_network
+from g2netpl.training.steps import Loop
+
+RESULT_KEYS = (
+    "method",
+    "setting",
+    "seed",
+    "learning_rate",
+    "batch_size",
+    "weight",
+    "best_epoch",
+    "validation_map",
+    "test_map",
+    "last_test_map",
+    "pseudo_label_map",
+    "undecided",
+    "seconds",
+)
+
+Row = dict[str, Any]
+
+
+def run_cells(
+    comparison: Comparison, jobs: int, cells: Sequence[Cell] | None = None
+) -> Iterator["Outcome"]:
+    """Train every cell (or those given) in `jobs` processes of one thread each, in their order.
+
+    One thread per training makes the figures independent of the number of jobs.
+    """
+    cells = comparison.cells() if cells is None else cells
+    if jobs <= 1 or len(cells) == 1:
+        contest = load_contest(comparison.features)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            for cell in cells:
+                yield _attempt(contest, comparison, cell)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    context = get_context("spawn")
+    with context.Pool(jobs, _start_worker, (comparison,)) as pool:
+        yield from pool.imap(_work, cells)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One trained cell: its figures and, on request, its labels and predictions."""
+
+    row: Row
+    history: list[dict[str, Any]]
+    training: IndexArray  # rows of the training part
+    visible: LabelMatrix  # its observed labels
+    soft: Scores | None  # its soft labels at the end
+    predicted: Scores | None  # its predictions at the best epoch
+    movement: list[Row]  # per epoch: soft labels and predictions against truth
+
+    def __str__(self) -> str:
+        return describe_row(self.row)
+
+
+def diverged_row(cell: Cell, reason: str) -> Row:
+    """A cell whose cost is no longer a number."""
+    return {**dict.fromkeys(RESULT_KEYS), **asdict(cell), "diverged": reason}
+
+
+def describe_row(row: Row) -> str:
+    """A trained cell in one line, without its test figures."""
+    found = row["validation_map"]
+    score = "" if found is None else f": validation mAP {found:.1%}"
+    if "diverged" in row:
+        score = f": diverged ({row['diverged']})"
+    return (
+        f"{row['method']} {row['setting']} seed {row['seed']} lr {in_full(row['learning_rate'])} "
+        f"batch {row['batch_size']} {row['weight']}".rstrip()
+        + score
+    )
+
+
+def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
+    """Train one cell and measure it on the test part, at the best epoch and at the last."""
+    began = time.perf_counter()
+    name, changes = comparison.options_of_cell(cell)
+    training, held_out, visible = split_and_observe(
+        contest.train, Setting.parse(cell.setting), cell.seed
+    )
+    known = contest.train.values[training]
+    k = _expected_positives(contest, comparison, training, visible, cell.seed)
+    observed = ObservedLabels.of(visible)
+    network = build_network(
+        contest.backbone,
+        len(contest.train.classes),
+        hidden=comparison.hidden,
+        dropout=dropout_of(name, changes),
+        width=contest.train_inputs.shape[1],
+        seed=cell.seed,
+    )
+    setup = Setup(
+        observed, k, cell.learning_rate, cell.seed, comparison.epochs, deep=network.is_deep
+    )
+    player = make_player(name, changes, setup)
+    inputs = ArraySource(contest.train_inputs[torch.from_numpy(training)])
+    movement: list[Row] = []
+
+    def watch(now: Snapshot) -> None:
+        soft = player.soft_labels() if comparison.keep_labels else None
+        if soft is not None:
+            predicted = predict_all(network, inputs)
+            movement.append(watch_labels(soft.numpy(), predicted, known, visible))
+
+    result = fit(
+        network,
+        player,
+        inputs,
+        observed,
+        k,
+        make_optimizer("Adam", network.parameters(), cell.learning_rate),
+        Schedule(comparison.epochs, cell.batch_size, cell.seed, patience=0),
+        Validation(
+            ArraySource(contest.train_inputs[torch.from_numpy(held_out)]),
+            contest.train.values[held_out],
+        ),
+        loop=Loop(on_epoch=watch),
+    )
+    soft = player.soft_labels()
+    row = {
+        **asdict(cell),
+        "best_epoch": result.best_epoch,
+        "validation_map": result.best_map,
+        "last_test_map": _test_map(network, result.network, contest),
+        "test_map": _test_map(network, result.best_network, contest),
+        **label_maps(None if soft is None else soft.numpy(), known, visible),
+        "undecided": result.history[-1]["undecided"],
+        "expected_positives": k,
+        "seconds": round(time.perf_counter() - began, 3),
+    }
+    return Outcome(
+        row,
+        result.history,
+        training,
+        visible,
+        soft.numpy() if comparison.keep_labels and soft is not None else None,
+        predict_all(network, inputs) if comparison.keep_labels else None,
+        movement,
+    )
+
+
+def _expected_positives(
+    contest: Contest,
+    comparison: Comparison,
+    training: IndexArray,
+    visible: LabelMatrix,
+    seed: int,
+) -> float:
+    if comparison.expected_positives == "truth":
+        return float((contest.train.values[training] == POSITIVE).sum(axis=1).mean())
+    if comparison.expected_positives != "estimate":
+        return float(comparison.expected_positives)
+
+    def features_of(rows: IndexArray) -> Features:
+        chosen: Features = contest.train_inputs[torch.from_numpy(training[rows])].flatten(1).numpy()
+        return chosen
+
+    return expected.estimate(visible, None, features_of, seed)[0]
+
+
+def choose(rows: Sequence[Row]) -> list[Row]:
+    """For every (method, setting, seed) the cell with the best validation mAP.
+
+    Where mAP cannot be had on validation, nothing can be chosen: the first cell is taken. One that
+    diverged is not, unless all did: then it stands for them.
+    """
+    best: dict[tuple[str, str, int], Row] = {}
+    for row in rows:
+        key = (row["method"], row["setting"], row["seed"])
+        if key not in best or _score(row) > _score(best[key]):
+            best[key] = row
+    keys = (*RESULT_KEYS, "diverged")
+    return [{key: row[key] for key in keys if key in row} for row in best.values()]
+
+
+def _score(row: Row) -> float:
+    if "diverged" in row:
+        return -2.0
+    return -1.0 if row["validation_map"] is None else float(row["validation_map"])
+
+
+def _test_map(network: torch.nn.Module, state: State, contest: Contest) -> float | None:
+    load_network(network, state)
+    scores = predict_all(network, ArraySource(contest.test_inputs))
+    return ranked_map(scores, contest.test.values)
+
+
+_worker: tuple[Contest, Comparison] | None = None
+
+
+def _start_worker(comparison: Comparison) -> None:
+    global _worker
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
+    torch.set_num_threads(1)
+    _worker = (load_contest(comparison.features), comparison)
+
+
+def _work(cell: Cell) -> Outcome:
+    assert _worker is not None
+    return _attempt(*_worker, cell)
+
+
+def _attempt(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
+    def failed(reason: str) -> Outcome:
+        nothing = np.empty((0, 0), dtype=np.int8)
+        row = diverged_row(cell, reason)
+        return Outcome(row, [], np.empty(0, dtype=np.int64), nothing, None, None, [])
+
+    return attempt(lambda: train_cell(contest, comparison, cell), failed)

@@ -1,0 +1,147 @@
+"""A comparison as a folder: each finished training is a line of cells.jsonl.
+
+A sweep that was broken off goes on with the trainings that are missing.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, FiniteFloat
+
+from g2netpl.base.console import Console
+from g2netpl.base.disk import sync
+from g2netpl.base.errors import InputError, counted
+from g2netpl.base.options import Shape
+from g2netpl.base.signals import AGAIN, Stopped
+from g2netpl.experiments.cells import Outcome, Row, choose, describe_row, run_cells
+from g2netpl.experiments.grid import Cell, Comparison
+from g2netpl.runs.folder import Epoch, Result
+from g2netpl.training.progress import Following, following
+
+CELLS = "cells.jsonl"
+
+Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
+
+
+def sweep(
+    comparison: Comparison,
+    folder: Path,
+    run: Runner,
+    console: Console,
+    advice: str = AGAIN,
+    on_kept: Callable[[], None] = lambda: None,
+) -> list[Row]:
+    """Train what is missing in the folder; gives back the rows of all trainings.
+
+    `advice` says how to go on after a second Ctrl-C; `on_kept` is called when a training that did
+    not diverge is on the disk.
+    """
+    path = folder / CELLS
+    rows = {cell_of(row): row for row in read_cells(path)}
+
+    def train(cells: Sequence[Cell]) -> None:
+        missing = [cell for cell in cells if not _has(rows.get(cell), comparison)]
+        if not missing:
+            return
+        with path.open("a", encoding="utf-8") as file, following(console, len(missing)) as bar:
+            for row in run(comparison, missing, bar):
+                bar.done(describe_row(row))
+                rows[cell_of(row)] = row
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+                if "diverged" not in row:
+                    on_kept()
+
+    first = comparison.cells()
+    try:
+        train(first)
+        chosen = [row for row in choose([rows[cell] for cell in first]) if "diverged" not in row]
+        later = comparison.later_cells(cell_of(row) for row in chosen)
+        train(later)
+    except (KeyboardInterrupt, Stopped) as end:  # the latter says itself how to go on
+        more = "" if isinstance(end, Stopped) else f"; {advice}"
+        console.print(f"{counted(len(rows), 'training')} finished and kept{more}")
+        raise
+    return [rows[cell] for cell in (*first, *later)]
+
+
+def in_memory(jobs: int) -> Runner:
+    """Train cells of features or scenes in `jobs` processes."""
+
+    def run(comparison: Comparison, cells: Sequence[Cell], _: Following) -> Iterator[Row]:
+        for outcome in run_cells(comparison, jobs, cells):
+            yield row_of(outcome)
+
+    return run
+
+
+def row_of(outcome: Outcome) -> Row:
+    """A trained cell as a line of cells.jsonl."""
+    return {**outcome.row, "history": outcome.history, "movement": outcome.movement}
+
+
+def _has(row: Row | None, comparison: Comparison) -> bool:
+    """Whether a cell is trained, and its labels followed where it has some and that is wanted."""
+    if row is None or not comparison.keep_labels:
+        return row is not None
+    return bool(row["movement"]) or row["undecided"] is None
+
+
+def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
+    """The finished trainings; a last line that was broken off counts as not written.
+
+    Whoever only looks on does not `mend` the file: another process may be writing that line.
+    """
+    if not path.is_file():
+        return []
+    content = path.read_bytes()
+    *lines, torn = content.split(b"\n")
+    rows = [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
+    if torn and mend:
+        os.truncate(path, len(content) - len(torn))
+        sync(path)
+    return rows
+
+
+class Movement(Shape):
+    """What was seen of the labels after an epoch."""
+
+    positive: list[float]
+    negative: list[float]
+    predicted_positive: list[float]
+    predicted_negative: list[float]
+    pseudo_label_map: float | None
+    predicted_map: float | None
+
+
+class _Line(Result):
+    """A line of cells.jsonl; one of an older version has no history."""
+
+    history: list[Epoch] = Field(default_factory=list)
+    movement: list[Movement | None]
+    expected_positives: FiniteFloat | None = None
+    diverged: str = ""
+
+
+def _row(line: bytes, where: str) -> Row:
+    where = f"{where}: not a training of a comparison"
+    row = _Line.parse(line, where)
+    if row["movement"] and len(row["movement"]) != len(row.get("history", ())):
+        raise InputError(f"{where}: movement: expected as many epochs as in its history")
+    return row
+
+
+def cell_of(row: dict[str, Any]) -> Cell:
+    """Which training a row is of."""
+    return Cell(
+        row["method"],
+        row["setting"],
+        row["seed"],
+        row["learning_rate"],
+        row["batch_size"],
+        row["weight"],
+    )

@@ -1,0 +1,47 @@
+"""Soft labels and predictions of the training images, held against the truth that was hidden.
+
+For experiments alone: nothing of this is ever shown to a player.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.runs.metrics import Scores, ranked_map
+
+Record = dict[str, Any]
+_QUARTILES = (0.25, 0.5, 0.75)
+
+
+def label_maps(soft: Scores | None, known: LabelMatrix, visible: LabelMatrix) -> Record:
+    """mAP of soft labels against truth: over all entries, and over the unobserved."""
+    if soft is None:
+        return {"pseudo_label_map": None, "pseudo_label_map_unobserved": None}
+    return {
+        "pseudo_label_map": ranked_map(soft, known),
+        "pseudo_label_map_unobserved": ranked_map(soft, _hidden(known, visible)),
+    }
+
+
+def watch_labels(
+    soft: Scores, predicted: Scores, known: LabelMatrix, visible: LabelMatrix
+) -> Record:
+    """One epoch: quartiles of û and ŷ of the hidden positives and negatives, and their mAP."""
+    hidden = _hidden(known, visible)
+    record: Record = {}
+    for name, value in (("positive", POSITIVE), ("negative", NEGATIVE)):
+        record[name] = _bands(soft[hidden == value])
+        record[f"predicted_{name}"] = _bands(predicted[hidden == value])
+    record["pseudo_label_map"] = ranked_map(soft, hidden)
+    record["predicted_map"] = ranked_map(predicted, hidden)
+    return record
+
+
+def _hidden(known: LabelMatrix, visible: LabelMatrix) -> LabelMatrix:
+    """The truth of the unobserved entries alone."""
+    return np.where(visible == UNOBSERVED, known, UNOBSERVED).astype(np.int8)
+
+
+def _bands(values: Scores) -> list[float]:
+    return [float(q) for q in np.quantile(values, _QUARTILES)] if len(values) else [0.0] * 3

@@ -1,0 +1,182 @@
+"""Learning rate × batch size, chosen on validation: every cell is a run folder of its own.
+
+The cells are a grid, or the trials of an Optuna study between the smallest and the largest rate.
+
+A cell that is finished is not trained again, one that was broken off goes on where it stopped. One
+that diverged is told as such and never chosen. All share their decoded images, or the features of a
+frozen backbone.
+
+Nothing is ever chosen on test: without held-out images that have known negatives the search is
+refused, and the test figure is shown of the chosen cell alone.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from g2netpl.base.console import Console
+from g2netpl.base.disk import write_json
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.options import in_full
+from g2netpl.base.signals import AGAIN
+from g2netpl.images.cache import KeptImages
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_result, read_training
+from g2netpl.runs.ownership import check_same_training, is_empty
+from g2netpl.training.data import read_material
+from g2netpl.training.divergence import DIVERGED, attempt, check_some_trained, why_given_up
+from g2netpl.training.session import check_config, train
+
+PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
+PAPER_BATCHES = (8, 16)
+SEARCH = "search.json"
+_CELLS = "rate-*-batch-*"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One trained cell."""
+
+    learning_rate: float
+    batch_size: int
+    validation_map: float | None  # None: it diverged
+    best_epoch: int | None
+    folder: str
+    diverged: str | None = None  # why
+
+    @property
+    def figure(self) -> str:
+        """Its validation mAP, or that there is none."""
+        return "diverged" if self.validation_map is None else f"{self.validation_map:.1%}"
+
+    def __str__(self) -> str:
+        shown = f"diverged ({self.diverged})" if self.diverged else f"validation mAP {self.figure}"
+        return f"learning rate {in_full(self.learning_rate)}, batch {self.batch_size}: {shown}"
+
+
+def search(
+    config: RunConfig,
+    rates: Sequence[float] = PAPER_RATES,
+    batches: Sequence[int] = PAPER_BATCHES,
+    console: Console | None = None,
+) -> Iterator[Found]:
+    """Train every cell of the grid below `config.output`, one after the other."""
+    _check(config)
+    images: KeptImages = {}
+    for batch in batches:
+        for rate in rates:
+            yield _train_cell(config, rate, batch, console, images)
+
+
+def study(
+    config: RunConfig,
+    rates: Sequence[float],
+    batches: Sequence[int],
+    trials: int,
+    console: Console | None = None,
+) -> Iterator[Found]:
+    """Train as many cells as there are trials, each where the ones before promise most.
+
+    The study follows from the seed and the results, so one that was broken off goes on.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "--trials: needs Optuna; install it with pip install 'g2netpl[study]'"
+        ) from None
+    if not 1 <= trials <= 1_000_000 or not 0 < min(rates) < max(rates) < math.inf:
+        raise InputError(
+            "--trials: expected 1 or more, and two learning rates to search between, got "
+            f"{trials} and {', '.join(f'{rate:g}' for rate in rates)}"
+        )
+    _check(config)
+    images: KeptImages = {}
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=config.seed)
+    found = optuna.create_study(direction="maximize", sampler=sampler)
+    for _ in range(trials):
+        trial = found.ask()
+        rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
+        batch = trial.suggest_categorical("batch_size", list(batches))
+        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console, images)
+        found.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
+        yield cell
+
+
+def _check(config: RunConfig) -> None:
+    """Refuse what cannot be chosen from, before anything is trained."""
+    folder = Path(config.output)
+    cells = sorted(folder.glob(_CELLS))
+    if not cells and not is_empty(folder):
+        raise Refused(f"{folder}: is not empty and holds no search; choose another --output")
+    material = read_material(config)
+    # after a review a cell has the answers among its labels, and checks them by itself
+    prints = material.fingerprints if config.resume_labels is None else None
+    for cell in cells:
+        if (cell / "run.json").is_file():  # one that is not trained again is chosen from too
+            free = {"learning_rate", "batch_size"}
+            check_same_training(cell, check_config(config), prints, material.all_paths, free)
+    if material.validation is None:
+        raise InputError(
+            f"{config.labels}: no held-out images with known negatives to choose by, and nothing "
+            "is chosen on test; give --validation-labels"
+        )
+
+
+def choose(found: Sequence[Found]) -> Found:
+    """The cell with the best validation mAP; the first of equals."""
+    check_some_trained(cell.diverged for cell in found)
+    trained = [cell for cell in found if cell.diverged is None]
+    return max(trained, key=lambda cell: cell.validation_map or 0.0)
+
+
+def write_found(folder: Path, found: Sequence[Found]) -> None:
+    """search.json: all cells, and which was chosen; none while all have diverged."""
+    chosen = choose(found) if any(cell.diverged is None for cell in found) else None
+    cells = [vars(cell) for cell in found]
+    write_json(folder / SEARCH, {"chosen": chosen and vars(chosen), "cells": cells})
+
+
+def read_found(folder: Path) -> list[Found]:
+    """The cells that were trained there before, as they ended; their rates may be others.
+
+    Their own folders tell: the search may have been moved, and search.json may be damaged.
+    """
+    found = []
+    for cell in folder.glob(_CELLS):
+        ends = [cell / name for name in ("result.json", DIVERGED) if (cell / name).is_file()]
+        if ends:
+            found.append((ends[0].stat().st_mtime_ns, cell.name, _found(cell)))
+    return [cell for _, _, cell in sorted(found, key=lambda each: each[:2])]
+
+
+def _found(folder: Path) -> Found:
+    """A cell that has ended."""
+    config = RunConfig.read(read_training(folder)["config"], str(folder / "run.json"))
+    cell = (config.rate("linear" if config.mode == "linear" else "end-to-end"), config.batch_size)
+    reason, place = why_given_up(folder), str(folder.absolute())
+    if reason is not None:
+        return Found(*cell, None, None, place, reason)
+    result = read_result(folder)
+    return Found(*cell, result["validation_map"], result["best_epoch"], place)
+
+
+def _train_cell(
+    config: RunConfig, rate: float, batch: int, console: Console | None, images: KeptImages
+) -> Found:
+    folder = Path(config.output) / f"rate-{in_full(rate)}-batch-{batch}"
+    changes = {"learning_rate": rate, "batch_size": batch, "output": str(folder)}
+    cell = RunConfig.read({**config.model_dump(), **changes}, "search")
+
+    def trained() -> Found:
+        again = (folder / "run.json").is_file()
+        run = train(cell, resume=again, console=console, kept=images, advice=AGAIN)
+        score, epoch = run.result["validation_map"], run.result["best_epoch"]
+        return Found(rate, batch, score, epoch, str(run.folder))
+
+    def failed(reason: str) -> Found:
+        return Found(rate, batch, None, None, str(folder.absolute()), reason)
+
+    return attempt(trained, failed, folder)

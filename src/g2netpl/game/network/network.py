@@ -1,0 +1,311 @@
+"""The first player: a backbone, global pooling and one linear layer (or one hidden layer).
+
+Any timm name is a backbone. Of our own: `tiny`, a small CNN for the demo and the tests; `lite0`,
+timm's EfficientNet-Lite0 with ImageNet weights from the package index, so that a machine without
+access to a model hub has a pretrained backbone too; `features` takes vectors as they are.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from g2netpl.base.errors import InputError, closest
+
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A module that turns a batch of images into vectors, and how it wants its images."""
+
+    module: nn.Module
+    width: int
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+
+
+class Network(nn.Module):
+    """Predictions for a batch are `sigmoid(network(inputs))`.
+
+    The backbone turns inputs into vectors, the classifier vectors into logits.
+    """
+
+    def __init__(self, backbone: nn.Module, classifier: nn.Module) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.classifier = classifier
+
+    def forward(self, inputs: Tensor, apart: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Logits (B, L); with `apart` also the same logits from which the classifier alone learns.
+
+        Both at once, since a network on several devices must be called as a whole.
+        """
+        vectors = self.vectors(inputs)
+        logits = self.scores(vectors)
+        return (logits, self.scores(vectors.detach())) if apart else logits
+
+    def vectors(self, inputs: Tensor) -> Tensor:
+        """What the backbone makes of the inputs."""
+        vectors: Tensor = self.backbone(inputs)
+        return vectors
+
+    def scores(self, vectors: Tensor) -> Tensor:
+        """Logits (B, L) from vectors."""
+        logits: Tensor = self.classifier(vectors)
+        return logits
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether there is a backbone that can learn."""
+        return any(parameter.requires_grad for parameter in self.backbone.parameters())
+
+    def head(self) -> "Network":
+        """The classifier alone, for vectors that the backbone has made before."""
+        return Network(nn.Identity(), self.classifier)
+
+
+class DropoutLinear(nn.Linear):
+    """A linear layer that loses a share of its inputs in training; its tensors are a layer's.
+
+    What is lost is drawn for a whole batch, also where other processes have the rows `around`.
+    """
+
+    around = (0, 0)  # before and after our own
+
+    def __init__(self, width: int, classes: int, dropout: float) -> None:
+        super().__init__(width, classes)
+        self.dropout = dropout
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Logits (B, L)."""
+        before, after = self.around
+        if not self.training or not before + after:
+            return super().forward(functional.dropout(vectors, self.dropout, self.training))
+        whole = vectors.new_ones((before + len(vectors) + after, *vectors.shape[1:]))
+        kept = functional.dropout(whole, self.dropout)[before : before + len(vectors)]
+        return super().forward(vectors * kept)
+
+
+def share_dropout(network: nn.Module, before: int = 0, after: int = 0) -> None:
+    """Say how many rows of the next batch other processes have, before and after our own."""
+    for module in network.modules():
+        if isinstance(module, DropoutLinear):
+            module.around = (before, after)
+
+
+def batch_statistics(network: nn.Module) -> list[Tensor]:
+    """Means and variances that batch norm has gathered, as the network holds them."""
+    norms = [
+        each for each in network.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)
+    ]
+    kept = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
+    return [statistic for statistic in kept if statistic is not None]
+
+
+def build_network(
+    backbone: str | Backbone,
+    classes: int,
+    *,
+    hidden: int = 0,
+    dropout: float = 0.0,
+    pretrained: bool = True,
+    weights: str | Path | None = None,
+    width: int | None = None,
+    image_size: int = 224,
+    seed: int = 0,
+) -> Network:
+    """A network for `classes` classes; the seed decides its random start.
+
+    `weights` is a safetensors file of the backbone; `width` is needed for `features` alone.
+    """
+    if isinstance(backbone, str):
+        backbone = build_backbone(
+            backbone,
+            pretrained=pretrained,
+            weights=weights,
+            width=width,
+            image_size=image_size,
+            seed=seed,
+        )
+    with _random_start(seed):
+        classifier = build_classifier(backbone.width, classes, hidden, dropout)
+        return Network(backbone.module, classifier)
+
+
+@contextmanager
+def _random_start(seed: int) -> Iterator[None]:
+    """Random numbers from the seed inside, and those of everybody else as before outside."""
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def build_classifier(width: int, classes: int, hidden: int = 0, dropout: float = 0.0) -> nn.Module:
+    """One linear layer, or with `hidden` > 0 one hidden layer before it."""
+    if hidden > 0:
+        first = nn.Linear(width, hidden)
+        return nn.Sequential(first, nn.ReLU(), build_classifier(hidden, classes, 0, dropout))
+    return DropoutLinear(width, classes, dropout) if dropout > 0 else nn.Linear(width, classes)
+
+
+def build_backbone(
+    name: str,
+    *,
+    pretrained: bool = True,
+    weights: str | Path | None = None,
+    width: int | None = None,
+    image_size: int = 224,
+    seed: int = 0,
+) -> Backbone:
+    """The backbone of that name, with the user's own weights where a file is given."""
+    if name == "features":
+        if width is None:
+            raise InputError("backbone features: the width of the vectors must be given")
+        return Backbone(nn.Identity(), width)
+    fetch = pretrained and weights is None
+    with _random_start(seed):
+        backbone = BACKBONES[name](fetch) if name in BACKBONES else _timm(name, fetch, image_size)
+    if weights is not None:
+        load_weights(backbone.module, weights)
+    backbone.module.to(memory_format=torch.channels_last)  # faster convolutions on a CPU
+    return backbone
+
+
+def load_weights(module: nn.Module, path: str | Path) -> None:
+    """Load a safetensors file strictly; a difference in names, shapes or kinds is named."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such weights file")
+    try:
+        state = load(Path(path).read_bytes())  # its own opening wants UTF-8 in the path
+    except (SafetensorError, OSError) as problem:
+        raise InputError(
+            f"{path}: not a safetensors file ({problem}); g2netpl import-weights reads a .pth"
+        ) from None
+    expected = module.state_dict()
+    for key in expected:
+        if key not in state:
+            raise InputError(f"{path}: tensor {key!r} of the backbone is missing in the file")
+        if state[key].shape != expected[key].shape:
+            raise InputError(
+                f"{path}: tensor {key!r}: expected shape {tuple(expected[key].shape)}, "
+                f"got {tuple(state[key].shape)}"
+            )
+    extra = sorted(set(state) - set(expected))
+    if extra:
+        raise InputError(f"{path}: tensor {extra[0]!r:.100} does not belong to this backbone")
+    check_numbers(module, state, path)
+    module.load_state_dict(state)
+
+
+def check_numbers(module: nn.Module, state: Mapping[str, Tensor], path: str | Path) -> None:
+    """See that tensors of a file are of the kind that the module has there, and finite."""
+    for key, own in module.state_dict().items():
+        value = state.get(key, own)
+        if _kind(value.dtype) != _kind(own.dtype):
+            raise InputError(
+                f"{path}: tensor {key!r}: expected {_kind(own.dtype)}, got {name_of(value.dtype)}"
+            )
+        if torch.isfinite(own).all() and not torch.isfinite(value.to(own.dtype)).all():
+            raise InputError(
+                f"{path}: tensor {key!r}: expected finite numbers of {name_of(own.dtype)}, got NaN "
+                "or infinite ones"
+            )
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """`float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _kind(dtype: torch.dtype) -> str:
+    """What a tensor is made of, in whatever precision."""
+    if dtype in FLOATS:
+        return "floating point"
+    return "integers" if dtype in INTEGERS else name_of(dtype)
+
+
+def _tiny(pretrained: bool) -> Backbone:
+    """Four convolutions with batch norm, 64-px images in mind; always starts at random."""
+    layers: list[nn.Module] = [nn.AvgPool2d(2)]
+    for before, after, shrink in ((3, 16, True), (16, 32, True), (32, 64, False), (64, 128, False)):
+        kernel = 5 if before == 3 else 3
+        layers += [
+            nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU(),
+        ]
+        if shrink:
+            layers.append(nn.MaxPool2d(2))
+    layers += [nn.AdaptiveMaxPool2d(1), nn.Flatten()]
+    return Backbone(nn.Sequential(*layers), 128)
+
+
+def _lite0(pretrained: bool) -> Backbone:
+    import timm
+
+    from g2netpl.game.network.lite0 import LITE0_MEAN, LITE0_STD, pretrained_state
+
+    module = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=0)
+    if pretrained:
+        module.load_state_dict(pretrained_state(module.state_dict()))
+    return Backbone(module, int(module.num_features), LITE0_MEAN, LITE0_STD)  # type: ignore[arg-type]
+
+
+def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
+    import timm
+    from timm.data.config import resolve_data_config
+
+    if not timm.is_model(name.split(".")[0]):
+        known = [*BACKBONES, *timm.list_models()]
+        near = closest(name, known)
+        hint = "known: tiny, lite0, resnet50 and every other name of timm.list_models()"
+        if near is not None:
+            hint = f"did you mean {near!r}?"
+        raise InputError(f"unknown backbone {name!r} ({hint})")
+    try:
+        module = timm.create_model(name, pretrained=pretrained, num_classes=0)
+        width = _width(module, image_size)
+        if width is None:  # a transformer of fixed size has to be told
+            module = timm.create_model(
+                name, pretrained=pretrained, num_classes=0, img_size=image_size
+            )
+            width = _width(module, image_size)
+    except (OSError, RuntimeError) as problem:
+        first = (str(problem).splitlines() or [type(problem).__name__])[0]
+        raise InputError(
+            f"backbone {name}: cannot fetch its pretrained weights ({first}); use --weights FILE, "
+            "--no-pretrained, or the backbone lite0, whose weights come with the extra 'pretrained'"
+        ) from None
+    except TypeError:
+        width = None
+    if width is None:
+        raise InputError(f"backbone {name}: does not take images of {image_size} × {image_size}")
+    settings = resolve_data_config({}, model=module)  # type: ignore[no-untyped-call]
+    return Backbone(module, width, settings["mean"], settings["std"])
+
+
+def _width(module: nn.Module, image_size: int) -> int | None:
+    """The length of the vectors, found by trying; None if images of this size do not pass."""
+    training = module.training
+    try:
+        with torch.no_grad():
+            vectors = module.eval()(torch.zeros(1, 3, image_size, image_size))
+    except (RuntimeError, AssertionError, ValueError, IndexError):
+        return None
+    finally:
+        module.train(training)
+    return int(vectors.shape[1]) if vectors.ndim == 2 else None
+
+
+BACKBONES: dict[str, Callable[[bool], Backbone]] = {"tiny": _tiny, "lite0": _lite0}

@@ -1,0 +1,190 @@
+"""The paper's player: a soft pseudo label û = F(y) for every unobserved entry.
+
+It proposes û with the confidence-aware weight ξ, and responds by lowering its own cost, which
+pulls û to 0 or 1 and keeps it near the network's prediction. Where the paper leaves a choice open,
+the choice is an option; `docs/decisions.md` says why the defaults are what they are.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from g2netpl.base.errors import InputError
+from g2netpl.game.equations import (
+    GaussianMap,
+    LabelMap,
+    SigmoidMap,
+    best_response,
+    confidence_weight,
+    label_gradient,
+    penalty_at,
+    regret,
+)
+from g2netpl.game.label_memory import LabelStore, OfRows
+from g2netpl.game.loop import LabelPlayer, Predict, Proposal, Setup
+from g2netpl.game.players.part_weights import PartWeights
+from g2netpl.game.players.soft_options import SoftOptions
+from g2netpl.images.loader import Batch
+from g2netpl.labels.table import NEGATIVE, UNOBSERVED
+
+
+class SoftPlayer(LabelPlayer):
+    """Soft pseudo labels that play against the network."""
+
+    def __init__(self, setup: Setup, options: SoftOptions) -> None:
+        self.options = options
+        self.observed = setup.observed
+        self.only_positives = not setup.observed.has_negatives
+        self.fresh = options.prediction == "fresh"
+        self.begin_phase(setup.learning_rate, setup.deep)
+        self.penalty = self._penalty_per_class(setup)
+        self.map: LabelMap = (
+            SigmoidMap() if options.map == "sigmoid" else GaussianMap(options.sigma)
+        )
+        # with the exact response F has no effect, and the store holds û itself
+        self.holds_latents = options.response != "best_response"
+        start = self.map.start if self.holds_latents else 0.5
+        self.store = self.remember(setup, "latents", start)
+        self.velocities: LabelStore | None = None
+        if options.momentum > 0:
+            self.velocities = self.remember(setup, "velocities", 0.0)
+        self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
+
+    def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
+        """Take up an earlier game where its labels were left."""
+        if self.options.memory == "stateless":
+            return
+        every = torch.arange(len(self.observed), device=self.observed.device)
+        for rows in every.split(4096):  # type: ignore[no-untyped-call]
+            labels = soft(rows)
+            self.store.write(rows, self.map.latent(labels) if self.holds_latents else labels)
+        self.store.end_epoch()
+
+    def begin_phase(self, learning_rate: float, deep: bool) -> None:
+        """The weights of the parts depend on what learns."""
+        self.weights = PartWeights.of(self.options, self.observed, deep=deep)
+        self.deep = deep
+
+    def _penalty_per_class(self, setup: Setup) -> float | Tensor:
+        penalty = self.options.penalty
+        if isinstance(penalty, float):
+            return penalty
+        classes = setup.observed.shape[1]
+        if len(penalty) != classes:
+            raise InputError(
+                f"penalty: expected 1 or {classes} values (classes), got {len(penalty)}"
+            )
+        return torch.tensor(penalty, dtype=torch.float32, device=setup.observed.device)
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """û as target and w·ξ(û, φ) as weight where nothing was observed (Eq. 7 and 8)."""
+        if self.options.memory == "stateless":
+            soft = self._respond_exactly(predict(batch.inputs), None)
+            self._in_play = None
+        else:
+            latent = self.store.read(batch.rows)
+            soft, slope = self._soft_and_slope(latent)
+            self._in_play = (latent, soft, slope)
+        known = batch.observed != UNOBSERVED
+        targets = self._with_observed(soft, batch.observed, known)
+        beta, gamma = self.options.beta, self.options.gamma
+        weights = confidence_weight(soft, progress, beta, gamma, self.weights.unobserved)
+        depth = None
+        if self.deep and self.options.doubt_teaches == "classifier":
+            depth = (2.0 * targets).sub_(1.0).abs_()  # 1 where observed
+        if self.options.order == "literal":
+            reversed_weights = weights.masked_fill_(known, 0.0)
+            weights = self._with_weights_of_observed(
+                torch.zeros_like(weights), batch.observed, known
+            )
+            return Proposal(
+                targets, weights, self.weights.regulariser, reversed_weights, depth=depth
+            )
+        weights = self._with_weights_of_observed(weights, batch.observed, known)
+        return Proposal(targets, weights, self.weights.regulariser, depth=depth)
+
+    def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
+        """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""
+        if self._in_play is None or self.options.response == "frozen":
+            return
+        latent, soft, slope = self._in_play
+        if self.options.response == "best_response":
+            latent = self._respond_exactly(predicted, soft)
+        else:
+            size = self.options.step_size * progress**self.options.step_growth
+            penalty = self._penalty_at(predicted)
+            velocity = None if self.velocities is None else self.velocities.read(batch.rows)
+            for step in range(self.options.steps):
+                if step > 0:
+                    soft, slope = self._soft_and_slope(latent)
+                move = label_gradient(soft, slope, predicted, penalty, self.options.cost)
+                if velocity is not None:
+                    move = velocity = self.options.momentum * velocity + move
+                latent = torch.sub(latent, move, alpha=size)
+            if self.velocities is not None and velocity is not None:
+                self.velocities.write(batch.rows, velocity)
+        self.store.write(batch.rows, latent)
+
+    def end_epoch(self) -> None:
+        """The next epoch reads what this one wrote."""
+        self._in_play = None
+        super().end_epoch()
+
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """û for every training image, or for some, observed entries at their value."""
+        if self.options.memory == "stateless":
+            return None
+        if rows is None:
+            return self._shown(self.store.previous, self.observed.whole())
+        return self._shown(self.store.read(rows), self.observed.rows(rows))
+
+    def labels_now(self) -> OfRows | None:
+        """The same as a function of rows."""
+        if self.options.memory == "stateless":
+            return None
+        read = self.store.reader()
+        return lambda rows: self._shown(read(rows), self.observed.rows(rows))
+
+    def _shown(self, latent: Tensor, observed: Tensor) -> Tensor:
+        soft = self.map.soft(latent) if self.holds_latents else latent
+        return self._with_observed(soft, observed, observed != UNOBSERVED)
+
+    def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
+        """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
+        unknown = self.observed.rows(rows) == UNOBSERVED
+        if self.options.memory == "stateless" or not bool(unknown.any()):
+            return None
+        soft, _ = self._soft_and_slope(self.store.read(rows))
+        if self.options.map == "step":  # hard labels cannot do better than the right side
+            gain = (soft - self._respond_exactly(predicted, soft)).abs()
+        else:
+            gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
+        return float(gain[unknown].mean())
+
+    def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
+        """û where nothing was observed, the observed value elsewhere."""
+        if self.only_positives:  # by far the most frequent case, and cheaper
+            return soft.masked_fill(known, 1.0)
+        return torch.where(known, observed, soft)
+
+    def _with_weights_of_observed(self, weights: Tensor, observed: Tensor, known: Tensor) -> Tensor:
+        """1 where a positive was observed, the weight of a negative where one was."""
+        weights = weights.masked_fill_(known, 1.0)
+        if self.only_positives:
+            return weights
+        return weights.masked_fill_(observed == NEGATIVE, self.weights.negative)
+
+    def _soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
+        return self.map.soft_and_slope(latent) if self.holds_latents else (latent, 1.0)
+
+    def _penalty_at(self, predicted: Tensor) -> float | Tensor:
+        width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None
+        return penalty_at(predicted, self.penalty, width)
+
+    def _respond_exactly(self, predicted: Tensor, current: Tensor | None) -> Tensor:
+        soft = best_response(predicted, self._penalty_at(predicted), self.options.cost, current)
+        if self.options.map != "step":
+            return soft
+        undecided = torch.full_like(soft, 0.5) if current is None else current
+        return torch.where(predicted == 0.5, undecided, (soft > 0.5).float())

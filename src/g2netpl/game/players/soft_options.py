@@ -1,0 +1,94 @@
+"""The choices of the game that the paper leaves open, or that a study may want to vary."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from g2netpl.base.options import Options, list_from_text, none_from_text
+from g2netpl.game.equations import LabelCost
+
+
+class SoftOptions(Options):
+    """The choices of the game."""
+
+    response: Literal["gradient", "best_response", "frozen"] = Field(
+        default="gradient",
+        description="how labels answer: steps on the latent, the exact argmin, or (control) not",
+    )
+    steps: int = Field(default=1, ge=1, description="gradient steps per visit of an image")
+    step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
+    step_growth: float = Field(
+        default=2.0, ge=0, description="the step is η·φ^growth; 0 keeps it constant"
+    )
+    momentum: float = Field(
+        default=0.0, ge=0, lt=1, description="of the latent's steps, kept for every label"
+    )
+    map: Literal["sigmoid", "cdf", "step"] = Field(
+        default="cdf", description="F: sigmoid, Gaussian CDF, or step (hard labels, best_response)"
+    )
+    sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
+    cost: LabelCost = Field(default="additive", description="the labels' cost, Eq. 2 or Eq. 5")
+    penalty: float | tuple[float, ...] = Field(
+        default=1.0, description="λ, one number or one per class: the pull to 0 or 1"
+    )
+    penalty_shape: Literal["constant", "gaussian"] = Field(
+        default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
+    )
+    penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
+    beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
+    gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: how little doubt counts")
+    doubt_teaches: Literal["classifier", "network"] = Field(
+        default="classifier",
+        description="who learns from soft labels in doubt; with classifier, the backbone does only "
+        "as far as they are sure, |2û − 1|",
+    )
+    averaging: Literal["entries", "own"] = Field(
+        default="entries",
+        description="entries: all parts over B·L; own: L_unobs and R × the observed fraction",
+    )
+    unobserved_weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="weight of L_unobs; none: 0.1, and where the backbone learns "
+        "0.1 · (L / 10)^(m − 1) for L > 10 classes, m ≤ 1 observed positives per image",
+    )
+    negative_weight: float | None = Field(
+        default=None,
+        ge=0,
+        description="weight of an observed negative, a positive being 1; none: that of an "
+        "unobserved label, w, and the more the more was observed: w + (1 − w)·f",
+    )
+    regulariser: float | None = Field(
+        default=None,
+        ge=0,
+        description="weight of R; none: 10 / L^1.5, L the number of classes, and where the "
+        "backbone learns × (L / 10)^m for L > 10",
+    )
+    order: Literal["pseudo_target", "literal"] = Field(
+        default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
+    )
+    prediction: Literal["reuse", "fresh"] = Field(
+        default="reuse", description="answer the forward of the step, or a new one after it"
+    )
+    memory: Literal["stored", "stateless"] = Field(
+        default="stored",
+        description="keep û over epochs, or answer each batch's own prediction (best_response)",
+    )
+
+    _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
+        none_from_text
+    )
+    _list = field_validator("penalty", mode="before")(list_from_text)
+
+    @model_validator(mode="after")
+    def _choices_fit(self) -> "SoftOptions":
+        if self.map == "step" and self.response == "gradient":
+            raise ValueError("map=step has no gradient; use response=best_response with it")
+        if self.memory == "stateless" and self.response != "best_response":
+            raise ValueError("memory=stateless needs response=best_response")
+        if self.momentum > 0 and self.response != "gradient":
+            raise ValueError("momentum needs response=gradient")
+        penalties = self.penalty if isinstance(self.penalty, tuple) else (self.penalty,)
+        if not penalties or min(penalties) < 0:
+            raise ValueError(f"penalty: must be 0 or more, got {self.penalty}")
+        return self

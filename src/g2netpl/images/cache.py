@@ -1,0 +1,156 @@
+"""Squashed images kept in main memory over the epochs, where the loader workers see them too.
+
+Every view begins with the squashed image, so batches are the same bit for bit with a cache and
+without. Each process of a training has a cache of its own, which its loader workers share, and the
+trainings of a search one after the other. What is kept is gone with the process.
+"""
+
+import os
+import tempfile
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.memory import available_memory, parse_size, show_size
+from g2netpl.images.pixels import Pixels
+
+AUTO_SHARE = 0.25  # of the memory that is available
+
+
+def image_bytes(size: int) -> int:
+    """What one image takes, with the byte that tells whether it is there."""
+    return size * size * 3 + 1
+
+
+class CacheBudget:
+    """How much memory the images of a run may take on a machine: `auto`, `off` or a size.
+
+    The `processes` of a machine have an equal part of it each.
+    """
+
+    def __init__(self, wanted: str, processes: int = 1) -> None:
+        self.wanted, self.processes = wanted, processes
+        self.left = 0
+        if wanted == "off":
+            return
+        available = available_memory()
+        whole = int(AUTO_SHARE * available) if wanted == "auto" else parse_size(wanted)
+        if whole > available:
+            raise InputError(
+                f"image_cache: {show_size(whole)} asked for, but only {show_size(available)} of "
+                "memory are available"
+            )
+        self.left = whole // processes
+
+    def make(self, count: int, size: int) -> tuple["ImageCache | None", str]:
+        """A cache for all of `count` images, or with a given size for as many as it holds.
+
+        And a line about it, empty where none was wanted.
+        """
+        if self.wanted == "off":
+            return None, ""
+        each, images = image_bytes(size), f"{count:,} images of {size} px"
+        kept = min(count, self.left // each)
+        share = f" in each of {self.processes} processes" if self.processes > 1 else ""
+        if kept == 0 or (self.wanted == "auto" and kept < count):
+            return None, (
+                f"image cache: none, {images} take {show_size(count * each)}, and there may be "
+                f"{show_size(self.left)}{share} (--image-cache SIZE)"
+            )
+        try:
+            cache = ImageCache(kept, size)
+        except InputError as problem:
+            if self.wanted != "auto":
+                raise
+            return None, f"image cache: none, {problem}"
+        self.left -= kept * each
+        part = images if kept == count else f"{kept:,} of {images}"
+        return cache, f"image cache: {part}, {show_size(kept * each)} of memory{share}"
+
+
+KeptImages = dict[tuple[tuple[str, ...], int, str], "ImageCache"]
+"""Caches that several trainings share, by the paths, the size and the decoder of their images."""
+
+
+class _Arrays(NamedTuple):
+    pixels: Pixels  # (count, size, size, 3)
+    there: Pixels  # (count,): 1 where an image is
+
+
+class ImageCache:
+    """The first `count` images of a source, each from its first use on."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count, self.size = count, size
+        self.files = b""  # what the image files were like before any of them was read
+        self._path, close = _shared_file(count * image_bytes(size))
+        weakref.finalize(self, close)
+        self._arrays: _Arrays | None = self._map()  # a forked worker has it, others open the file
+
+    def get(self, row: int) -> Pixels | None:
+        """The squashed image, not to be written to; None if it is not there."""
+        if row >= self.count or not self._open().there[row]:
+            return None
+        pixels: Pixels = self._open().pixels[row]
+        pixels.flags.writeable = False
+        return pixels
+
+    def put(self, row: int, pixels: Pixels) -> None:
+        """Keep an image, if there is room for it."""
+        if row < self.count:
+            arrays = self._open()
+            arrays.pixels[row] = pixels
+            arrays.there[row] = 1  # after the pixels
+
+    def filled(self) -> int:
+        """How many images are there."""
+        return int(self._open().there.sum())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For a worker, which opens the file by itself."""
+        return {**self.__dict__, "_arrays": None}
+
+    def _open(self) -> _Arrays:
+        if self._arrays is None:
+            self._arrays = self._map()
+        return self._arrays
+
+    def _map(self) -> _Arrays:
+        size = self.size * self.size * 3
+        content = np.asarray(np.memmap(self._path, np.uint8, "r+", shape=self.count * (size + 1)))
+        pixels, there = content[: self.count * size], content[self.count * size :]
+        return _Arrays(pixels.reshape(self.count, self.size, self.size, 3), there)
+
+
+def _shared_file(size: int) -> tuple[str, Callable[[], None]]:
+    """A file of zeros that other processes can open, in memory where possible; and how to end it.
+
+    Where it is a file of the system's memory, nothing is left of it even after a crash.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("g2netpl-images")
+        path, close = f"/proc/{os.getpid()}/fd/{descriptor}", partial(os.close, descriptor)
+    else:
+        descriptor, path = tempfile.mkstemp(prefix="g2netpl-images-")
+        close = partial(_close_and_remove, descriptor, path)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, size)  # no room is an error here, not a crash later
+        else:
+            os.truncate(descriptor, size)
+    except OSError as problem:
+        close()
+        raise InputError(
+            f"image_cache: no room for {show_size(size)} ({problem.strerror}); "
+            "use --image-cache off"
+        ) from None
+    return path, close
+
+
+def _close_and_remove(descriptor: int, path: str) -> None:
+    os.close(descriptor)
+    os.unlink(path)

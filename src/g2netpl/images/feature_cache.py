@@ -1,0 +1,214 @@
+"""Features that were computed once, kept for the next time: a file for each list of images.
+
+The file holds the features, and beside each row the size, the times and the SHA-256 of its image;
+the SHA-256 of all that stands at its end. A row whose image has another content by now is computed
+anew, and so is one that could not be computed; a damaged file is as good as none.
+"""
+
+import contextlib
+import errno
+import hashlib
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from torch import nn
+
+from g2netpl.base.arrays import finite_rows, in_short
+from g2netpl.base.disk import FULL, DiskTrouble, file_digest, file_stamp, free_bytes, written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.images.features import Features
+
+Rows = npt.NDArray[np.int64]
+_SUM = hashlib.sha256().digest_size
+_AT_ONCE = 256
+
+
+class _Entry(NamedTuple):
+    features: Features  # (N, D); not finite where there are none
+    stamps: npt.NDArray[np.int64]  # (N, 3) of the image files, see disk.file_stamp
+    digests: npt.NDArray[np.uint8]  # (N, 32) of their content; zeros: not known
+
+    @classmethod
+    def empty(cls, count: int, width: int) -> "_Entry":
+        return cls(
+            np.full((count, width), np.nan, np.float32),
+            np.full((count, 3), -1, np.int64),
+            np.zeros((count, _SUM), np.uint8),
+        )
+
+
+def cached(
+    folder: Path | None,
+    key: str,
+    paths: list[str],
+    width: int,
+    compute: Callable[[Rows], Features],
+    team: Team = ALONE,
+    say: Callable[[str], None] = lambda line: None,
+) -> Features:
+    """The features of the images at `paths`: stored under `key`, or computed now and stored.
+
+    `compute` is asked for the rows that are not there, whose image changed, or that are not finite
+    numbers. The ranks of a team compute together what any of them lacks.
+    """
+    path = (folder or default_cache()) / f"{key}.npy"
+    stamps = _stamps(paths)
+    stored = _read(path, len(paths), width, say)
+    entry = _Entry.empty(len(paths), width) if stored is None else stored
+    rows = _of_any(team, _lacking(entry, stamps, paths))
+    is_outdated = bool((entry.stamps != stamps).any())
+    entry.stamps[:] = stamps
+    if len(rows):
+        if stored is None and team.leads:
+            _check_place(path.parent, sum(table.nbytes for table in entry))
+        entry.features[rows] = compute(rows)
+    if team.leads and (is_outdated or finite_rows(entry.features[rows]).any()):
+        _note(entry, rows, paths)
+        with _told(path.parent) if stored is None else contextlib.suppress(OSError):
+            _store(path, entry)
+    return entry.features
+
+
+def _lacking(entry: _Entry, stamps: npt.NDArray[np.int64], paths: list[str]) -> Rows:
+    """Rows without features, and those whose image is another one than it was."""
+    good = finite_rows(entry.features)
+    suspects = np.flatnonzero(good & (entry.stamps != stamps).any(axis=1))
+    now = _digests([paths[row] for row in suspects])
+    good[suspects] = now.any(axis=1) & (now == entry.digests[suspects]).all(axis=1)
+    return np.flatnonzero(~good)
+
+
+def _of_any(team: Team, rows: Rows) -> Rows:
+    """The rows that any rank has."""
+    told = team.tell(" ".join(map(str, rows.tolist())))
+    return np.unique(np.array([row for text in told for row in text.split()], dtype=np.int64))
+
+
+def _note(entry: _Entry, rows: Rows, paths: list[str]) -> None:
+    """What the images of these rows are; those that changed while we computed are looked at again.
+
+    Their features may be of either picture.
+    """
+    there = [paths[row] for row in rows]
+    entry.digests[rows] = _digests(there)
+    changed = rows[(_stamps(there) != entry.stamps[rows]).any(axis=1)]
+    entry.stamps[changed], entry.digests[changed] = -1, 0
+
+
+def _stamps(paths: list[str]) -> npt.NDArray[np.int64]:
+    stamps = np.array([file_stamp(path) for path in paths], dtype=np.int64)
+    return stamps.reshape(len(paths), 3)
+
+
+def _digests(paths: list[str]) -> npt.NDArray[np.uint8]:
+    found: list[bytes | None] = []
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(paths), _AT_ONCE):  # a signal does not wait for all of them
+            found += pool.map(file_digest, paths[start : start + _AT_ONCE])
+    joined = b"".join(digest or bytes(_SUM) for digest in found)
+    return np.frombuffer(joined, np.uint8).reshape(len(paths), _SUM)
+
+
+def _read(path: Path, count: int, width: int, say: Callable[[str], None]) -> _Entry | None:
+    try:
+        with open(path, "rb") as file:
+            _check_sum(file)
+            tables = [np.load(file, allow_pickle=False) for _ in _Entry._fields]
+            _check_kinds(tables, count, width)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except Exception as problem:  # whatever is wrong with it, it can be made anew
+        say(f"{path}: {in_short(problem)}; these features are computed anew")
+        return None
+    return _Entry(*tables)
+
+
+def _check_kinds(tables: list[npt.NDArray[Any]], count: int, width: int) -> None:
+    kinds = [(np.float32, width), (np.int64, 3), (np.uint8, _SUM)]
+    for table, (kind, columns) in zip(tables, kinds, strict=True):
+        if table.dtype != kind or table.shape != (count, columns):
+            raise ValueError(
+                f"expected {np.dtype(kind)} {(count, columns)}, got {table.dtype} {table.shape}"
+            )
+
+
+def _check_sum(file: BinaryIO) -> None:
+    """The last bytes of a file must be the SHA-256 of those before them."""
+    left, digest = os.fstat(file.fileno()).st_size - _SUM, hashlib.sha256()
+    while left > 0 and (content := file.read(min(left, 1 << 20))):
+        digest.update(content)
+        left -= len(content)
+    if file.read() != digest.digest():
+        raise ValueError("damaged, its sum is another one")
+    file.seek(0)
+
+
+def _check_place(folder: Path, needed: int) -> None:
+    """Stop before the work where its features cannot be kept."""
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    free = free_bytes(folder)
+    if free < needed:
+        raise DiskTrouble(
+            f"{folder}: {needed:,} bytes needed for the features, {free:,} free; make room, or "
+            "name another folder with --cache"
+        )
+
+
+def _store(path: Path, entry: _Entry) -> None:
+    digest = hashlib.sha256()
+    with written_whole(path, mark=f"{uuid.uuid4().hex}.new") as file:
+
+        def write(content: bytes) -> None:
+            digest.update(content)
+            file.write(content)
+
+        for table in entry:
+            np.save(SimpleNamespace(write=write), table)
+        file.write(digest.digest())
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """Where features cannot be kept, the user is told what to do; a full disk is another matter."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in FULL:
+            raise
+        raise InputError(
+            f"{folder}: features cannot be kept there ({problem.strerror}); "
+            "name another folder with --cache"
+        ) from None
+
+
+def default_cache() -> Path:
+    """The user's cache folder."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise InputError(
+            "cache: there is no home folder to keep features in; name a folder with --cache"
+        ) from None
+    return Path(base) / "g2netpl" / "features"
+
+
+def cache_key(backbone: nn.Module, paths: list[str], view: str) -> str:
+    """Changes with the weights, the names of the files and the view of the images."""
+    digest = hashlib.sha256(f"2\0{view}".encode())
+    for name, tensor in backbone.state_dict().items():
+        digest.update(name.encode())
+        digest.update(tensor.cpu().numpy().tobytes())
+    for path in paths:
+        digest.update(os.fsencode(path) + b"\0")
+    return digest.hexdigest()[:32]

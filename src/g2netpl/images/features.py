@@ -1,0 +1,169 @@
+"""Frozen features: computed once by a backbone, kept as files, read back for linear training.
+
+A features folder holds `train.npz` and `test.npz` (`features` float or uint8, `labels` int8 N×L of
+1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features are
+multiplied by). All of them are finite numbers.
+"""
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from g2netpl.base.arrays import finite_rows, read_npz, write_npz
+from g2netpl.base.disk import written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.base.memory import available_memory
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.images.loader import Source, in_turns, plain_groups
+from g2netpl.labels.table import LabelTable
+
+Features = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FeatureFolder:
+    """Features and labels of a training and a test part."""
+
+    train_features: Features
+    train: LabelTable
+    test_features: Features
+    test: LabelTable
+
+
+def read_features(folder: str | Path) -> FeatureFolder:
+    """Read a features folder; every mistake in it is named."""
+    folder = Path(folder)
+    about = folder / "meta.npz"
+    meta = _arrays(about, ("classes",))
+    classes = _names(about, "classes", meta["classes"])
+    scale = None if "scale" not in meta else _numbers(about, "scale", meta["scale"])
+    if scale is not None and not np.isfinite(scale).all():
+        column = int(np.argmin(np.isfinite(scale.ravel())))
+        raise InputError(
+            f"{about}: scale: column {column}: expected a finite number, "
+            f"got {meta['scale'].ravel()[column]}"
+        )
+    train, test = (_part(folder / f"{part}.npz", classes, scale) for part in ("train", "test"))
+    if train[0].shape[1] != test[0].shape[1]:
+        raise InputError(f"{folder}: train and test features have different widths")
+    return FeatureFolder(*train, *test)
+
+
+def _part(
+    path: Path, classes: tuple[str, ...], scale: Features | None
+) -> tuple[Features, LabelTable]:
+    arrays = _arrays(path, ("features", "labels"))
+    given, labels = arrays["features"], arrays["labels"]
+    if given.ndim != 2 or labels.ndim != 2 or len(given) != len(labels):
+        raise InputError(
+            f"{path}: expected features (N, D) and labels (N, L), "
+            f"got {given.shape} and {labels.shape}"
+        )
+    if not given.size:
+        raise InputError(f"{path}: features: expected images and columns, got {given.shape}")
+    features = _numbers(path, "features", given)
+    if scale is not None:
+        if scale.shape != (features.shape[1],):
+            raise InputError(
+                f"{path.with_name('meta.npz')}: scale: expected {features.shape[1]} values, "
+                f"got {scale.shape}"
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            features *= scale
+    finite = finite_rows(features)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        column = int(np.argmin(np.isfinite(features[row])))
+        times = "" if scale is None else f" times the scale {scale[column]}"
+        raise InputError(
+            f"{path}: features: row {row}, column {column}: expected a finite number, "
+            f"got {given[row, column]}{times}"
+        )
+    numbers = np.arange(len(features))
+    images = _names(path, "images", arrays.get("images", numbers))
+    try:
+        return features, LabelTable(images, classes, _numbers(path, "labels", labels, labels.dtype))
+    except InputError as problem:
+        raise InputError(f"{path}: {problem}") from None
+
+
+def _numbers(
+    path: Path, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike = np.float32
+) -> npt.NDArray[Any]:
+    """The values as numbers of a kind; text, times and whatever else are refused."""
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{path}: {name}: expected numbers, got {values.dtype}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(kind)
+
+
+def _names(path: Path, name: str, values: npt.NDArray[Any]) -> tuple[str, ...]:
+    if values.ndim != 1 or values.dtype.kind not in "USiu":
+        raise InputError(
+            f"{path}: {name}: expected a list of names, got {values.dtype} {values.shape}"
+        )
+    try:
+        names: list[str] = values.astype(str).tolist()
+        for each in names:
+            each.encode()
+    except ValueError:  # numpy does not look whether the numbers are characters
+        raise InputError(f"{path}: {name}: the names are not text") from None
+    return tuple(names)
+
+
+def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such file (a features folder has train, test and meta.npz)")
+    try:
+        arrays = read_npz(path, available_memory())
+    except ValueError as problem:
+        raise InputError(f"{path}: not a readable .npz file ({problem})") from None
+    for name in needed:
+        if name not in arrays:
+            raise InputError(f"{path}: array {name!r} is missing (found: {', '.join(arrays)})")
+    return arrays
+
+
+def write_features(folder: str | Path, features: FeatureFolder) -> None:
+    """Write a features folder: each file is there whole or not at all, and `meta.npz` last."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, values, table in (
+        ("train", features.train_features, features.train),
+        ("test", features.test_features, features.test),
+    ):
+        images = np.array(table.images)
+        with written_whole(folder / f"{part}.npz") as file:
+            write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, images=images)
+    with written_whole(folder / "meta.npz") as file:
+        write_npz(file, zipfile.ZIP_STORED, classes=np.array(features.train.classes))
+
+
+def compute_features(
+    backbone: nn.Module,
+    source: Source,
+    batch_size: int | None = None,
+    on_batch: Callable[[int], None] | None = None,
+    team: Team = ALONE,
+) -> Features:
+    """What a frozen backbone makes of every image, plain view, in the order of the source.
+
+    The ranks of a team share the work, and each of them is given all of it.
+    """
+    device = next(backbone.parameters()).device
+    backbone.eval()
+    parts = []
+    with torch.inference_mode():
+        groups = plain_groups(len(source), batch_size or source.evaluation_batch)
+        for vectors in in_turns(backbone, source, groups, device, team):
+            parts.append(vectors.float().cpu())
+            if on_batch is not None:
+                on_batch(len(vectors))
+    return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)

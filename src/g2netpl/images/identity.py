@@ -1,0 +1,82 @@
+"""What picture files hold, in short, so that a training goes on with the ones it began with.
+
+The content decides. All of it is read when a training begins, in about a hundredth of the time that
+an epoch takes to decode it; afterwards it is believed for as long as no file has another size,
+another time of its content or of its entry. The time of the entry cannot be set, so nobody replaces
+a picture unseen; where any of these differ, as in a folder that was copied, the content is read
+again.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from g2netpl.base.disk import file_digest, file_stamp
+
+_CONTENT = "content "  # earlier versions wrote a sum of the sizes alone
+_TOGETHER = 256  # files that a thread reads before it looks up
+_read: dict[str, str] = {}  # content by stamps: a search has many trainings on the same files
+
+
+def stamps_of(paths: Sequence[str]) -> str:
+    """A sum that changes when a file is written to, replaced or copied elsewhere."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(os.fsencode(path) + f"\0{file_stamp(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def content_of(
+    paths: Sequence[str], before: str | None = None, stamps_before: str | None = None
+) -> tuple[str, str]:
+    """A sum over the content of all files in their order, and their stamps now.
+
+    What was found `before` is believed where the stamps are the same. Where an earlier version had
+    looked at sizes alone, so do we.
+    """
+    stamps = stamps_of(paths)
+    if before is not None and not before.startswith(_CONTENT):
+        return _sizes_of(paths), stamps
+    if before is not None and stamps == stamps_before:
+        return before, stamps
+    if stamps not in _read:
+        _read[stamps] = _CONTENT + _sum_of_all(paths)
+    return _read[stamps], stamps
+
+
+def _sum_of_all(paths: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    parts = [paths[start : start + _TOGETHER] for start in range(0, len(paths), _TOGETHER)]
+    if len(parts) < 2:
+        for part in parts:
+            digest.update(_sums_of(part))
+        return digest.hexdigest()
+    with _threads() as pool:
+        for sums in pool.map(_sums_of, parts):
+            digest.update(sums)
+    return digest.hexdigest()
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Enough of them to keep a disk busy; what interrupts us need not wait for the rest."""
+    pool = ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1)))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _sums_of(paths: Sequence[str]) -> bytes:
+    """Zeros where there is nothing to read, which is told elsewhere."""
+    return b"".join(file_digest(path) or bytes(32) for path in paths)
+
+
+def _sizes_of(paths: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        size, _, _ = file_stamp(path)
+        digest.update(b"gone\0" if size < 0 else b"%d\0" % size)
+    return digest.hexdigest()

@@ -1,0 +1,277 @@
+"""Everything about a data set in one pass: what is labelled, what is wrong, what looks odd.
+
+Errors are what a training would refuse: mistakes in the label file, images that are not there, too
+many that cannot be read. Warnings are what it would put up with, but a person may not want.
+"""
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+
+from g2netpl.base.disk import text_written_whole
+from g2netpl.base.errors import InputError, counted
+from g2netpl.base.inside import PathBelow, open_file
+from g2netpl.images.pixels import find, list_images, open_image
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.labels.formats.text import CsvWriter
+from g2netpl.labels.look_alikes import look_alikes
+from g2netpl.labels.spelling import composed
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """What is known about one class."""
+
+    name: str
+    positive: int
+    negative: int
+    unknown: int
+
+
+@dataclass
+class Inspection:
+    """What was found."""
+
+    labels: str
+    images: str | None
+    table: LabelTable | None = None
+    classes: list[ClassCount] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What one image file told."""
+
+    path: str
+    digest: str = ""
+    size: tuple[int, int] = (0, 0)
+    problem: str | None = None
+
+
+def inspect_labels(
+    path: str | Path, format: str | None = None, reading: Reading = USUAL
+) -> Inspection:
+    """Read the label file and look at its labels; all mistakes in it become errors.
+
+    Where some rows are wrong, the others are looked at.
+    """
+    path = str(path)
+    found = Inspection(path, None)
+    try:
+        table = read_labels(path, format, reading)
+    except LabelFileError as problem:
+        found.errors = list(problem.problems)
+        rest = None if problem.readable is None else problem.readable()
+        if rest is None:
+            return found
+        note = f"the counts are those of the {counted(len(rest), 'image')} that could be read"
+        table = rest.with_notes([note])
+    whole = not found.errors
+    found.table = table
+    found.facts = list(table.notes)
+    positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
+    found.classes = [
+        ClassCount(name, yes, no, len(table) - yes - no)
+        for name, yes, no in zip(table.classes, positive, negative, strict=True)
+    ]
+    if whole and len(table) < 2:
+        found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
+    if whole and not any(positive):
+        found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
+    for each in found.classes:
+        if whole and each.positive == 0:
+            what = "nobody observed it" if each.negative == 0 else "it has no positive"
+            found.warnings.append(
+                Problem(path, "class without positives", f"class {each.name!r}: {what}")
+            )
+    for names in look_alikes(table):
+        found.warnings.append(
+            Problem(path, "classes that look alike", f"{names}: one class written in two ways?")
+        )
+    for name in several_tags(table.classes):
+        found.warnings.append(
+            Problem(path, "several tags in one", f"class {name!r}: is --separator right?")
+        )
+    return found
+
+
+def inspect_images(
+    found: Inspection,
+    folder: str | None,
+    format: str | None,
+    workers: int,
+    max_bad: int | None,
+    advance: Callable[[int], None] = lambda count: None,
+    decode: bool = True,
+) -> None:
+    """Look at every image that a training would use: those listed, and others in the folder."""
+    assert found.table is not None
+    whole = not found.errors
+    table, path = found.table, Path(found.labels)
+    known_format = find_format(path, format)
+    root = folder or str(known_format.image_folder(path))
+    found.images = root
+    try:
+        located = find(table.images, root)
+    except InputError as problem:
+        found.errors.append(Problem(root, "image names", str(problem).removeprefix(f"{root}: ")))
+        return
+    missing = set(located.missing)
+    paths = [each for row, each in enumerate(located.paths) if row not in missing]
+    names = [name for row, name in enumerate(table.images) if row not in missing]
+    there: list[str] = []
+    if folder is not None or is_own_folder(found.labels):
+        there = list_images(root)
+        listed = set(located.paths)
+        unlisted = [name for name in there if os.path.join(root, name) not in listed]
+        for twins in _same_looks(there):
+            found.warnings.append(Problem(root, "file names that look the same", twins))
+        use = "left out" if known_format.lists_all else "unlabelled training images"
+        if unlisted and whole:
+            found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
+        if not known_format.lists_all:
+            table = table.with_unlabelled(unlisted)
+            names += unlisted
+            paths += [PathBelow(root, name) for name in unlisted]
+    spelt = {name.casefold(): name for name in there}
+    for row in located.missing:
+        name = table.images[row]
+        near = spelt.get(name.casefold())
+        hint = "" if near is None else f"; did you mean {near!r}?"
+        what = f"image {name!r} is not in {root}{hint}"
+        found.errors.append(Problem(found.labels, "images not there", what))
+    if not decode:
+        return
+    facts = []
+    for each in look_at_files(paths, workers):
+        facts.append(each)
+        advance(1)
+    row_of = {name: row for row, name in enumerate(table.images)}
+    _judge_files(found, table, [row_of[name] for name in names], facts, max_bad)
+
+
+def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
+    """Decode and hash every file, in order."""
+    if workers == 0 or len(paths) < 200:  # starting processes takes longer
+        yield from map(_look_at, paths)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(_look_at, paths, chunksize=32)
+
+
+def write_problems(found: Inspection, path: str) -> None:
+    """All errors and warnings as CSV."""
+    try:
+        with text_written_whole(path) as file:
+            writer = CsvWriter(file)
+            writer.write(["severity", "kind", "where", "what"])
+            for severity, problems in (("error", found.errors), ("warning", found.warnings)):
+                for each in problems:
+                    writer.write([severity, each.kind, each.where, each.what])
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def by_kind(problems: Iterable[Problem]) -> dict[str, list[Problem]]:
+    """Problems of one kind together, in the order of their first."""
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(problem.kind, []).append(problem)
+    return groups
+
+
+def _look_at(path: str) -> FileFacts:
+    try:
+        image = open_image(path)
+        with open_file(path) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except InputError as problem:
+        return FileFacts(path, problem=str(problem))
+    except OSError as problem:
+        return FileFacts(path, problem=f"{path}: cannot be read ({problem.strerror})")
+    return FileFacts(path, digest, image.size)
+
+
+def _judge_files(
+    found: Inspection,
+    table: LabelTable,
+    rows: list[int],
+    facts: list[FileFacts],
+    max_bad: int | None,
+) -> None:
+    bad = [
+        Problem(each.path, "unreadable images", each.problem.removeprefix(f"{each.path}: "))
+        for each in facts
+        if each.problem is not None
+    ]
+    allowed = max(1, len(table) // 1000) if max_bad is None else max_bad
+    (found.errors if len(bad) > allowed else found.warnings).extend(bad)
+    readable = [each for each in facts if each.problem is None]
+    if readable:
+        areas = [each.size[0] * each.size[1] for each in readable]
+        small, large = (readable[int(pick(areas))].size for pick in (np.argmin, np.argmax))
+        found.facts.append(
+            f"{counted(len(readable), 'readable image')}, from {small[0]}×{small[1]} "
+            f"to {large[0]}×{large[1]} pixels"
+        )
+    twins = defaultdict(list)
+    for row, each in zip(rows, facts, strict=True):
+        if each.problem is None:
+            twins[each.digest].append(row)
+    for group in twins.values():
+        if len(group) > 1:
+            _judge_twins(found, table, group)
+
+
+def _same_looks(names: Sequence[str]) -> list[str]:
+    """Names of files that only differ in how their accents are written, in words."""
+    looks = defaultdict(list)
+    for name in names:
+        looks[composed(name)].append(ascii(name))
+    return [" and ".join(group) for group in looks.values() if len(group) > 1]
+
+
+def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
+    names = " = ".join(table.images[row] for row in rows[:5])
+    values = table.dense(rows)
+    clash = (values == POSITIVE).any(axis=0) & (values == NEGATIVE).any(axis=0)
+    if clash.any():
+        classes = ", ".join(np.array(table.classes, dtype=object)[clash][:5])
+        found.warnings.append(
+            Problem(found.labels, "equal images, contradicting labels", f"{names}: {classes}")
+        )
+    else:
+        found.warnings.append(Problem(found.labels, "equal images", names))
+
+
+def several_tags(classes: Sequence[str]) -> list[str]:
+    """Names that look like tags that were not separated: a part of them is a class itself."""
+    known = set(classes)
+
+    def parts_known(name: str, separator: str) -> int:
+        parts = [part.strip() for part in name.split(separator)]
+        return 0 if len(parts) == 1 else sum(part in known for part in parts)
+
+    return [
+        name
+        for name in classes
+        if any(parts_known(name, separator) for separator in (",", "/", "\t", ";", "|"))
+        or parts_known(name, " ") > name.count(" ")  # "dining table" is one class, and "table" too
+    ]
+
+
+def is_own_folder(labels: str) -> bool:
+    """Whether a label file is the folder of its images, or the metadata file in it."""
+    return Path(labels).is_dir() or Path(labels).stem == "metadata"

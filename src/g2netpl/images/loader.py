@@ -1,0 +1,291 @@
+"""From images or features to batches: the order and the augmentation are functions of the seed.
+
+The order of an epoch depends on (seed, epoch) alone and the random view of an image on
+(seed, epoch, image), so the batches are the same for any number of loader workers.
+
+An image that cannot be read is NaN from here on: training passes over it, its features and its
+predictions are NaN. Too many of them end the work.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.images.cache import ImageCache
+from g2netpl.images.decoding import Decoded, ImageDataset, stack
+from g2netpl.images.jpeg import Decoder
+from g2netpl.images.pixels import check_bad
+from g2netpl.images.views import ViewName
+from g2netpl.images.workers import end_with_process, ignore_interrupts, lost_worker, started
+
+Rows = npt.NDArray[np.int64]
+Device = torch.device | str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some training images and what was observed about them. It holds no truth."""
+
+    rows: Tensor  # (B,) int64: position of each image in the training part
+    inputs: Tensor  # (B, …) images or features; with several processes our own share
+    observed: Tensor  # (B, L) int8: 1, 0, −1
+    number: int = 0  # of the batch in its epoch
+    counts: tuple[int, ...] = ()  # with several processes: how many of the images each has
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Source(Protocol):
+    """Where inputs come from: arrays in memory, or image files."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def evaluation_batch(self) -> int:
+        """How many to evaluate at a time."""
+        ...
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
+        """Inputs of each group of rows; with an epoch the augmented view, without the plain one.
+
+        What cannot be read is NaN.
+        """
+        ...
+
+
+class ArraySource:
+    """Features, or small images, that fit into memory."""
+
+    def __init__(self, inputs: Tensor) -> None:
+        self.inputs = inputs
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Features are small, images in memory are not."""
+        return 512 if self.inputs.ndim == 2 else 64
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
+        """Rows of the array; there is no augmented view."""
+        for rows in groups:
+            index = torch.from_numpy(rows).to(self.inputs.device)
+            yield self.inputs.index_select(0, index).to(device)
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a source, seen as a source of its own (the training or validation part)."""
+
+    source: Source
+    rows: Rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """As in the source."""
+        return self.source.evaluation_batch
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
+        """Inputs of the part's rows."""
+        return self.source.load([self.rows[group] for group in groups], epoch, device)
+
+
+def epoch_groups(count: int, batch_size: int, seed: int, epoch: int) -> list[Rows]:
+    """A random order of all images, cut into batches whose sizes differ by at most one."""
+    order = np.random.default_rng([seed, epoch, 0x6F72]).permutation(count)
+    return np.array_split(order, max(1, -(-count // batch_size)))
+
+
+def plain_groups(count: int, batch_size: int) -> list[Rows]:
+    """All images in file order, for evaluation."""
+    return [
+        np.arange(start, min(start + batch_size, count)) for start in range(0, count, batch_size)
+    ]
+
+
+def training_batches(
+    source: Source,
+    observed: ObservedLabels | Tensor,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    *,
+    first: int = 0,
+    team: Team = ALONE,
+) -> Iterator[Batch]:
+    """The batches of one epoch from the first asked for, on the device of `observed`."""
+    observed = ObservedLabels.of(observed)
+    groups = epoch_groups(len(source), batch_size, seed, epoch)[first:]
+    shares = [team.shares(rows) for rows in groups]
+    # a rank without an image looks at one that is not its own, for nothing
+    mine = [share[team.rank] if len(share[team.rank]) else share[0][:1] for share in shares]
+    loaded = source.load(mine, epoch, observed.device)
+    for number, (share, inputs) in enumerate(zip(shares, loaded, strict=True), start=first):
+        if team.size == 1:
+            batch = readable_batch(share[0], inputs, observed, number)
+        else:
+            batch = _shared_batch(share, inputs, observed, number, team, source)
+        if len(batch):
+            yield batch
+
+
+def _shared_batch(
+    share: list[Rows],
+    inputs: Tensor,
+    observed: ObservedLabels,
+    number: int,
+    team: Team,
+    source: Source,
+) -> Batch:
+    """All rows that some rank could read, with the inputs of this one."""
+    rows, counts = torch.from_numpy(np.concatenate(share)), [len(rows) for rows in share]
+    here, nothing = ~inputs.flatten(1)[:, 0].isnan(), torch.zeros_like(inputs[:1])
+    if team.most(int((~here[: counts[team.rank]]).any())):
+        readable = team.join(here.to(torch.uint8), counts).bool()
+        rows, inputs = rows[readable.cpu()], inputs[here]
+        counts = [int(part.sum()) for part in torch.split(readable, counts)]
+        share_bad(source, team)
+    if not counts[team.rank]:
+        inputs = nothing
+    rows = rows.to(observed.device)
+    return Batch(rows, inputs, observed.rows(rows), number, tuple(counts))
+
+
+def in_turns(
+    look: Callable[[Tensor], Tensor],
+    source: Source,
+    groups: Sequence[Rows],
+    device: Device,
+    team: Team = ALONE,
+) -> Iterator[Tensor]:
+    """What `look` makes of the plain view of each group; the ranks take the groups in turns.
+
+    Every rank is given all of it.
+    """
+    rounds = [groups[first : first + team.size] for first in range(0, len(groups), team.size)]
+    # in the last round, a rank may look at what is not its own, for nothing
+    mine = [turn[min(team.rank, len(turn) - 1)] for turn in rounds]
+    for turn, inputs in zip(rounds, source.load(mine, None, device), strict=True):
+        counts = [len(group) for group in turn] + [0] * (team.size - len(turn))
+        yield from torch.split(team.join(look(inputs), counts), counts[: len(turn)])
+    if team.size > 1:
+        share_bad(source, team)
+
+
+def share_bad(source: Source, team: Team) -> None:
+    """Tell the other ranks what could not be read here, and stop where it is too much."""
+    while isinstance(source, Part):
+        source = source.source
+    if isinstance(source, ImageSource):
+        for text in team.tell(json.dumps(source.bad)):
+            source.bad |= {int(row): problem for row, problem in json.loads(text).items()}
+        check_bad(source.bad.values(), source.max_bad)
+
+
+def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels, number: int = 0) -> Batch:
+    """A batch of inputs and what was observed, without the images that cannot be read."""
+    unreadable = inputs.flatten(1)[:, 0].isnan()
+    if unreadable.any():
+        rows, inputs = rows[~unreadable.cpu().numpy()], inputs[~unreadable]
+    index = torch.from_numpy(rows).to(observed.device)
+    return Batch(index, inputs, observed.rows(index), number)
+
+
+class ImageSource:
+    """Image files, decoded and resized by loader workers.
+
+    Several views make an axis of their own in training: (B, views, 3, size, size). Up to `max_bad`
+    files may be unreadable; `bad` tells which were met, and why.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        size: int,
+        mean: Sequence[float],
+        std: Sequence[float],
+        seed: int = 0,
+        view: ViewName | tuple[ViewName, ...] = "paper",
+        workers: int = 0,
+        max_bad: int = 0,
+        decoder: Decoder = "pillow",
+        cache: ImageCache | None = None,
+    ) -> None:
+        self.dataset = ImageDataset(tuple(paths), size, seed, view, decoder, cache)
+        self.max_bad = max_bad
+        self.bad: dict[int, str] = {}
+        self._mean = 255.0 * torch.tensor(mean)[:, None, None]
+        self._std = 255.0 * torch.tensor(std)[:, None, None]
+        self._keys = _Keys()
+        self._loader: Any = DataLoader(
+            self.dataset,
+            batch_sampler=self._keys,
+            num_workers=workers,
+            persistent_workers=workers > 0,
+            worker_init_fn=ignore_interrupts,
+            pin_memory=torch.cuda.is_available(),
+            collate_fn=stack,
+        )
+        end_with_process(self._loader)
+
+    def __len__(self) -> int:
+        return len(self.dataset.paths)
+
+    @property
+    def evaluation_batch(self) -> int:
+        """On a CPU small: buffers of over 32 MB are given back to the system every time."""
+        return 64 if torch.cuda.is_available() else 16
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
+        """Decoded, resized and normalised images, (B, 3, size, size), or as many views of each."""
+        mean, std = self._mean.to(device), self._std.to(device)
+        for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
+            inputs = torch.sub(decoded.pixels.to(device, non_blocking=True), mean).div_(std)
+            for position, problem in decoded.problems:
+                inputs[position] = torch.nan
+                self.bad[int(rows[position])] = problem
+            check_bad(self.bad.values(), self.max_bad)
+            yield inputs
+
+    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Decoded]:
+        """What the workers send: bytes, which travel four times as fast as floats."""
+        self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
+        try:
+            yield from started(self._loader)
+        except (RuntimeError, OSError, EOFError) as problem:
+            raise lost_worker(problem) or problem from None
+
+
+class _Keys:
+    """The batches of the next pass, as (row, epoch) pairs; workers stay alive between passes."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[tuple[int, int | None]]] = []
+
+    def __iter__(self) -> Iterator[list[tuple[int, int | None]]]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)

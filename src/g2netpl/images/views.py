@@ -1,0 +1,70 @@
+"""The views of an image that training sees; each is a pure function of the image and a key.
+
+plain    squashed to a square, nothing else (evaluation)
+paper    squashed, mirrored at random
+weak     as paper, and shifted by up to an eighth of the side
+strong   as weak, then RandAugment and a random rectangle erased
+
+The key is (seed, epoch, image): the same view for any number of loader workers, in any order.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from g2netpl.images.pixels import Pixels, squash
+
+ViewName = Literal["plain", "paper", "weak", "strong"]
+PAIR: tuple[ViewName, ViewName] = ("weak", "strong")
+Key = tuple[int, int, int]
+
+
+def view(name: ViewName, image: Image.Image, size: int, key: Key) -> Pixels:
+    """The named view, (size, size, 3) uint8."""
+    return changed(name, squash(image, size), key)
+
+
+def changed(name: ViewName, pixels: Pixels, key: Key) -> Pixels:
+    """The named view of an image that was squashed before, which stays as it is."""
+    for step, change in enumerate(_STEPS[name]):
+        pixels = change(pixels, [*key, 0x666C + step])
+    return pixels
+
+
+def _mirror(pixels: Pixels, key: list[int]) -> Pixels:
+    return pixels[:, ::-1] if np.random.default_rng(key).random() < 0.5 else pixels
+
+
+def _shift(pixels: Pixels, key: list[int]) -> Pixels:
+    """Move the image; what comes in at the edges is its own reflection."""
+    reach = len(pixels) // 8
+    top, left = np.random.default_rng(key).integers(0, 2 * reach + 1, size=2)
+    padded = np.pad(pixels, ((reach, reach), (reach, reach), (0, 0)), mode="reflect")
+    return padded[top : top + len(pixels), left : left + len(pixels)]
+
+
+def _distort(pixels: Pixels, key: list[int]) -> Pixels:
+    """RandAugment and erasing draw from torch's generator: it is set by the key, and put back."""
+    import torch
+    from torchvision.transforms import v2
+
+    chain = v2.Compose(
+        [v2.RandAugment(num_ops=2, magnitude=10), v2.RandomErasing(p=1.0, value=127)]
+    )
+    number = int(np.random.default_rng(key).integers(2**63))
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(number)  # torch.manual_seed would also set GPUs
+        tensor = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1)
+        changed: npt.NDArray[np.uint8] = chain(tensor).permute(1, 2, 0).numpy()
+    return changed
+
+
+_STEPS: dict[ViewName, tuple[Callable[[Pixels, list[int]], Pixels], ...]] = {
+    "plain": (),
+    "paper": (_mirror,),
+    "weak": (_mirror, _shift),
+    "strong": (_mirror, _shift, _distort),
+}

@@ -1,0 +1,87 @@
+"""The processes that load images: who ends them, and what it means where they end by themselves."""
+
+import atexit
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from g2netpl.base.errors import UserError
+from g2netpl.base.signals import Interrupts
+
+Item = TypeVar("Item")
+
+_WORDS = (
+    *("is killed by signal", "exited unexpectedly", "ancdata"),
+    *("shared memory", "unable to write to file", "unable to mmap"),
+)
+
+
+class WorkerLost(UserError):
+    """A loader process died, or cannot send what it loaded."""
+
+    exit_code = 6
+
+    def __init__(self, why: str, advice: str = "run the same command again") -> None:
+        super().__init__(
+            f"an image loader process ended ({why}; where memory was short, fewer --workers "
+            f"help); {advice}"
+        )
+        self.why = why
+
+
+@contextmanager
+def told_how_to_go_on(interrupts: Interrupts) -> Iterator[None]:
+    """Inside, what is lost with a loader process can be gone on with as after a signal."""
+    try:
+        yield
+    except WorkerLost as lost:
+        raise WorkerLost(lost.why, interrupts.advice) from None
+
+
+def ignore_interrupts(worker: int) -> None:
+    """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    sys.excepthook = lambda *_: None  # a connection that the main process has closed
+
+
+def started(loader: Iterable[Item]) -> Iterator[Item]:
+    """What a loader gives; that one of its processes died is noticed here, within seconds.
+
+    By itself it would raise that as a signal, at any moment of whatever we do meanwhile.
+    """
+    before = signal.getsignal(signal.SIGCHLD)
+    items = iter(loader)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL if before is None else before)
+    return items
+
+
+def lost_worker(problem: Exception) -> WorkerLost | None:
+    """What an error means where a loader process died."""
+    lines = [line for line in str(problem).splitlines() if any(word in line for word in _WORDS)]
+    broken = isinstance(problem, ConnectionError | EOFError | FileNotFoundError)
+    if not lines and not broken:
+        return None
+    why = lines[0].strip() if lines else str(problem) or type(problem).__name__
+    return WorkerLost(why.rstrip("."))
+
+
+_loaders: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def end_with_process(loader: Any) -> None:
+    """Let the workers of a loader end when the process ends, wherever it is then."""
+    _loaders.add(loader)
+
+
+@atexit.register
+def _end_workers() -> None:
+    """A process asks its children to end by a signal that they ignore, and would wait for ever."""
+    for loader in list(_loaders):
+        if loader._iterator is not None:
+            loader._iterator._shutdown_workers()

@@ -1,0 +1,234 @@
+"""Label files in and out: one format per file, one row each in FORMATS."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels.formats import (
+    coco,
+    imagefolder,
+    label_studio,
+    nuswide,
+    openimages,
+    parquet,
+    spml,
+    table,
+    tags,
+    voc,
+)
+from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
+from g2netpl.labels.formats.problems import LabelFileError, Problem
+from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, read_classes
+from g2netpl.labels.formats.text import is_text
+from g2netpl.labels.table import LabelTable, name_problem, plain_name
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "LabelFileError",
+    "Problem",
+    "Reading",
+    "find_format",
+    "find_writer",
+    "image_folder",
+    "read_classes",
+    "read_labels",
+    "write_labels",
+]
+
+
+def _beside(path: Path) -> Path:
+    return path.parent
+
+
+def _yes(path: Path) -> bool:
+    return True
+
+
+def _no(path: Path) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Format:
+    """How to recognise, read and write one kind of label file."""
+
+    recognises: Callable[[Path], bool]
+    read: Callable[[Path, Reading], LabelTable]
+    write: Callable[[LabelTable, Path], list[str]]  # gives notes on what was left out
+    summary: str
+    endings: tuple[str, ...]  # to recognise a file by that is still to be written
+    image_folder: Callable[[Path], Path] = _beside  # where the images are, if nobody says
+    lists_all: bool = False  # other images in the folder belong to other parts of the data set
+    names_classes: Callable[[Path], bool] = _yes  # also a class without any label
+
+
+FORMATS: dict[str, Format] = {
+    "openimages": Format(
+        openimages.recognises,
+        openimages.read,
+        openimages.write,
+        "CSV `ImageID,LabelName,Confidence`, a row per known label",
+        (),
+        names_classes=_no,
+    ),
+    "tags": Format(
+        tags.recognises,
+        tags.read,
+        tags.write,
+        "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
+        (),
+        names_classes=_no,
+    ),
+    "csv": Format(
+        table.recognises,
+        table.read,
+        table.write,
+        "CSV with `image` and a column per class: 1, 0, or empty for unknown",
+        (".csv",),
+    ),
+    "parquet": Format(
+        parquet.recognises,
+        parquet.read,
+        parquet.write,
+        "Parquet in either shape of the CSV files",
+        (".parquet", ".pq"),
+        names_classes=parquet.names_classes,
+    ),
+    "coco": Format(
+        coco.recognises,
+        coco.read,
+        coco.write,
+        "COCO's instances JSON, and LVIS's with known negatives",
+        (".json",),
+        coco.image_folder,
+        lists_all=True,
+    ),
+    "label-studio": Format(
+        label_studio.recognises,
+        label_studio.read,
+        label_studio.write,
+        "Label Studio's tasks, JSON",
+        (),
+        names_classes=_no,
+    ),
+    "voc": Format(
+        voc.recognises,
+        voc.read,
+        voc.write,
+        "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt",
+        ("Main/*.txt",),
+        voc.image_folder,
+        lists_all=True,
+        names_classes=voc.names_classes,
+    ),
+    "nuswide": Format(
+        nuswide.recognises,
+        nuswide.read,
+        nuswide.write,
+        "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt",
+        ("ImageList/*.txt",),
+        nuswide.image_folder,
+        lists_all=True,
+    ),
+    "spml": Format(
+        spml.recognises,
+        spml.read,
+        spml.write,
+        "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
+        ("_labels.npy", "_labels_obs.npy"),
+        lists_all=True,
+    ),
+    "imagefolder": Format(
+        imagefolder.recognises,
+        imagefolder.read,
+        imagefolder.write,
+        "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
+        ("metadata.jsonl",),
+        imagefolder.image_folder,
+        names_classes=_no,
+    ),
+}
+
+
+def find_format(path: Path, name: str | None = None) -> Format:
+    """The format called `name`, or the one that a file that exists looks like."""
+    if name is not None:
+        if name not in FORMATS:
+            raise InputError(f"unknown label format {name!r} ({did_you_mean(name, FORMATS)})")
+        return FORMATS[name]
+    for row in FORMATS.values():
+        if row.recognises(path):
+            return row
+    raise InputError(f"{path}: not a known label file; --format is one of {', '.join(FORMATS)}")
+
+
+USUAL = Reading()
+
+
+def read_labels(
+    path: str | Path, format: str | None = None, reading: Reading = USUAL
+) -> LabelTable:
+    """Read a label file of any known format; `format` overrides what the file looks like."""
+    path = Path(path)
+    try:
+        if not path.exists():
+            raise InputError(f"{path}: no such label file")
+        if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
+            raise InputError(f"{path}: not a regular file")
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    folder = format is None and path.is_dir()
+    if folder:
+        refuse_layout(path)
+    row = find_format(path, format)
+    try:
+        table = row.read(path, reading)
+        check_looks(table, str(path))
+        if folder:
+            refuse_odd_classes(path, table.classes)
+        return table
+    except LabelFileError:
+        raise
+    except InputError as problem:  # of a table that is no table; name the file once
+        text = str(problem)
+        named = text.startswith((f"{path}:", f"{path.parent}/"))
+        raise InputError(text if named else f"{path}: {text}") from None
+
+
+def find_writer(path: str | Path, format: str | None = None) -> Format:
+    """The format called `format`, or the one that a name that is still to be written suggests."""
+    path = Path(path)
+    if format is not None:
+        return find_format(path, format)
+    for row in FORMATS.values():
+        for ending in row.endings:
+            if path.match(ending) if "*" in ending else path.name.lower().endswith(ending):
+                return row
+    raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}")
+
+
+def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:
+    """Write a label file; returns notes on what the format could not keep."""
+    path = Path(path)
+    row = find_writer(path, format)
+    for name in table.classes:
+        problem = class_problem(name)
+        if problem is not None:
+            raise InputError(f"{path}: nothing is written: {problem}")
+    for name in table.images:
+        problem = name_problem(name) or (None if is_text(name) else "the name is not text")
+        if problem is None and plain_name(name) != name:
+            problem = f"another name of {plain_name(name)!r}"
+        if problem is not None:
+            raise InputError(f"{path}: nothing is written: image {name!r}: {problem}")
+    try:
+        return row.write(table, path)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def image_folder(path: str | Path, format: str | None = None) -> Path:
+    """Where the images of a label file are, if nobody says."""
+    return find_format(Path(path), format).image_folder(Path(path))

@@ -1,0 +1,195 @@
+"""A label table made label by label, in any order, for formats that name labels one by one."""
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.base.errors import InputError
+from g2netpl.labels.entries import MOST_CELLS, UNOBSERVED, Entries, Indices
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.reading import (
+    Reading,
+    class_problem,
+    good_rows,
+    twins_note,
+    unknown_class,
+)
+from g2netpl.labels.spelling import composed
+from g2netpl.labels.table import LabelTable, name_problem, plain_name, repeated
+
+
+class Collector:
+    """Takes labels with the place where they stand, tells what is wrong, and makes the table.
+
+    `at` turns a position (a line, an index) into words for a person. Nothing is kept per image
+    but its name and place, and 13 bytes per label.
+    """
+
+    def __init__(
+        self, at: Callable[[int], str], classes: Iterable[str] | None, problems: Problems
+    ) -> None:
+        self.at, self.problems = at, problems
+        self.known = None if classes is None else tuple(classes)
+        self.images: list[str] = []
+        self.classes = {name: column for column, name in enumerate(self.known or ())}
+        self._row_of: dict[str, int] = {}
+        self._unknown: dict[str, str] = {}
+        self._looks = {composed(name): column for name, column in reversed(self.classes.items())}
+        self._alike: dict[str, int] = {}  # names that look like one of a class
+        self._image_at = array("I")
+        self._rows, self._columns = array("i"), array("i")
+        self._values, self._places = array("b"), array("I")
+
+    def image(self, place: int, name: str) -> int:
+        """The row of an image, new or named before."""
+        name = plain_name(name)
+        row = self._row_of.get(name)
+        if row is None:
+            row = self._row_of[name] = self.next_image(place, name)
+        return row
+
+    def new_image(self, place: int, name: str) -> int:
+        """The row of an image that must not have been named before."""
+        name = plain_name(name)
+        if name in self._row_of:
+            self._listed_twice(place, name, self._image_at[self._row_of[name]])
+        return self.image(place, name)
+
+    def next_image(self, place: int, name: str) -> int:
+        """A new row, whatever was named before, which is told apart in the end.
+
+        Of images named twice with the same labels `table` drops the second one, and it refuses
+        those with other labels.
+        """
+        name = plain_name(name)
+        problem = name_problem(name)
+        if problem is not None:
+            self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
+        self.images.append(name)
+        self._image_at.append(place)
+        return len(self.images) - 1
+
+    def label(self, place: int, row: int, name: str, value: int) -> None:
+        """A label of an image."""
+        column = self.classes.get(name)
+        if column is None:
+            column = self._alike.get(name)
+        if column is None:
+            column = self._new_class(place, name)
+            if column is None:
+                return
+        self._rows.append(row)
+        self._columns.append(column)
+        self._values.append(value)
+        self._places.append(place)
+
+    def table(self, absent: int, notes: Sequence[str] = ()) -> LabelTable:
+        """The table; classes in the order of the file's list, or else sorted by name."""
+        if not self.classes:
+            self.problems.raise_any()
+            raise InputError("no label at all; expected at least one image with a class")
+        count, classes = len(self.images), len(self.classes)
+        rare = self.known is None and len(self._rows) < 3 * classes
+        if rare and count * classes > MOST_CELLS:
+            self.problems.raise_any()
+            raise InputError(f"{count:,} images × {classes:,} classes; are these names of classes?")
+        names, columns, entries = self._entries()
+        twins = self._twins(entries)
+        if entries.known < len(self._rows):
+            self._find_contradictions(names, columns, entries)
+        self.problems.raise_any()
+        images = self.images
+        if twins:
+            kept = np.delete(np.arange(count), twins)
+            images, entries = [images[row] for row in kept.tolist()], entries.take(kept)
+        labels = entries if absent == UNOBSERVED else entries.matrix(unknown=absent)
+        return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
+
+    def readable(self) -> LabelTable | None:
+        """Images with a good name, each once, and their labels, whatever else was wrong."""
+        if not self.classes:
+            return None
+        names, _, entries = self._entries()
+        rows = good_rows(self.images)
+        return LabelTable([self.images[row] for row in rows], names, entries.take(np.array(rows)))
+
+    def _entries(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32], Entries]:
+        """The classes in order, the place of each label's class there, and the labels."""
+        names, columns = self._in_order()
+        rows, values = np.asarray(self._rows), np.asarray(self._values)
+        shape = (len(self.images), len(names))
+        return names, columns, Entries.of_pairs(shape, rows, columns, values)
+
+    def _new_class(self, place: int, name: str) -> int | None:
+        """The column of a class that was not met before; None where there must not be such one."""
+        problem = class_problem(name)
+        if problem is not None:
+            self.problems.add(self.at(place), "class name", problem)
+            return None
+        column = self._looks.get(composed(name))
+        if column is not None:
+            self._alike[name] = column
+            return column
+        if self.known is not None:
+            if name not in self._unknown:
+                told = Reading(classes=self.known)
+                self._unknown[name] = unknown_class(name, told, len(self._unknown))
+            self.problems.add(self.at(place), "unknown class", self._unknown[name])
+            return None
+        column = self.classes[name] = self._looks[composed(name)] = len(self.classes)
+        return column
+
+    def _in_order(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+        """The classes in the order of the table, and the place of each label's class there."""
+        names, columns = tuple(self.classes), np.asarray(self._columns)
+        if self.known is not None:
+            return names, columns
+        order = np.argsort(np.array(names, dtype=object), kind="stable")
+        place = np.argsort(order).astype(np.int32)
+        return tuple(names[column] for column in order), place[columns]
+
+    def _find_contradictions(
+        self, names: Sequence[str], columns: npt.NDArray[np.int32], entries: Entries
+    ) -> None:
+        """Labels that are negative here and positive, which stays, elsewhere."""
+        key = entries.rows() * entries.classes + entries.columns
+        asked = np.asarray(self._rows).astype(np.int64) * entries.classes + columns
+        kept = entries.signs[np.searchsorted(key, asked)]
+        for index in np.flatnonzero(kept != np.asarray(self._values)).tolist():
+            self.problems.add(
+                self.at(self._places[index]),
+                "contradiction",
+                f"image {self.images[self._rows[index]]!r}, class {names[columns[index]]!r}: "
+                "negative here, positive elsewhere in the file",
+            )
+
+    def _twins(self, entries: Entries) -> list[int]:
+        """The rows of images that were named before; those with other labels are mistakes."""
+        twins = repeated(self.images) if len(self._row_of) < len(self.images) else []
+        if not twins:
+            return []
+        rows, firsts = (list(each) for each in zip(*twins, strict=True))
+        for place in np.flatnonzero(~say_the_same(entries, rows, firsts)).tolist():
+            row, first = twins[place]
+            self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
+        return rows
+
+    def _listed_twice(self, place: int, name: str, first: int) -> None:
+        self.problems.add(
+            self.at(place),
+            "image listed twice",
+            f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place",
+        )
+
+
+def say_the_same(entries: Entries, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+    """Whether each image of `rows` has the labels of the one at its place in `others`."""
+    one, other = entries.take(rows), entries.take(others)
+    same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
+    chosen = np.flatnonzero(same)
+    one, other = one.take(chosen), other.take(chosen)
+    differ = (one.columns != other.columns) | (one.signs != other.signs)
+    same[chosen[one.rows()[differ]]] = False
+    return same

@@ -1,0 +1,155 @@
+"""A folder as data set: Hugging Face's `imagefolder`, with a metadata file or a folder per class.
+
+`metadata.csv`, `metadata.jsonl` or `metadata.parquet` has `file_name` and `labels` (a list, or text
+with separators; `absent` for what is known not to be there); CSV and Parquet may have a column per
+class instead. Without such a file, the name of the folder an image lies in is its only known label:
+the rest is unobserved. Images that lie in the folder itself are unlabelled, and not listed.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from g2netpl.base.disk import write_text_whole
+from g2netpl.base.errors import InputError
+from g2netpl.images.pixels import list_images
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.formats import parquet, table, tags
+from g2netpl.labels.formats.collector import Collector
+from g2netpl.labels.formats.json_file import parse_json
+from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.table import TAG_HEADERS
+from g2netpl.labels.formats.text import text_blocks
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+
+_PARTS = ("train", "val", "valid", "validation", "test")
+_METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+
+
+def recognises(path: Path) -> bool:
+    """Any folder, and a file called metadata.jsonl."""
+    return path.is_dir() or path.name == "metadata.jsonl"
+
+
+def is_metadata(path: Path) -> bool:
+    """Whether a file is the one that speaks for all images of its folder."""
+    return path.name in _METADATA
+
+
+def metadata_files(path: Path) -> list[Path]:
+    """The metadata files of a folder; there should be one at most."""
+    return [path / name for name in _METADATA if (path / name).is_file()]
+
+
+def image_folder(path: Path) -> Path:
+    """The folder itself."""
+    return path if path.is_dir() else path.parent
+
+
+def read(path: Path, reading: Reading) -> LabelTable:
+    """Read the metadata file, or else take the folders as classes."""
+    if path.is_file():
+        return _read_lines(path, reading)
+    files = metadata_files(path)
+    if len(files) > 1:
+        raise InputError(f"{path}: {files[0].name} and {files[1].name}: expected one of them only")
+    if not files:
+        return _read_folders(path, reading)
+    if files[0].suffix == ".parquet":
+        return parquet.read(files[0], reading)
+    if files[0].suffix == ".jsonl":
+        return _read_lines(files[0], reading)
+    return (tags.read if tags.recognises(files[0]) else table.read)(files[0], reading)
+
+
+def write(table: LabelTable, path: Path) -> list[str]:
+    """Write metadata.jsonl into the folder; the images are not copied."""
+    file = path if path.name == "metadata.jsonl" else path / "metadata.jsonl"
+    if file != path and path.suffix and not path.is_dir():
+        raise InputError(f"{path}: expected a folder, or its metadata.jsonl")
+    others = [name for name in _METADATA if name != file.name and (file.parent / name).is_file()]
+    if others:
+        raise InputError(f"{file.parent}: {others[0]} is there; two metadata files cannot be read")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    names = np.array(table.classes, dtype=object)
+    lines = []
+    for image, values in zip(table.images, table.rows(), strict=True):
+        content = {
+            "file_name": image,
+            "labels": names[values == POSITIVE].tolist(),
+            "absent": names[values == NEGATIVE].tolist(),
+        }
+        lines.append(json.dumps(content, ensure_ascii=False) + "\n")
+    write_text_whole(file, "".join(lines))
+    silent = int((per_class(table.held) == 0).sum())
+    return [f"{silent} classes without any label are not in the file"] if silent else []
+
+
+def _read_folders(path: Path, reading: Reading) -> LabelTable:
+    problems = Problems()
+    collector = Collector(lambda place: str(path), reading.classes, problems)
+    loose, tops = 0, set()
+    for name in list_images(path):
+        folder, top = PurePosixPath(name).parent.name, name.partition("/")[0]
+        if not folder:
+            loose += 1
+            continue
+        if top != folder and top in _PARTS:
+            tops.add(top)
+        collector.label(0, collector.image(0, name), folder, POSITIVE)
+    if not collector.classes and not problems.found:
+        raise InputError(
+            f"{path}: expected a folder per class with images in it, or a metadata file "
+            f"({', '.join(_METADATA)}); found {loose:,} images in the folder itself"
+        )
+    notes = [f"{loose:,} images in no folder of a class are unlabelled"] if loose else []
+    if len(tops) > 1:
+        named = " and ".join(sorted(tops))
+        notes.append(f"images of {named} are read together; name one of these folders to part them")
+    return collector.table(reading.absent_value("unobserved"), notes)
+
+
+def _read_lines(path: Path, reading: Reading) -> LabelTable:
+    problems = Problems()
+
+    def lines() -> Iterator[tuple[int, str]]:
+        for block, first in text_blocks(path, problems):
+            yield from enumerate(block.split("\n"), start=first)
+
+    def rows() -> Iterator[tags.Tags]:
+        for line, text in lines():
+            if not text.strip():
+                continue
+            where = f"{path}:{line}"
+            try:
+                content = parse_json(text, where, Problems())
+            except LabelFileError as problem:
+                problems.keep(problem)
+                continue
+            if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
+                problems.add(where, "line", "expected an object with 'file_name', a text")
+                continue
+            present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
+            yield (
+                line,
+                content["file_name"],
+                _names(present, where, reading, problems),
+                _names(content.get("absent", []), where, reading, problems),
+            )
+
+    return tags.collect(path, rows(), reading, problems)
+
+
+def _names(value: Any, where: str, reading: Reading, problems: Problems) -> list[str]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return tags.split(value, reading)
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return value
+    problems.add(where, "line", f"labels: expected text or a list of it, got {value!r:.60}")
+    return []

@@ -1,0 +1,116 @@
+"""OpenImages' image-level labels: `ImageID,[Source,]LabelName,Confidence`, 1 present, 0 absent.
+
+What no row names is unobserved. `ImageID` has no ending in the official files: .jpg is added. Where
+a `class-descriptions….csv` lies beside the file, its names replace codes such as /m/01g317.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from g2netpl.base.disk import text_written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.images.pixels import SUFFIXES
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.formats.collector import Collector
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+
+_COLUMNS = ("ImageID", "LabelName", "Confidence")
+_VALUES = {"1": POSITIVE, "0": NEGATIVE, "1.0": POSITIVE, "0.0": NEGATIVE}
+
+
+def recognises(path: Path) -> bool:
+    """A CSV file whose header begins with ImageID."""
+    return path.suffix.lower() == ".csv" and beginning(path).lstrip('"').startswith("ImageID")
+
+
+def read(path: Path, reading: Reading) -> LabelTable:
+    """Read labels; every mistake is named by file and line."""
+    problems = Problems()
+    names = _class_names(path, problems)
+    rows = csv_rows(text_lines(path, problems), path, 0, problems)
+    line, header = next(rows, (1, []))
+    header = [name.strip() for name in header]
+    for name in _COLUMNS:
+        if header.count(name) != 1:
+            problems.stop(
+                f"{path}:{line}",
+                "header",
+                f"expected the columns {', '.join(_COLUMNS)}; got {','.join(header)[:80]!r}",
+            )
+    image_at, class_at, value_at = (header.index(name) for name in _COLUMNS)
+    collector = Collector(lambda place: f"{path}:{place}", reading.classes, problems)
+    for line, row in rows:
+        if len(row) != len(header):
+            problems.add(
+                f"{path}:{line}",
+                "number of cells",
+                f"expected {len(header)} cells as in the header, got {len(row)}",
+            )
+            continue
+        value = _VALUES.get(row[value_at].strip())
+        if value is None:
+            problems.add(
+                f"{path}:{line}",
+                "cell",
+                f"Confidence: expected 1 or 0, got {row[value_at][:40]!r}; labels by machines "
+                "are no observations, leave them out",
+            )
+            continue
+        image = collector.image(line, _image_name(unguarded(row[image_at].strip())))
+        code = unguarded(row[class_at].strip())
+        collector.label(line, image, names.get(code, code), value)
+    return collector.table(reading.absent_value("unobserved"))
+
+
+def write(table: LabelTable, path: Path) -> list[str]:
+    """Write a row per known label."""
+    identities = [_identity(name, path) for name in table.images]
+    odd = [name for name in table.classes if name != name.strip()]
+    if odd:
+        raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
+    with text_written_whole(path) as file:
+        writer = CsvWriter(file)
+        writer.write(_COLUMNS)
+        for identity, values in zip(identities, table.rows(), strict=True):
+            for column in np.flatnonzero(values != UNOBSERVED).tolist():
+                writer.write([identity, table.classes[column], values[column]])
+    silent_images = int((~table.labelled).sum())
+    silent_classes = int((per_class(table.held) == 0).sum())
+    notes = []
+    if silent_images:
+        notes.append(
+            f"{silent_images:,} images without any label are not in the file; "
+            "left in the image folder they stay unlabelled training images"
+        )
+    if silent_classes:
+        notes.append(f"{silent_classes:,} classes without any label are not in the file")
+    return notes
+
+
+def _image_name(identity: str) -> str:
+    return identity if not identity or identity.lower().endswith(SUFFIXES) else f"{identity}.jpg"
+
+
+def _identity(name: str, path: Path) -> str:
+    """The ImageID that is read as this name."""
+    for identity in (name.removesuffix(".jpg"), name):
+        if _image_name(identity.strip()) == name:
+            return identity
+    raise InputError(f"{path}: image {name!r}: expected an ending such as .jpg, and no space there")
+
+
+def _class_names(path: Path, problems: Problems) -> dict[str, str]:
+    """Codes and names of class-descriptions….csv beside the file, if there is one."""
+    names: dict[str, str] = {}
+    for file in sorted(path.parent.glob("*class-descriptions*.csv")):
+        rows = csv_rows(text_lines(file, problems), file, 0, problems)
+        for line, row in rows:
+            if len(row) != 2:
+                problems.add(f"{file}:{line}", "number of cells", f"expected 2, got {len(row)}")
+            elif row[0] != "LabelName":
+                names[row[0].strip()] = row[1].strip()
+    return names

@@ -1,0 +1,67 @@
+"""What is wrong in a file, and where.
+
+A reader goes on after a mistake, so that all of them are told at once: `Problems` keeps them, and
+`LabelFileError` carries them to `g2netpl check`. Its own text is the first one, in one line.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from g2netpl.base.errors import InputError
+from g2netpl.labels.table import LabelTable
+
+MOST_PROBLEMS = 100_000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One mistake in a label file."""
+
+    where: str
+    kind: str
+    what: str
+
+
+class LabelFileError(InputError):
+    """A label file with mistakes: all of them in `problems`, the first one in the message.
+
+    `readable` gives a table of what could be read all the same, where the reader can tell.
+    """
+
+    readable: Callable[[], LabelTable | None] | None = None
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        first, more = problems[0], len(problems) - 1
+        noun = "problem" if more == 1 else "problems"
+        rest = f" (and {more:,} more {noun}: g2netpl check lists them)" if more else ""
+        super().__init__(f"{first.where}: {first.what}{rest}")
+        self.problems = tuple(problems)
+
+
+class Problems:
+    """The mistakes found so far."""
+
+    def __init__(self) -> None:
+        self.found: list[Problem] = []
+
+    def add(self, where: str, kind: str, what: str) -> None:
+        """Keep one more; beyond a hundred thousand there is no point in reading on."""
+        self.found.append(Problem(where, kind, what))
+        if len(self.found) >= MOST_PROBLEMS:
+            self.raise_any()
+
+    def keep(self, mistake: LabelFileError) -> None:
+        """Go on after a mistake that ended the reading of one entry only."""
+        for problem in mistake.problems:
+            self.add(problem.where, problem.kind, problem.what)
+
+    def raise_any(self) -> None:
+        """Stop here if there was a mistake."""
+        if self.found:
+            raise LabelFileError(self.found)
+
+    def stop(self, where: str, kind: str, what: str) -> NoReturn:
+        """A mistake after which nothing can be read."""
+        self.found.append(Problem(where, kind, what))
+        raise LabelFileError(self.found)

@@ -1,0 +1,109 @@
+"""Labels by name: CSV `image,labels` or `image,tags`, tags separated by `;` or `|`.
+
+What is not named is unobserved. Where semicolons or tabs separate the columns, a comma separates
+tags too.
+
+A third column, `absent`, may name what is known not to be there. With `absent = negative` every
+class that a listed image is not tagged with is negative: for tags known to be complete.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from g2netpl.base.disk import text_written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.formats.collector import Collector
+from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.table import delimiter, is_tag_header
+from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+
+Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, absent
+
+
+def recognises(path: Path) -> bool:
+    """A CSV file whose header is `image,labels` or `image,tags`."""
+    if path.suffix.lower() != ".csv" or not path.is_file():
+        return False
+    header = beginning(path).split(delimiter(path))
+    return is_tag_header([name.strip().strip('"') for name in header])
+
+
+def read(path: Path, reading: Reading) -> LabelTable:
+    """Read tags; every mistake is named by file and line."""
+    problems = Problems()
+    mark = delimiter(path)
+    between = ";|" if mark == "," else ",|;"
+    rows = csv_rows(text_lines(path, problems), path, 0, problems, mark)
+    line, header = next(rows, (1, []))
+    header = [name.strip() for name in header]
+    if not is_tag_header(header):
+        problems.stop(
+            f"{path}:{line}",
+            "header",
+            f"expected a header 'image,labels' or 'image,tags', got {','.join(header)[:80]!r}",
+        )
+
+    def tags() -> Iterable[Tags]:
+        for line, row in rows:
+            if len(row) != len(header):
+                problems.add(
+                    f"{path}:{line}",
+                    "number of cells",
+                    f"expected {len(header)} cells as in the header, got {len(row)}; separate "
+                    f"tags by {between[0]!r} or '|'",
+                )
+                continue
+            present, *absent = (split(unguarded(cell), reading, between) for cell in row[1:])
+            yield line, unguarded(row[0]), present, absent[0] if absent else []
+
+    return collect(path, tags(), reading, problems)
+
+
+def collect(
+    path: Path, tags: Iterable[Tags], reading: Reading, problems: Problems, unit: str = ":"
+) -> LabelTable:
+    """A table from the tags of each image."""
+    collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
+    try:
+        for place, image, present, absent in tags:
+            row = collector.next_image(place, image)
+            for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
+                for name in sorted(set(names)):  # in the order that the table will have
+                    collector.label(place, row, name, value)
+        if not problems.found and not collector.classes:
+            problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
+        return collector.table(reading.absent_value("unobserved"))
+    except LabelFileError as mistake:
+        mistake.readable = collector.readable
+        raise
+
+
+def write(table: LabelTable, path: Path) -> list[str]:
+    """Write `image,labels,absent`, or `image,labels` where nothing is known to be absent."""
+    odd = [name for name in table.classes if ";" in name or "|" in name or name != name.strip()]
+    if odd:
+        raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: it holds ';', '|' or spaces")
+    names = np.array(table.classes, dtype=object)
+    negative = bool(per_class(table.held, NEGATIVE).any())
+    with text_written_whole(path) as file:
+        writer = CsvWriter(file)
+        writer.write(["image", "labels", "absent"] if negative else ["image", "labels"])
+        signs = (POSITIVE, NEGATIVE) if negative else (POSITIVE,)
+        for image, values in zip(table.images, table.rows(), strict=True):
+            writer.write([image, *(";".join(names[values == sign]) for sign in signs)])
+    silent = int((per_class(table.held) == 0).sum())
+    return [f"{silent} classes without any label are not in the file"] if silent else []
+
+
+def split(text: str, reading: Reading, between: str = ";|") -> list[str]:
+    """The tags in a cell, parted at any mark of `between` unless the reader was told another."""
+    if reading.separator is None:
+        for mark in between[1:]:
+            text = text.replace(mark, between[0])
+    parts = text.split(reading.separator or between[0])
+    return [tag for part in parts if (tag := part.strip())]

@@ -1,0 +1,170 @@
+"""Text from the bytes of a file, whole or in pieces, and rows of CSV; mistakes by line and byte.
+
+Spreadsheets run a cell of CSV that begins with = + - @ as a formula, and change what it says. Every
+CSV file that we write has an apostrophe before such a text, which is what people type to mean text
+there; `unguarded` takes it off again where names are read. Numbers stay as they are.
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from g2netpl.base.errors import InputError
+from g2netpl.labels.formats.problems import Problems
+
+BOM = "\ufeff"  # may begin a text; not a part of it
+_BLOCK = 1 << 22  # bytes that are read at a time
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+
+
+def is_text(name: str) -> bool:
+    """False where a name holds half a character, as names of files can."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_text(path: Path, problems: Problems) -> str:
+    """The whole file as text."""
+    content = read_bytes(path)
+    start = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
+    return decoded(content[start:], path, problems, 1, start)
+
+
+def text_blocks(
+    path: Path, problems: Problems, whole_from: bytes | None = None
+) -> Iterator[tuple[str, int]]:
+    """Pieces of whole lines with the number of their first; all the rest from a mark on."""
+    try:
+        with open(path, "rb") as file:
+            start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+            file.seek(start)
+            line, rest = 1, b""
+            while piece := file.read(_BLOCK):
+                if whole_from is not None and whole_from in piece:
+                    rest += piece + file.read()
+                    break
+                piece = rest + piece
+                end = piece.rfind(b"\n") + 1
+                block, rest = piece[:end], piece[end:]
+                if block:
+                    yield decoded(block, path, problems, line, start), line
+                line += block.count(b"\n")
+                start += len(block)
+            if rest:
+                yield decoded(rest, path, problems, line, start), line
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
+def text_lines(path: Path, problems: Problems) -> Iterator[str]:
+    """Line after line with its end, for `csv_rows`; never the whole file at once."""
+    for block, _ in text_blocks(path, problems):
+        yield from io.StringIO(block, newline="")
+
+
+def decoded(content: bytes, path: Path, problems: Problems, line: int, start: int) -> str:
+    """A part of a file as text; other encodings than UTF-8 are named by line and byte."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        line += content.count(b"\n", 0, problem.start)
+        problems.stop(
+            f"{path}:{line}",
+            "encoding",
+            f"expected UTF-8 text, byte {start + problem.start} is "
+            f"0x{content[problem.start]:02x}; save the file as UTF-8",
+        )
+    if "\0" in text:
+        line += text.count("\n", 0, text.index("\0"))
+        problems.stop(f"{path}:{line}", "encoding", "a NUL character; is this a text file?")
+    return text
+
+
+def csv_rows(
+    source: Iterator[str], path: Path, before: int, problems: Problems, delimiter: str = ","
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line each begins on, past empty lines. Broken quotes end the reading."""
+    reader = csv.reader(source, strict=True, delimiter=delimiter)
+    began = before
+    try:
+        for row in reader:
+            if row:
+                yield began + 1, row
+            began = before + reader.line_num
+    except csv.Error as problem:
+        what = str(problem)
+        if what == "unexpected end of data":
+            what = "a quote is opened in this row and never closed"
+        problems.stop(f"{path}:{began + 1}", "broken row", what)
+
+
+class CsvWriter:
+    """Writes rows of CSV, whose texts no spreadsheet takes as formulas."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._usual = csv.writer(file, lineterminator="\n")
+        self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+
+    def write(self, cells: Iterable[Any], numbers: Iterable[str] = ()) -> None:
+        """A row: cells of any kind, and then such as are known to need no guard."""
+        row = [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
+        odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
+        (self._quoted if odd else self._usual).writerow([*row, *numbers])
+
+
+def guarded(text: str) -> str:
+    """A text as it stands in CSV: with an apostrophe where a spreadsheet would see a formula.
+
+    That may also be behind a semicolon, which much of Europe's spreadsheets end a cell at.
+    """
+    return ";".join(f"'{part}" if _is_formula(part) else part for part in text.split(";"))
+
+
+def unguarded(text: str) -> str:
+    """What `guarded` was given; a text that needed no guard stays as it is."""
+    if "'" not in text:
+        return text
+    parts = text.split(";")
+    return ";".join(
+        part[1:] if part[:1] == "'" and _is_formula(part[1:]) else part for part in parts
+    )
+
+
+def _is_formula(text: str) -> bool:
+    return _FORMULA.match(text) is not None and not _is_number(text)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file."""
+    try:
+        if path.is_file():
+            return path.read_bytes()
+        problem = "not a regular file" if path.exists() else "no such file"
+    except OSError as trouble:
+        problem = f"cannot be read ({trouble.strerror})"
+    raise InputError(f"{path}: {problem}")
+
+
+def beginning(path: Path) -> str:
+    """The first line of a file, or as much as is needed to recognise it."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(4096).decode("utf-8-sig", errors="replace")
+    except OSError:
+        return ""
+    return text.strip().partition("\n")[0]

@@ -1,0 +1,98 @@
+"""Classes that may be one class written in two ways: `Cow` and `cow`, or a typo in a few tags."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from g2netpl.base.errors import counted
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.spelling import composed
+from g2netpl.labels.table import POSITIVE, LabelTable
+
+_RARE = 3  # positives of a name that may be a typo
+_SHORT = 4  # letters; of shorter names very many are one letter apart
+_LONG = 60  # letters; nobody mistypes only one of more
+_SHARED = 20  # frequent words that are looked at because they share a form
+_NAMED = 3  # in a note
+
+
+def look_alikes(table: LabelTable) -> list[str]:
+    """Pairs and groups of names, in words: first those that are spelt alike, then likely typos.
+
+    A likely typo is one letter apart from a name with at least ten times as many positives, and
+    has three itself at most; two names that are both frequent are two classes.
+    """
+    positives = per_class(table.held, POSITIVE).tolist()
+    spelt: dict[str, list[str]] = defaultdict(list)
+    count: dict[str, int] = defaultdict(int)
+    for name, positive in zip(table.classes, positives, strict=True):
+        spelt[_letters(name)].append(name)
+        count[_letters(name)] += positive
+    groups = [" and ".join(map(repr, names)) for names in spelt.values() if len(names) > 1]
+    for rare, usual in _typos(count):
+        places = (f"{spelt[word][0]!r} ({counted(count[word], 'image')})" for word in (rare, usual))
+        groups.append(" and ".join(places))
+    return groups
+
+
+def look_alikes_note(table: LabelTable) -> list[str]:
+    """The first of them in one line, for those who never check their labels."""
+    found = look_alikes(table)
+    if not found:
+        return []
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return [f"look alike: {'; '.join(found[:_NAMED])}{more}; one class written in two ways?"]
+
+
+def one_edit_apart(one: str, other: str) -> bool:
+    """Whether a letter was left out, added or changed, or two neighbours changed places."""
+    short, long = sorted((one, other), key=len)
+    if len(long) - len(short) > 1 or short == long:
+        return False
+    at = next((i for i, (a, b) in enumerate(zip(short, long, strict=False)) if a != b), len(short))
+    if len(short) < len(long):
+        return short[at:] == long[at + 1 :]
+    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
+    return swapped or short[at + 1 :] == long[at + 1 :]
+
+
+def _letters(name: str) -> str:
+    """The name without what people write now this way, now that."""
+    return "".join(letter for letter in composed(name).casefold() if letter not in " -_")
+
+
+def _typos(count: dict[str, int]) -> Iterator[tuple[str, str]]:
+    """Rare words, each with the most frequent one that it may be a typo of.
+
+    Words that are one edit apart share a form with at most one letter left out, which finds them
+    among many thousands without comparing each with each.
+    """
+    usual: dict[str, list[str]] = defaultdict(list)
+    for word in sorted(count, key=lambda word: -count[word]):
+        if count[word] >= 10:
+            for form in _forms(word):
+                if len(usual[form]) < _SHARED:
+                    usual[form].append(word)
+    for rare, positives in count.items():
+        if not 1 <= positives <= _RARE:
+            continue
+        near = {
+            word
+            for form in _forms(rare)
+            for word in usual[form]
+            if positives * 10 <= count[word] and _may_be_typo(rare, word)
+        }
+        if near:
+            yield rare, max(near, key=lambda word: (count[word], word))
+
+
+def _forms(word: str) -> set[str]:
+    if len(word) > _LONG:
+        return set()
+    return {word, *(word[:at] + word[at + 1 :] for at in range(len(word)))}
+
+
+def _may_be_typo(rare: str, usual: str) -> bool:
+    """`class 1` and `class 2` are no typos of each other, nor are `cat` and `car`."""
+    digits, others = ([letter for letter in word if letter.isdigit()] for word in (rare, usual))
+    long_enough = max(len(rare), len(usual)) >= _SHORT
+    return long_enough and digits == others and one_edit_apart(rare, usual)

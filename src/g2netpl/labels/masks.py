@@ -1,0 +1,201 @@
+"""Drawing the labels that stay visible, from labels in either form.
+
+Random numbers are drawn for every cell of the matrix, known or not, and in its order. So the same
+labels give the same choice, whether they are held as a matrix or as entries; only some images are
+looked at as a matrix at a time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.labels.entries import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    Entries,
+    LabelMatrix,
+    Labels,
+    blocks,
+    pairs,
+    stacked,
+    together,
+)
+
+IndexArray = npt.NDArray[np.int64]
+
+
+def spml_masks(labels: Labels, positives: int, negatives: int, seed: int) -> Labels:
+    """SPML's masks: its generator shuffles positives, then negatives, image after image."""
+    generator = np.random.RandomState(seed)
+
+    def visible(values: LabelMatrix) -> LabelMatrix:
+        kept = np.full_like(values, UNOBSERVED)
+        for row, labels in enumerate(values):
+            for value, count in ((POSITIVE, positives), (NEGATIVE, negatives)):
+                candidates = np.nonzero(labels == value)[0]
+                generator.shuffle(candidates)  # consumes random numbers even if none is kept
+                kept[row, candidates[:count]] = value
+        return kept
+
+    return _in_blocks(labels, visible)
+
+
+def by_chance(labels: Labels, chance: float, random: np.random.Generator) -> Labels:
+    """Every label with this chance."""
+
+    def visible(values: LabelMatrix) -> LabelMatrix:
+        return np.where(random.random(values.shape) < chance, values, np.int8(UNOBSERVED))
+
+    return _in_blocks(labels, visible)
+
+
+def some_of_each(labels: Labels, counts: Mapping[int, int], random: np.random.Generator) -> Labels:
+    """Of every image up to so many random labels of each value."""
+
+    def some(value: int, count: int) -> Labels:
+        def visible(values: LabelMatrix) -> LabelMatrix:
+            kept = np.full_like(values, UNOBSERVED)
+            lottery = np.where(values == value, random.random(values.shape), np.inf)
+            most = min(count, values.shape[1])
+            if most:
+                drawn = np.argpartition(lottery, most - 1, axis=1)[:, :most]
+                won = np.take_along_axis(lottery, drawn, axis=1) < np.inf
+                label = np.where(won, np.int8(value), np.int8(UNOBSERVED))
+                np.put_along_axis(kept, drawn, label, axis=1)
+            return kept
+
+        return _in_blocks(labels, visible)
+
+    return together([some(value, count) for value, count in counts.items()])
+
+
+def one_per_image(
+    labels: Labels, chances: npt.NDArray[np.floating] | None, random: np.random.Generator
+) -> IndexArray:
+    """The class of each image's visible positive, −1 for images without a positive.
+
+    `chances` are relative, (L,) or (N, L); without them all positives of an image are alike.
+    Every class that has a positive is chosen at least once, wherever that is possible at all.
+    """
+    rows, columns = pairs(labels, POSITIVE)
+    # a race of exponential clocks: class j rings first with probability chance_j / sum of chances
+    race = _clocks(labels, rows, columns, random)
+    if chances is not None:
+        race /= chances[columns] if chances.ndim == 1 else chances[rows, columns]
+    chosen = np.full(len(labels), -1, dtype=np.int64)
+    begins = np.flatnonzero(np.diff(rows, prepend=-1))  # of each image's positives
+    if len(begins):
+        earliest = np.minimum.reduceat(race, begins)
+        first = np.flatnonzero(race == np.repeat(earliest, np.diff(begins, append=len(rows))))
+        chosen[rows[first[::-1]]] = columns[first[::-1]]  # of equal ones the first class stays
+    return _cover_every_class(chosen, rows, columns, labels.shape[1], random)
+
+
+def single_positives(labels: Labels, chosen: IndexArray) -> Labels:
+    """One visible positive for each image, of the chosen class; none where that is −1."""
+    rows = np.flatnonzero(chosen >= 0)
+    if isinstance(labels, Entries):
+        signs = np.full(len(rows), POSITIVE, dtype=np.int8)
+        return Entries.of_pairs(labels.shape, rows, chosen[rows], signs)
+    values = np.full_like(labels, UNOBSERVED)
+    values[rows, chosen[rows]] = POSITIVE
+    return values
+
+
+def subset(
+    chosen: IndexArray, classes: int, fraction: float, random: np.random.Generator
+) -> IndexArray:
+    """Keep the label of a fraction of the labelled images, every chosen class at least once."""
+    order = random.permutation(np.flatnonzero(chosen >= 0))
+    size = max(round(fraction * len(order)), min(1, len(order)))
+    first_of_class: dict[int, int] = {}
+    for image in order:
+        first_of_class.setdefault(int(chosen[image]), int(image))
+    kept = list(order[:size])
+    count = np.bincount(chosen[order[:size]], minlength=classes)
+    position = size - 1
+    for label in sorted(set(first_of_class) - set(chosen[order[:size]].tolist())):
+        while position >= 0 and count[chosen[kept[position]]] < 2:
+            position -= 1
+        if position < 0:
+            break  # fewer labelled images than classes
+        count[chosen[kept[position]]] -= 1
+        count[label] += 1
+        kept[position] = first_of_class[label]
+        position -= 1
+    subset = np.full_like(chosen, -1)
+    subset[kept] = chosen[kept]
+    return subset
+
+
+def _in_blocks(labels: Labels, visible: Callable[[LabelMatrix], LabelMatrix]) -> Labels:
+    """What `visible` leaves of the labels, asked for some images after the others."""
+    parts: list[Labels] = []
+    for _, part in blocks(labels):
+        if isinstance(part, Entries):
+            parts.append(Entries.of_matrix(visible(part.matrix())))
+        else:
+            parts.append(visible(part))
+    return stacked(parts) if parts else labels
+
+
+def _clocks(
+    labels: Labels, rows: IndexArray, columns: IndexArray, random: np.random.Generator
+) -> npt.NDArray[np.float64]:
+    """The times of some cells, image after image."""
+    times = np.empty(len(rows))
+    for start, part in blocks(labels):
+        drawn = random.exponential(size=part.shape)
+        here = slice(*np.searchsorted(rows, (start, start + len(part))).tolist())
+        times[here] = drawn[rows[here] - start, columns[here]]
+    return times
+
+
+def _cover_every_class(
+    chosen: IndexArray,
+    rows: IndexArray,
+    columns: IndexArray,
+    classes: int,
+    random: np.random.Generator,
+) -> IndexArray:
+    """Change as few choices as possible so that every class with a positive is chosen once.
+
+    `rows` and `columns` are the positives, image after image.
+
+    A class without an image takes one over from a class that has two or more, if need be along a
+    chain of classes (an augmenting path of the bipartite matching).
+    """
+    chosen = chosen.copy()
+    count = np.bincount(chosen[chosen >= 0], minlength=classes)
+    there = np.bincount(columns, minlength=classes)
+    absent = np.flatnonzero((count == 0) & (there > 0))
+    if not len(absent):
+        return chosen
+    images = rows[np.argsort(columns, kind="stable")]  # class after class
+    images_of = np.split(images, np.cumsum(there)[:-1])
+    for missing in absent:
+        came_from: dict[int, tuple[int, int]] = {}  # class -> (image that it gives, class it helps)
+        queue, seen = deque([int(missing)]), {int(missing)}
+        while queue:
+            taker = queue.popleft()
+            if count[taker] > 1:
+                break
+            for image in random.permutation(images_of[taker]):
+                giver = int(chosen[image])
+                if giver not in seen:
+                    seen.add(giver)
+                    came_from[giver] = (int(image), taker)
+                    queue.append(giver)
+        else:
+            continue  # more classes than images that could carry them
+        giver = taker
+        count[giver] -= 1
+        count[missing] += 1
+        while giver != missing:
+            image, taker = came_from[giver]
+            chosen[image] = taker
+            giver = taker
+    return chosen

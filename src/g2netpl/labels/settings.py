@@ -1,0 +1,158 @@
+"""Which labels stay visible: `observe()` hides labels of a full table as a `Setting` says.
+
+    full               everything                            (BCE, the ceiling)
+    fspl               one random positive per image         (full set, single positive label)
+    sspl:0.2           as fspl, on 20 % of the images        (subset, single positive label)
+    positives:1+1      1 positive and 1 negative per image   (IU's setting)
+    known:0.1          every label visible with probability 0.1, both signs
+    biased:frequency   as fspl, but frequent classes are named more often (`biased:size`: large
+                       objects, where the table knows sizes)
+    own                the labels as the user's file has them
+
+`…@spml` (fspl and positives) draws the masks of the SPML benchmark bit for bit.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels import masks as drawing
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.masks import IndexArray
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+
+Kind = Literal["full", "fspl", "sspl", "positives", "known", "biased", "own"]
+SPML_SEED = 1200
+
+__all__ = ["SPML_SEED", "IndexArray", "Setting", "observe", "split_indices"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way of observing. Build it from its name: `Setting.parse("sspl:0.2")`."""
+
+    kind: Kind
+    fraction: float = 1.0
+    positives: int = 1
+    negatives: int = 0
+    bias: Literal["frequency", "size"] = "frequency"
+    spml_compatible: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(f"setting {self.kind!r}: {did_you_mean(self.kind, get_args(Kind))}")
+        if not 0 < self.fraction <= 1:
+            raise InputError(
+                f"setting {self.kind}: fraction must be in (0, 1], got {self.fraction}"
+            )
+        if self.positives < 0 or self.negatives < 0 or self.positives + self.negatives == 0:
+            raise InputError(
+                f"setting {self.kind}: expected counts like 1+1 (positives + negatives), "
+                f"got {self.positives}+{self.negatives}"
+            )
+        if self.bias not in ("frequency", "size"):
+            raise InputError(f"setting biased: expected frequency or size, got {self.bias!r}")
+        if self.spml_compatible and self.kind not in ("fspl", "positives"):
+            raise InputError(f"setting {self.kind}: SPML's masks exist for fspl and positives only")
+
+    @classmethod
+    def parse(cls, text: str) -> "Setting":
+        """Read a name such as `fspl`, `sspl:0.2`, `positives:1+1`, `known:0.1`, `fspl@spml`."""
+        body, _, suffix = text.strip().partition("@")
+        kind, colon, argument = body.partition(":")
+        if suffix not in ("", "spml"):
+            raise InputError(f"setting {text!r}: after @ only 'spml' is known, got {suffix!r}")
+        spml = suffix == "spml"
+        if kind not in get_args(Kind):
+            raise InputError(f"unknown setting {text!r} ({did_you_mean(kind, get_args(Kind))})")
+        if kind in ("full", "fspl", "own"):
+            if colon:
+                raise InputError(f"setting {text!r}: {kind} takes no value")
+            return cls(kind, spml_compatible=spml)  # type: ignore[arg-type]
+        try:
+            if kind == "positives":
+                positives, _, negatives = argument.partition("+")
+                return cls(
+                    "positives",
+                    positives=int(positives),
+                    negatives=int(negatives or 0),
+                    spml_compatible=spml,
+                )
+            if kind == "biased":
+                return cls("biased", bias=argument, spml_compatible=spml)  # type: ignore[arg-type]
+            return cls(kind, fraction=float(argument), spml_compatible=spml)  # type: ignore[arg-type]
+        except ValueError:
+            example = {"positives": "positives:1+1"}.get(kind, f"{kind}:0.2")
+            raise InputError(f"setting {text!r}: expected a form like {example}") from None
+
+    def __str__(self) -> str:
+        value = {
+            "sspl": f":{self.fraction:g}",
+            "known": f":{self.fraction:g}",
+            "positives": f":{self.positives}+{self.negatives}",
+            "biased": f":{self.bias}",
+        }.get(self.kind, "")
+        return f"{self.kind}{value}{'@spml' if self.spml_compatible else ''}"
+
+
+def observe(table: LabelTable, setting: Setting, seed: int) -> LabelTable:
+    """The labels that stay visible. Pure: the same table, setting and seed give the same labels.
+
+    What is unobserved in `table` stays unobserved. Images without any positive are fine: they
+    carry nothing under the single-positive settings. Under fspl, sspl and biased every class
+    that has a positive keeps at least one labelled image, wherever that is possible at all.
+    """
+    if setting.kind == "own":
+        return table
+    if setting.kind == "full":
+        if not table.is_complete:
+            unknown = len(table) * len(table.classes) - table.known
+            raise InputError(
+                f"setting full: every label must be known, {unknown} are not; "
+                "use the setting 'own' to train on the labels as they are"
+            )
+        return table
+    if setting.spml_compatible:
+        positives, negatives = (
+            (1, 0) if setting.kind == "fspl" else (setting.positives, setting.negatives)
+        )
+        return table.with_values(drawing.spml_masks(table.held, positives, negatives, seed))
+    # one stream of random numbers per kind: sspl:0.2 of a seed is a part of fspl of that seed
+    random = np.random.default_rng([seed, 0x6F62])
+    if setting.kind == "known":
+        return table.with_values(drawing.by_chance(table.held, setting.fraction, random))
+    if setting.kind == "positives":
+        counts = {POSITIVE: setting.positives, NEGATIVE: setting.negatives}
+        return table.with_values(drawing.some_of_each(table.held, counts, random))
+    chosen = drawing.one_per_image(table.held, _chances(table, setting), random)
+    if setting.kind == "sspl":
+        chosen = drawing.subset(chosen, len(table.classes), setting.fraction, random)
+    return table.with_values(drawing.single_positives(table.held, chosen))
+
+
+def _chances(table: LabelTable, setting: Setting) -> npt.NDArray[np.floating] | None:
+    """How likely each class is to be named, (L,) or (N, L); None where all are alike."""
+    if setting.kind != "biased":
+        return None
+    if setting.bias == "frequency":
+        return per_class(table.held, POSITIVE).astype(np.float64)
+    if table.sizes is None:
+        raise InputError("setting biased:size: this table knows no object sizes")
+    return np.maximum(table.sizes, 1e-9)
+
+
+def split_indices(
+    count: int, fraction: float, seed: int, spml_compatible: bool = False
+) -> tuple[IndexArray, IndexArray]:
+    """Training and validation images, both sorted; `fraction` of `count` go to validation."""
+    generator: np.random.Generator | np.random.RandomState
+    if spml_compatible:
+        generator = np.random.RandomState(seed)
+    else:
+        generator = np.random.default_rng([seed, 0x7370])
+    order = generator.permutation(count).astype(np.int64)
+    held_out = int(np.round(fraction * count))
+    return np.sort(order[: count - held_out]), np.sort(order[count - held_out :])

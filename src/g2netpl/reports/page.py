@@ -1,0 +1,43 @@
+"""Pages: a template each, over one base; self-contained, whatever text the data hold.
+
+A page loads nothing: style and pictures are inside it, and it forbids everything else. It has no
+scripts. Text is escaped; only the drawings of pictures.py are let through as they are.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from g2netpl.base.disk import write_text_whole
+from g2netpl.base.errors import InputError
+
+
+def render(template: str, **content: Any) -> str:
+    """The page of a template in `templates/`."""
+    from jinja2 import Environment, FunctionLoader
+
+    folder = files("g2netpl") / "templates"
+    environment = Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = percent
+    return environment.get_template(template).render(**content)
+
+
+def percent(share: float) -> str:
+    """A probability for people; what is nearly sure is not said to be sure."""
+    if 0 < share < 0.001 or 0.999 < share < 1:
+        return "< 0.1 %" if share < 0.5 else "> 99.9 %"
+    return f"{100 * share:.1f} %" if share < 0.1 or share > 0.9 else f"{100 * share:.0f} %"
+
+
+def write_page(path: str | Path, page: str) -> None:
+    """Write a page; text that UTF-8 cannot hold becomes question marks."""
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        write_text_whole(path, page, errors="replace")
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None

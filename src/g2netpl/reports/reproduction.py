@@ -1,0 +1,196 @@
+"""The page of a reproduction: our numbers beside the published ones, and what differs.
+
+Every recipe also leaves its numbers as CSV, and its picture as PNG with the numbers behind it.
+"""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from g2netpl.experiments.cells import Row, describe_row
+from g2netpl.experiments.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
+from g2netpl.experiments.reproduction import Plan
+from g2netpl.game.players.soft_options import SoftOptions
+from g2netpl.labels.table import POSITIVE
+from g2netpl.reports import figures, page
+from g2netpl.reports.reproduction_tables import LOST, TABLE, Section, table_of
+
+
+def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder: Path) -> Path:
+    """CSV, PNG and index.html in the folder."""
+    sections = [
+        _section(name, plan.recipes[name], found[name], data, plan.left_out(name), folder)
+        for name in RECIPES  # in the paper's order, not that of training
+        if name in plan.recipes
+    ]
+    ours = here(plan)
+    shown = page.render(
+        "reproduction.html",
+        sections=sections,
+        data=data,
+        subject=plan.subject.name,
+        differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
+    )
+    path = folder / "index.html"
+    page.write_page(path, shown)
+    return path
+
+
+def _section(
+    name: str, recipe: Recipe, rows: list[Row], data: str | None, notes: list[str], folder: Path
+) -> Section:
+    section = Section(recipe.title, recipe.about, notes=list(notes), of_labels=name == "labels")
+    known = published(name, data)
+    trained = [row for row in rows if "diverged" not in row]
+    if rows:
+        section.table = table_of(recipe, rows, known)
+        figures.write_csv(folder / f"{name}.csv", TABLE, section.table)
+    section.notes += [describe_row(row) for row in rows if "diverged" in row]
+    if rows and not trained:
+        return section
+    picture = folder / f"figure-{name}.png"
+    _draw(name, trained, [line for line in section.table if line[4] != LOST], picture)
+    section.pictures.append((picture.name, base64.b64encode(picture.read_bytes()).decode("ascii")))
+    if name == "ablation":
+        section.notes += steps(recipe, trained, known)
+    if name == "table2":
+        section.notes += against_role(trained)
+    return section
+
+
+def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> None:
+    """The picture of a recipe, and its numbers beside it."""
+    numbers = picture.with_suffix(".csv")
+    if name == "parameters":
+        usual = SoftOptions()
+        lines = figures.parameter_lines(usual.beta, usual.gamma)
+        figures.write_csv(numbers, figures.PARAMETERS, lines)
+        title = f"scheduler ξ, β = {usual.beta:g}, γ = {usual.gamma:g}"
+        figures.draw_parameters(picture, lines, title)
+    elif name == "convergence":
+        figures.write_csv(numbers, figures.CONVERGENCE, figures.convergence_lines(rows))
+        figures.draw_convergence(picture, rows)
+    elif name == "labels":
+        figures.write_csv(numbers, figures.QUALITY, figures.quality_lines(rows))
+        figures.draw_quality(picture, rows)
+    elif name in ("table2", "semi-supervised"):
+        lines = [
+            [line[1], line[2].partition(":")[2], line[4], line[5] or 0, line[8]]
+            for line in table
+            if line[2] in SSPL
+        ]
+        figures.write_csv(numbers, ("method", "share", "mAP", "deviation", "published"), lines)
+        names = {line[1]: line[0] for line in table}
+        figures.draw_shares(picture, [[names[method], *rest] for method, *rest in lines])
+    else:
+        lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
+        figures.write_csv(numbers, ("row", "setting", "mAP", "deviation", "published"), lines)
+        figures.draw_rows(picture, lines)
+
+
+def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float]) -> list[str]:
+    """What each row adds to the one before, seed by seed, beside what was published.
+
+    Where the paper has a row but not the one before, also what it adds to the paper's last one.
+    """
+    block = recipe.blocks[0]
+    scores = {(row["method"], row["setting"], row["seed"]): row["test_map"] for row in rows}
+    seeds = sorted({row["seed"] for row in rows})
+    notes = []
+
+    def note(setting: str, before: str, after: str, name: str) -> None:
+        pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
+        gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
+        if not gains:  # one of the two diverged
+            return
+        spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
+        text = f"{setting}: {name}: {np.mean(gains):+.2f}{spread}"
+        if (before, setting) in known and (after, setting) in known:
+            text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
+        notes.append(text)
+
+    for setting in block.settings:
+        printed = [method for method in block.methods if (method, setting) in known]
+        for before, after in pairwise(block.methods):
+            note(setting, before, after, recipe.name_of(after))
+            if after in printed[1:] and before not in printed:
+                last = printed[printed.index(after) - 1]
+                name = f"{recipe.name_of(after)}, from {recipe.name_of(last)}"
+                note(setting, last, after, name)
+    return notes
+
+
+def against_role(rows: Sequence[Row]) -> list[str]:
+    """The paper's comparison of its 60 and 80 % with ROLE at FSPL."""
+
+    def mean(method: str, setting: str) -> float | None:
+        scores = [r["test_map"] for r in rows if (r["method"], r["setting"]) == (method, setting)]
+        return 100 * float(np.mean(scores)) if scores and None not in scores else None
+
+    role = mean("role", "fspl")
+    ours = [(setting, mean("g2netpl", setting)) for setting in ("sspl:0.6", "sspl:0.8")]
+    return [
+        f"g2netpl at {setting} {score:.1f}, role at fspl {role:.1f}: {score - role:+.1f}"
+        for setting, score in ours
+        if score is not None and role is not None
+    ]
+
+
+def here(plan: Plan) -> dict[str, str]:
+    """The protocol of this reproduction, in the words of the paper's."""
+    train, test = plan.tables
+    protocol, subject = plan.protocol, plan.subject
+    rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
+    batches = ", ".join(str(size) for size in protocol.batch_sizes)
+    k = float((train.values == POSITIVE).sum(axis=1).mean())
+    weights = "; three values of each method's main weight" if protocol.search_weights else ""
+    once = ", on the first seed" if protocol.choose_once else ""
+    asked = protocol.expected_positives
+    expected = {"truth": f"k = {k:.2f}, the truth's mean", "estimate": "k estimated"}.get(
+        str(asked), f"k = {asked}, as given"
+    )
+    trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
+    head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
+    described = {
+        "features": (_features_note(subject.root), "as the features were made"),
+        "scenes": ("a small CNN from a random start", "64 × 64, generated"),
+        "images": (
+            str(protocol.photos.get("backbone", "lite0")) + _start(protocol.photos),
+            f"{protocol.photos.get('image_size', 224)} px squares, mirrored at random",
+        ),
+    }[subject.kind]
+    return {
+        "backbone": described[0],
+        "images": described[1],
+        "training": ("; ".join(trained) or "none") + f"; {head}",
+        "optimizer": f"Adam, learning rate {rates}, batch {batches}{weights}",
+        "chosen on": f"a fifth of the training images, held out with full labels{once}",
+        "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
+        f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
+        "positives per image": expected,
+        "seeds": ", ".join(str(seed) for seed in protocol.seeds),
+    }
+
+
+def _start(photos: Mapping[str, Any]) -> str:
+    """Where the backbone's weights come from."""
+    if photos.get("weights"):
+        return f", weights of {Path(photos['weights']).name}"
+    return ", pretrained" if photos.get("pretrained", True) else ", from a random start"
+
+
+def _features_note(root: str | None) -> str:
+    note = Path(root or ".") / "run.json"
+    if note.is_file():
+        try:
+            content = json.loads(note.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            content = None
+        if isinstance(content, dict) and "backbone" in content:
+            return f"{content['backbone']} at {content.get('size')} px, frozen"
+    return "frozen features as given"

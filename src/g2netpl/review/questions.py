@@ -1,0 +1,228 @@
+"""Which labels to ask a person about, the most useful question first.
+
+useful        soft label in doubt, u = 4p(1 − p), of a class with few positives. The k-th question
+              about a class with n known positives counts u / (1 + n + k), k = 0, 1, …: each one
+              asked before makes the class a little less rare, so no class crowds out the others
+disagreement  the two players differ: |soft label − prediction|
+doubtful      observed labels that the network contradicts: |observed − prediction|
+random        any unknown label, as a control
+
+Soft labels and predictions stay on disk and are looked at some thousand images at a time.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix
+from g2netpl.runs.folder import SavedLabels
+from g2netpl.runs.thresholds import Decisions, choose
+
+CHUNK = 2048  # images looked at together
+_SAMPLE = 4096  # images that the level of the soft labels is found on
+_SUREST = 1 - 2**-12  # above it float16 knows 1 only
+
+Chances = npt.NDArray[np.float32]
+Rows = slice | npt.NDArray[np.int64]
+Index = npt.NDArray[np.int64]
+EVERY = slice(None)
+
+
+class Opinions:
+    """What both players say of any label, as chances: calibrated as `g2netpl complete` does it."""
+
+    def __init__(self, saved: SavedLabels, decisions: Decisions, k: float) -> None:
+        self.saved, self.decisions = saved, decisions
+        soft = np.flatnonzero(saved.has_soft)
+        sample = soft[:: max(1, -(-len(soft) // _SAMPLE))]
+        self._by_k = choose("expected", None, np.asarray(saved.completed[sample]), k)
+
+    @property
+    def has_predictions(self) -> bool:
+        """False for runs of a time when predictions were not kept."""
+        return self.saved.predicted is not None
+
+    def soft(self, rows: Rows, columns: Rows = EVERY) -> Chances:
+        """Soft labels, or predictions for images that have none; NaN for unreadable images."""
+        raw, own = np.asarray(self.saved.completed[rows][:, columns]), self.saved.has_soft[rows]
+        if own.all():
+            return self._by_k.calibrate(raw)
+        chances = self.decisions.calibrate(raw)
+        if own.any():
+            chances[own] = self._by_k.calibrate(raw[own])
+        return chances
+
+    def predicted(self, rows: Rows, columns: Rows = EVERY) -> Chances | None:
+        """The network's own word, also on images it was trained on."""
+        if self.saved.predicted is None:
+            return None
+        raw = np.asarray(self.saved.predicted[rows][:, columns], dtype=np.float32)
+        return self.decisions.calibrate(np.minimum(raw, np.float32(_SUREST)))
+
+
+Scores = npt.NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some labels: those of these images and classes."""
+
+    opinions: "Opinions"
+    rows: Rows
+    columns: Index
+    seed: int
+
+    @property
+    def observed(self) -> LabelMatrix:
+        """What the training knew."""
+        known: LabelMatrix = self.opinions.saved.observed[self.rows][:, self.columns]
+        return known
+
+    def soft(self) -> Chances:
+        """What the soft labels say."""
+        return self.opinions.soft(self.rows, self.columns)
+
+    def predicted(self) -> Chances:
+        """What the network says."""
+        predicted = self.opinions.predicted(self.rows, self.columns)
+        assert predicted is not None
+        return predicted
+
+
+def _useful(part: Part) -> Scores:
+    chances = part.soft()
+    return np.where(part.observed == UNOBSERVED, 4 * chances * (1 - chances), -1)
+
+
+def _disagreement(part: Part) -> Scores:
+    gap = np.abs(part.soft() - part.predicted())
+    return np.where(part.observed == UNOBSERVED, gap, -1)
+
+
+def _doubtful(part: Part) -> Scores:
+    observed = part.observed
+    return np.where(observed == UNOBSERVED, -1, np.abs(observed - part.predicted()))
+
+
+def _random(part: Part) -> Scores:
+    chances = part.soft()
+    first = part.rows.start if isinstance(part.rows, slice) else int(part.rows[0])
+    drawn = np.random.default_rng([part.seed, first]).random(chances.shape)
+    return np.where((part.observed == UNOBSERVED) & ~np.isnan(chances), drawn, -1)
+
+
+@dataclass(frozen=True)
+class Order:
+    """A way to choose questions: the worth of every label; negative where there is no question."""
+
+    summary: str
+    score: Callable[[Part], Scores]
+    needs_predictions: bool = False
+    levels_classes: bool = False  # whether a class with many positives waits
+
+
+ORDERS: dict[str, Order] = {
+    "useful": Order("in doubt, rare classes first", _useful, levels_classes=True),
+    "disagreement": Order(
+        "soft label and prediction differ", _disagreement, needs_predictions=True
+    ),
+    "doubtful": Order("observed labels that look wrong", _doubtful, needs_predictions=True),
+    "random": Order("any unknown label, as a control", _random),
+}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The labels that may be asked about: some columns, and there what a search has hit."""
+
+    columns: Index
+    hit_rows: npt.NDArray[np.bool_] | None = None  # (N,); None: no search
+    hit_columns: npt.NDArray[np.bool_] | None = None  # (L,)
+
+    def rows(self, count: int) -> Iterator[Rows]:
+        """The images to look at, some at a time."""
+        if self.hit_rows is not None and not self._hit_columns().any():
+            found = np.flatnonzero(self.hit_rows)
+            for start in range(0, len(found), CHUNK):
+                yield found[start : start + CHUNK]
+            return
+        for start in range(0, count, CHUNK):
+            yield slice(start, min(start + CHUNK, count))
+
+    def excluded(self, rows: Rows) -> npt.NDArray[np.bool_] | None:
+        """Labels of these images, in our columns, that the search has not hit."""
+        if self.hit_rows is None:
+            return None
+        return ~(self.hit_rows[rows][:, None] | self._hit_columns()[None, :])
+
+    def _hit_columns(self) -> npt.NDArray[np.bool_]:
+        assert self.hit_columns is not None
+        return self.hit_columns[self.columns]
+
+
+def build_queue(
+    opinions: Opinions,
+    order: Order,
+    scope: Scope,
+    answered: Index,
+    positives: npt.NDArray[np.integer],
+    size: int,
+    seed: int = 0,
+) -> tuple[Index, int]:
+    """The best questions as row · L + column, best first, and how many there are altogether.
+
+    `answered` are questions that need not be asked again, sorted; `positives` (L,) the known ones.
+    """
+    observed, columns = opinions.saved.observed, scope.columns
+    width = observed.shape[1]
+    groups = len(columns) if order.levels_classes else 1
+    keep = max(20, -(-size // groups))
+    best = (np.empty((0, groups)), np.empty((0, groups), dtype=np.int64))
+    total = 0
+    for rows in scope.rows(len(observed)):
+        part = Part(opinions, rows, columns, seed)
+        scores = np.asarray(order.score(part), dtype=np.float64)
+        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+        entries = numbers[:, None] * width + columns
+        scores[np.isin(entries, _between(answered, entries[0, 0], entries[-1, -1]))] = -1
+        excluded = scope.excluded(rows)
+        if excluded is not None:
+            scores[excluded] = -1
+        scores[np.isnan(scores)] = -1
+        total += int((scores >= 0).sum())
+        best = _best(best, (scores.reshape(-1, groups), entries.reshape(-1, groups)), keep)
+    return _ranked(*best, 1 + positives[columns] if order.levels_classes else None)[:size], total
+
+
+def _between(answered: Index, first: int, last: int) -> Index:
+    start, stop = np.searchsorted(answered, (first, last + 1))
+    return answered[start:stop]
+
+
+Scored = tuple[npt.NDArray[np.float64], Index]
+
+
+def _best(before: Scored, more: Scored, keep: int) -> Scored:
+    """The highest scores of both in each column, in no order."""
+    scores = np.concatenate([before[0], more[0]])
+    entries = np.concatenate([before[1], more[1]])
+    if len(scores) <= keep:
+        return scores, entries
+    top = np.argpartition(-scores, keep - 1, axis=0)[:keep]
+    return np.take_along_axis(scores, top, axis=0), np.take_along_axis(entries, top, axis=0)
+
+
+def _ranked(
+    scores: npt.NDArray[np.float64], entries: Index, weights: npt.NDArray[np.integer] | None
+) -> Index:
+    """All entries with a score, best first, ties in the order of the file."""
+    order = np.lexsort((entries, -scores), axis=0)
+    scores = np.take_along_axis(scores, order, axis=0)
+    entries = np.take_along_axis(entries, order, axis=0)
+    asked = scores >= 0
+    if weights is not None:
+        scores = scores / (weights + np.arange(len(scores))[:, None])
+    ranked: Index = entries[asked][np.lexsort((entries[asked], -scores[asked]))]
+    return ranked

@@ -1,0 +1,112 @@
+"""The review page: what it may ask for, and what it may save."""
+
+import errno
+import re
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any
+
+from g2netpl.base.errors import InputError
+from g2netpl.review.http import Answer, LocalServer, Refusal, number, only, to_json
+from g2netpl.review.questions import ORDERS
+from g2netpl.review.session import Review
+from g2netpl.review.thumbnails import SIZES, Pictures
+
+_MOST_QUESTIONS = 20
+_ID = re.compile(r"[0-9a-f]{16,64}")
+_FILES = {
+    "/": ("review.html", "text/html; charset=utf-8"),
+    "/review.css": ("review.css", "text/css; charset=utf-8"),
+    "/review.js": ("review.js", "text/javascript; charset=utf-8"),
+}
+
+
+class ReviewServer(LocalServer):
+    """Serves one review; images are asked for by their row and sent as small JPEGs."""
+
+    def __init__(self, review: Review, pictures: Pictures, order: str, port: int = 0) -> None:
+        self.review, self.pictures, self.order = review, pictures, order
+        folder = files("g2netpl") / "templates"
+        super().__init__(
+            {
+                path: Answer((folder / name).read_bytes(), kind)
+                for path, (name, kind) in _FILES.items()
+            },
+            port,
+        )
+
+    def get(self, path: str, query: dict[str, str]) -> Answer:
+        """The state of the review, the next questions, or a picture."""
+        try:
+            if path == "/api/state":
+                only(query)
+                return to_json({"order": self.order, **self.review.state()})
+            if path == "/api/questions":
+                return to_json(self._questions(query))
+            if path == "/api/image":
+                return Answer(self._image(query), "image/jpeg")
+        except InputError as problem:
+            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem)) from None
+        return super().get(path, query)
+
+    def post(self, path: str, body: dict[str, Any]) -> Answer:
+        """An answer to a question, or an undo; what is confirmed is on the disk."""
+        try:
+            if path == "/api/decide":
+                self._decide(body)
+                return to_json({"progress": self.review.progress()})
+            if path == "/api/undo":
+                only(body, "id")
+                question = self.review.undo(_id(body))
+                return to_json({"question": question, "progress": self.review.progress()})
+        except OSError as problem:
+            lost = problem.errno == errno.ESTALE  # the file is another one
+            status = HTTPStatus.CONFLICT if lost else HTTPStatus.INSUFFICIENT_STORAGE
+            raise Refusal(status, f"not saved: {problem.strerror}") from None
+        return super().post(path, body)
+
+    def _questions(self, query: dict[str, str]) -> dict[str, Any]:
+        only(query, "order", "count", optional=("class", "search"))
+        _known_order(query["order"])
+        count = number(query["count"], _MOST_QUESTIONS + 1)
+        column = None
+        if "class" in query:
+            column = number(query["class"], len(self.review.saved.classes))
+            self._check_column(column)
+        found = self.review.questions(query["order"], count, column, query.get("search", ""))
+        return {"questions": found, "progress": self.review.progress()}
+
+    def _image(self, query: dict[str, str]) -> bytes:
+        only(query, "row", "size")
+        row = number(query["row"], len(self.pictures.names))
+        size = number(query["size"], SIZES[-1] + 1)
+        if size not in SIZES:
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"size: one of {SIZES}")
+        return self.pictures.jpeg(row, size)
+
+    def _decide(self, body: dict[str, Any]) -> None:
+        only(body, "id", "row", "column", "answer", "order")
+        row, column, answer = body["row"], body["column"], body["answer"]
+        if type(row) is not int or not 0 <= row < len(self.review.saved.images):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "row: not an image of this run")
+        self._check_column(column)
+        if answer not in ("yes", "no", "skip"):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "answer: expected yes, no or skip")
+        _known_order(body["order"])
+        self.review.decide(_id(body), row, column, answer, body["order"])
+
+    def _check_column(self, column: object) -> None:
+        if type(column) is not int or column not in self.review.columns:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "class: not one of this review")
+
+
+def _known_order(name: object) -> None:
+    if not isinstance(name, str) or name not in ORDERS:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"order: one of {', '.join(ORDERS)}")
+
+
+def _id(body: dict[str, Any]) -> str:
+    given = body["id"]
+    if not isinstance(given, str) or not _ID.fullmatch(given):
+        raise Refusal(HTTPStatus.BAD_REQUEST, "id: expected 16 to 64 hexadecimal digits")
+    return given

@@ -1,0 +1,298 @@
+"""A review of one run: the next questions, what people answer, and what they take back.
+
+Everything a page needs, and nothing about pages. Safe to use from several threads.
+"""
+
+import hashlib
+import math
+import os
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import numpy as np
+
+from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels.table import POSITIVE, UNOBSERVED
+from g2netpl.review.answers_writer import DecisionLog
+from g2netpl.review.questions import ORDERS, Chances, Index, Opinions, Scope, build_queue
+from g2netpl.runs.answers import ANSWERS, Decision, find, in_force, now
+from g2netpl.runs.folder import read_saved_labels, read_thresholds, read_training
+
+_QUEUE = 20_000  # questions that are put in order at a time
+_QUEUES = 16  # orders and filters that are kept ready
+_GUESSES = 5
+
+
+@dataclass
+class _Queue:
+    entries: Index
+    total: int
+    position: int = 0  # everything before is answered
+
+
+class Review:
+    """The questions and answers of one run; only one may be open for a run at a time."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        classes: Sequence[str] | None = None,
+        limit: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.folder, self.limit, self.seed = Path(folder), limit, seed
+        content = read_training(folder)
+        self.saved = read_saved_labels(folder)
+        self.columns = _columns(self.saved.classes, classes)
+        decisions = read_thresholds(self.folder, self.saved.classes)
+        self.opinions = Opinions(self.saved, decisions, content["expected_positives"])
+        self.values = self.saved.observed.copy()  # with what people have decided since
+        self._positives = (self.values == POSITIVE).sum(axis=0)
+        self._lock = RLock()
+        self._queues: OrderedDict[tuple[str, int | None, str], _Queue] = OrderedDict()
+        self._standing: list[tuple[int, Decision]] = []
+        self._answered: Counter[int] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._asked: dict[str, tuple[int, str]] = {}  # what was saved, by its id
+        self._said = lru_cache(maxsize=256)(self._say)
+        self.log = DecisionLog(folder)
+        try:
+            self._replay()
+        except BaseException:
+            self.log.close()
+            raise
+
+    def close(self) -> None:
+        """Let another review of the run begin."""
+        self.log.close()
+
+    def state(self) -> dict[str, Any]:
+        """What the page shows around the questions."""
+        with self._lock:
+            positives = self._positives.tolist()
+        return {
+            "run": self.folder.resolve().name,
+            "key": hashlib.sha256(os.fsencode(self.folder.resolve())).hexdigest()[:16],
+            "images": len(self.saved.images),
+            "classes": [
+                {"column": column, "name": self.saved.classes[column], "known": positives[column]}
+                for column in self.columns.tolist()
+            ],
+            "orders": [
+                {"name": name, "summary": order.summary, "available": self.can_order(name)}
+                for name, order in ORDERS.items()
+            ],
+            "progress": self.progress(),
+        }
+
+    def can_order(self, name: str) -> bool:
+        """False for an order that needs predictions, where an older run has kept none."""
+        return self.opinions.has_predictions or not ORDERS[name].needs_predictions
+
+    def progress(self) -> dict[str, int | None]:
+        """How many answers are in force, and of which kind."""
+        with self._lock:
+            return {
+                "answered": len(self._standing),
+                "yes": self._counts["yes"],
+                "no": self._counts["no"],
+                "skipped": self._counts["skip"],
+                "limit": self.limit,
+            }
+
+    def questions(
+        self, order: str, count: int, column: int | None = None, text: str = ""
+    ) -> list[dict[str, Any]]:
+        """The next open questions, best first; of one class, or about what a search hits."""
+        if not self.can_order(order):
+            raise InputError(
+                f"order {order}: needs predictions.npy, which {self.folder} does not hold; train "
+                "again with this version, or choose another order"
+            )
+        with self._lock:
+            if self.limit is not None:
+                count = min(count, self.limit - len(self._standing))
+            found = self._next(order, column, text, count)
+            return [self._question(entry, order) for entry in found]
+
+    def decide(self, id: str, row: int, column: int, answer: str, order: str) -> None:
+        """Save an answer; OSError if the disk does not take it. The same id is saved once."""
+        with self._lock:
+            if id in self._asked:
+                return
+            old = int(self.values[row, column])
+            self._save(id, row * len(self.saved.classes) + column, answer, old, order)
+
+    def undo(self, id: str) -> dict[str, Any] | None:
+        """Take back the last answer in force; returns its question, None if there is none."""
+        with self._lock:
+            if id not in self._asked:
+                if not self._standing:
+                    return None
+                entry, last = self._standing[-1]
+                self._save(id, entry, "undo", last.new, last.order, last.old)
+            return self._question(*self._asked[id])
+
+    def _save(
+        self, id: str, entry: int, action: str, old: int, order: str, new: int | None = None
+    ) -> None:
+        row, column = divmod(entry, len(self.saved.classes))
+        if new is None:
+            new = ANSWERS.get(action, old)
+        image, label = self.saved.images[row], self.saved.classes[column]
+        decision = Decision(id, now(), action, image, label, old, new, order)
+        self.log.append(decision)
+        self._asked[id] = (entry, order)
+        if action != "undo":
+            self._take_up(entry, decision)
+            return
+        _, undone = self._standing.pop()
+        self._set(entry, new)
+        self._counts[undone.action] -= 1
+        self._answered[entry] -= 1
+        for key, queue in list(self._queues.items()):
+            queue.position = 0
+            if entry not in queue.entries:  # it was answered before the queue was made
+                del self._queues[key]
+
+    def _replay(self) -> None:
+        """Take up what was decided at earlier times."""
+        if not self.log.decisions:
+            return
+        rows = {name: row for row, name in enumerate(self.saved.images)}
+        columns = {name: column for column, name in enumerate(self.saved.classes)}
+        width = len(self.saved.classes)
+        for decision in self.log.decisions:
+            row = find("image", decision.image, rows)
+            column = find("class", decision.label, columns)
+            self._asked[decision.id] = (row * width + column, decision.order)
+        for decision in in_force(self.log.decisions):
+            self._take_up(rows[decision.image] * width + columns[decision.label], decision)
+
+    def _take_up(self, entry: int, decision: Decision) -> None:
+        """Let an answer count."""
+        self._standing.append((entry, decision))
+        self._answered[entry] += 1
+        self._counts[decision.action] += 1
+        self._set(entry, decision.new)
+
+    def _set(self, entry: int, value: int) -> None:
+        row, column = divmod(entry, len(self.saved.classes))
+        change = int(value == POSITIVE) - int(self.values[row, column] == POSITIVE)
+        self._positives[column] += change
+        self.values[row, column] = value
+
+    def _next(self, order: str, column: int | None, text: str, count: int) -> list[int]:
+        """Open questions of a queue, which is made anew when it has run out."""
+        queue = self._queue(order, column, text)
+        found = self._open(queue, count)
+        if len(found) < count and queue.total > len(queue.entries) and not found:
+            del self._queues[order, column, text]
+            found = self._open(self._queue(order, column, text), count)
+        return found
+
+    def _open(self, queue: _Queue, count: int) -> list[int]:
+        found: list[int] = []
+        for position in range(queue.position, len(queue.entries)):
+            if len(found) >= count:
+                break
+            entry = int(queue.entries[position])
+            if not self._answered[entry]:
+                found.append(entry)
+            elif not found:
+                queue.position = position + 1
+        return found
+
+    def _queue(self, order: str, column: int | None, text: str) -> _Queue:
+        key = (order, column, text)
+        if key not in self._queues:
+            answered = np.array(
+                sorted(entry for entry, times in self._answered.items() if times), dtype=np.int64
+            )
+            found, total = build_queue(
+                self.opinions,
+                ORDERS[order],
+                self._scope(column, text.casefold()),
+                answered,
+                self._positives,
+                _QUEUE,
+                self.seed,
+            )
+            self._queues[key] = _Queue(found, total)
+            if len(self._queues) > _QUEUES:
+                self._queues.popitem(last=False)
+        self._queues.move_to_end(key)
+        return self._queues[key]
+
+    def _scope(self, column: int | None, text: str) -> Scope:
+        columns = self.columns if column is None else np.array([column])
+        if not text:
+            return Scope(columns)
+        names = (name.casefold() for name in self.saved.images)
+        hit_rows = np.fromiter((text in name for name in names), bool, len(self.saved.images))
+        hit_columns = np.array([text in name.casefold() for name in self.saved.classes])
+        return Scope(columns, hit_rows, hit_columns)
+
+    def _say(self, row: int) -> tuple[Chances, Chances | None]:
+        rows = slice(row, row + 1)
+        predicted = self.opinions.predicted(rows)
+        return self.opinions.soft(rows)[0], None if predicted is None else predicted[0]
+
+    def _question(self, entry: int, order: str) -> dict[str, Any]:
+        """One question, with everything that helps to answer it."""
+        row, column = divmod(entry, len(self.saved.classes))
+        soft, predicted = self._said(row)
+        observed, values = self.saved.observed[row], self.values[row]
+        known = np.flatnonzero(values != UNOBSERVED)
+        unknown = (values == UNOBSERVED) & (np.arange(len(values)) != column)
+        likely = np.argsort(-np.where(unknown, soft, -1), kind="stable")[:_GUESSES].tolist()
+
+        def chances(number: int) -> dict[str, float | None]:
+            is_known = observed[number] != UNOBSERVED
+            return {
+                "soft": None if is_known else _short(soft[number]),
+                "predicted": None if predicted is None else _short(predicted[number]),
+            }
+
+        return {
+            "row": row,
+            "column": column,
+            "image": self.saved.images[row],
+            "class": self.saved.classes[column],
+            "order": order,
+            "value": int(values[column]),
+            **chances(column),
+            "has_soft": bool(self.saved.has_soft[row]),
+            "known": [
+                {
+                    "name": self.saved.classes[number],
+                    "value": int(values[number]),
+                    "decided": bool(values[number] != observed[number]),
+                }
+                for number in sorted(known.tolist(), key=lambda each: -values[each])
+            ],
+            "guesses": [
+                {"name": self.saved.classes[number], **chances(number)}
+                for number in likely
+                if unknown[number]
+            ],
+        }
+
+
+def _short(chance: float | np.floating[Any]) -> float | None:
+    return None if math.isnan(chance) else round(float(chance), 4)
+
+
+def _columns(known: Sequence[str], wanted: Sequence[str] | None) -> Index:
+    """Positions of the wanted classes, or of all."""
+    if wanted is None:
+        return np.arange(len(known))
+    for name in wanted:
+        if name not in known:
+            raise InputError(f"--classes: unknown class {name!r} ({did_you_mean(name, known)})")
+    return np.array(sorted({known.index(name) for name in wanted}), dtype=np.int64)

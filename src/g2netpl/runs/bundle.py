@@ -1,0 +1,309 @@
+"""A bundle: a classifier as one ONNX file, which runs without torch and needs nothing beside it.
+
+Input `pixels`: (batch, size, size, 3) bytes, RGB, images squashed to a square as in training; the
+scaling by mean and deviation is part of the graph. Output `scores`: (batch, classes) of the network
+in [0, 1]. Under the key `g2netpl` the metadata of the file have the rest as JSON: classes, image
+size, calibration, thresholds, what was trained on what (`Contents`). The last entry of the file is
+the SHA-256 of everything before it, so a damaged file is told from a whole one.
+"""
+
+import hashlib
+import math
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from pydantic import AfterValidator, Field
+
+from g2netpl.runs.thresholds import Decisions
+from g2netpl.base.errors import InputError
+from g2netpl.runs.metrics import Scores
+from g2netpl.labels.formats.json_file import parse_json
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.reading import class_problem
+from g2netpl.images.pixels import MAX_PIXELS, Pixels, check_bad, open_image, squash
+from g2netpl.labels.table import repeated
+from g2netpl.runs.onnx_file import read_entries
+from g2netpl.base.options import Options
+
+KEY, SEAL = "g2netpl", b"g2netpl.sha256"
+INPUT, OUTPUT = "pixels", "scores"
+
+_BATCH = 16
+_WORTH_PROCESSES = 200  # images; for fewer, starting processes takes longer than it saves
+_LARGEST = 2**31 - 1  # bytes of a protobuf message
+_MOST_METADATA = 1 << 26  # bytes
+_ROUNDING = 1e-6  # by which a score may leave [0, 1]
+_NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever lie
+
+
+def _plain_text(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("expected a line of plain text")
+    return text
+
+
+def _class_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    for problem in filter(None, map(class_problem, names)):
+        raise ValueError(problem)
+    for place, _ in repeated(names):
+        raise ValueError(f"class {names[place]!r:.60} is listed twice")
+    return names
+
+
+Number = Annotated[float, Field(strict=True)]
+Whole = Annotated[int, Field(strict=True)]
+Text = Annotated[str, Field(max_length=500), AfterValidator(_plain_text)]
+
+
+_End = tuple[str, str, list[Any]]  # name, type and shape of an input or output
+
+
+class Contents(Options):
+    """What the metadata of a bundle say."""
+
+    format: Whole = Field(default=1, ge=1, le=1)
+    classes: Annotated[tuple[str, ...], Field(min_length=1), AfterValidator(_class_names)]
+    image_size: Whole = Field(gt=0, le=math.isqrt(MAX_PIXELS))
+    mean: tuple[Number, ...] = Field(min_length=3, max_length=3)
+    std: tuple[Number, ...] = Field(min_length=3, max_length=3)
+    temperature: Number = Field(ge=1e-3, le=1e3)
+    shift: Number = Field(ge=-1e3, le=1e3)
+    thresholds: tuple[Number | None, ...]
+    rule: Text
+    basis: Text
+    training: dict[str, Any]
+
+    @property
+    def decisions(self) -> Decisions:
+        """Calibration and thresholds."""
+        return Decisions(self.temperature, self.shift, self.thresholds, self.rule, self.basis)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A classifier from a bundle, ready to run."""
+
+    path: Path
+    contents: Contents
+    session: Any
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the scores."""
+        return self.contents.classes
+
+    @property
+    def decisions(self) -> Decisions:
+        """Calibration and thresholds."""
+        return self.contents.decisions
+
+    def predict(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        workers: int = 0,
+        max_bad: int = 0,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Scores:
+        """Calibrated scores (N, L) in [0, 1] for image files, or for one.
+
+        Up to `max_bad` files may be unreadable; their scores are NaN.
+        """
+        names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+        return self.decisions.calibrate(self.scores(names, workers, max_bad, on_batch))
+
+    def scores(
+        self,
+        paths: Sequence[str],
+        workers: int = 0,
+        max_bad: int = 0,
+        on_batch: Callable[[int], None] | None = None,
+    ) -> Scores:
+        """What the network says, before calibration."""
+        scores = np.full((len(paths), len(self.classes)), np.nan, dtype=np.float32)
+        bad: list[str] = []
+        done = 0
+        for pixels, problems in _read_ahead(paths, self.contents.image_size, workers):
+            bad += problems.values()
+            check_bad(bad, max_bad)
+            readable = [place for place in range(len(pixels)) if place not in problems]
+            if readable:
+                rows = np.array(readable) + done
+                scores[rows] = self._answers(pixels[readable])
+            done += len(pixels)
+            if on_batch is not None:
+                on_batch(len(pixels))
+        return scores
+
+    def _answers(self, pixels: Pixels) -> Scores:
+        """The scores (B, L) of a batch, if they are such."""
+        try:
+            (scores,) = self.session.run([OUTPUT], {INPUT: pixels})
+        except Exception as problem:  # onnxruntime has many kinds, derived from Exception alone
+            raise _unusable(self.path, problem) from None
+        answers: Scores = np.asarray(scores)
+        expected = (len(pixels), len(self.classes))
+        if answers.shape != expected or answers.dtype != np.float32:
+            raise InputError(
+                f"{self.path}: expected float32 scores of shape {expected}, got {answers.dtype} "
+                f"of {answers.shape}; not a bundle of g2netpl export"
+            )
+        inside = answers.clip(0, 1)
+        wrong = answers[~(np.abs(answers - inside) <= _ROUNDING)]
+        if len(wrong):
+            raise InputError(f"{self.path}: expected scores between 0 and 1, got {wrong[0]:g}")
+        return inside
+
+
+def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
+    """Load a bundle; `threads` is by default the number of cores that this process may use."""
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: not a regular file")
+        if path.stat().st_size > _LARGEST:
+            raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
+        content = path.read_bytes()
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    return open_bundle(content, path, threads)
+
+
+def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundle:
+    """The bundle with this content; `path` is its name in messages."""
+    import onnxruntime
+
+    body = content[: -len(seal(b""))]
+    if content != body + seal(body):
+        what = (
+            "damaged, or changed by another program (its SHA-256 differs); copy or export it again"
+            if SEAL in content
+            else "not a bundle of g2netpl, or cut off; g2netpl export RUN makes one"
+        )
+        raise InputError(f"{path}: {what}")
+    contents = _contents(content, path)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # what is wrong is told below, in one line
+    options.intra_op_num_threads = threads or _cores()
+    options.add_session_config_entry("session.load_model_format", "ONNX")
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", _NOWHERE
+    )
+    try:
+        session = onnxruntime.InferenceSession(
+            content, options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
+        ends = _ends(session.get_inputs()), _ends(session.get_outputs())
+    except Exception as problem:
+        raise _unusable(path, problem) from None
+    _check_shapes(path, contents, *ends)
+    return Bundle(path, contents, session)
+
+
+def _contents(content: bytes, path: Path) -> Contents:
+    """What the metadata say, of a file that needs no other one."""
+    found = [value for key, value in read_entries(content, path) if key == KEY.encode()]
+    if len(found) != 1:
+        raise InputError(
+            f"{path}: cannot be used: expected one entry {KEY!r} in its metadata, got {len(found)}"
+        )
+    if len(found[0]) > _MOST_METADATA:
+        raise InputError(f"{path}: cannot be used: expected metadata of 64 MB at most")
+    try:
+        text = found[0].decode()
+    except UnicodeDecodeError as problem:
+        raise InputError(f"{path}: cannot be used: its metadata are not text ({problem})") from None
+    values = parse_json(text, f"{path}: its metadata cannot be used", Problems())
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected a JSON object in its metadata, got {text[:40]!r}")
+    return Contents.read(values, str(path))
+
+
+def _unusable(path: Path, problem: Exception) -> InputError:
+    first = str(problem).strip().partition("\n")[0][:500]
+    shown = first if first.isprintable() else ascii(first)
+    return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
+
+
+def seal(body: bytes) -> bytes:
+    """One more entry of an ONNX file's metadata, with the SHA-256 of the file so far.
+
+    A file of ONNX is a protobuf message: fields may follow in any order, and 14 is the metadata.
+    """
+    digest = hashlib.sha256(body).hexdigest().encode()
+    entry = b"".join(bytes([tag, len(text)]) + text for tag, text in ((0x0A, SEAL), (0x12, digest)))
+    return bytes([14 << 3 | 2, len(entry)]) + entry
+
+
+def _ends(nodes: list[Any]) -> list[_End]:
+    """Inputs or outputs of a graph; a first side that is free, under whatever name, is `batch`."""
+
+    def any_batch(first: Any, *rest: Any) -> list[Any]:
+        return [first if isinstance(first, int) else "batch", *rest]
+
+    return [(node.name, node.type, any_batch(*node.shape) if node.shape else []) for node in nodes]
+
+
+def _check_shapes(path: Path, contents: Contents, inputs: list[_End], outputs: list[_End]) -> None:
+    """See that the graph takes and gives what the metadata promise."""
+    size, classes = contents.image_size, len(contents.classes)
+    for what, got, name, kind, shape in (
+        ("input", inputs, INPUT, "tensor(uint8)", ["batch", size, size, 3]),
+        ("output", outputs, OUTPUT, "tensor(float)", ["batch", classes]),
+    ):
+        if got != [(name, kind, shape)]:
+            raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {got!r:.200}")
+    if len(contents.thresholds) != classes:
+        raise InputError(f"{path}: expected {classes} thresholds, got {len(contents.thresholds)}")
+
+
+class _Read(NamedTuple):
+    """(B, size, size, 3) bytes, and what was wrong with which of them."""
+
+    pixels: Pixels
+    problems: dict[int, str]
+
+
+def _read(paths: Sequence[str], size: int) -> _Read:
+    pixels = np.zeros((len(paths), size, size, 3), dtype=np.uint8)
+    problems = {}
+    for place, path in enumerate(paths):
+        try:
+            pixels[place] = squash(open_image(path, size), size)
+        except InputError as problem:
+            problems[place] = str(problem)
+    return _Read(pixels, problems)
+
+
+def _read_ahead(paths: Sequence[str], size: int, workers: int) -> Iterator[_Read]:
+    """Batches of images in order, read by other processes a few batches ahead."""
+    batch = max(1, min(_BATCH, MAX_PIXELS // size**2))
+    parts = [paths[start : start + batch] for start in range(0, len(paths), batch)]
+    if workers == 0 or len(paths) < _WORTH_PROCESSES:
+        yield from (_read(part, size) for part in parts)
+        return
+    waiting: deque[Future[_Read]] = deque()
+    quiet = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process
+    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, quiet) as pool:
+        try:
+            for part in parts:
+                waiting.append(pool.submit(_read, part, size))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _cores() -> int:
+    """Cores that this process may use, which onnxruntime would not ask."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1

@@ -1,0 +1,190 @@
+"""The model card of a bundle: for the person who gets the file and was not there when it was made.
+
+Everything in it comes from the run folder; what is not known is said to be so.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
+from g2netpl.images.inspection import ClassCount
+from g2netpl.base.errors import InputError, counted
+from g2netpl.runs.export import Exported
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.game.methods import METHODS
+from g2netpl.runs.run import Run
+
+FEW = 10  # positives; a class with fewer is named among the limits
+_NAMED = 20
+_FIGURES = {
+    "mAP": "mean_average_precision",
+    "precision": "precision",
+    "recall": "recall",
+    "F1": "f1",
+}
+
+
+def make_card(run: Run, exported: Exported, file: str, licence: str | None = None) -> str:
+    """The card as Markdown; `file` is the name of the bundle."""
+    from jinja2 import Environment
+
+    contents, training = exported.contents, exported.contents.training
+    parts = [part for part in ("validation", "test") if part in run.evaluation]
+    counts = _counts(run)
+    environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
+    environment.filters["text"] = as_text
+    template = (files("g2netpl") / "templates" / "card.md").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        name=Path(file).stem,
+        file=file,
+        argument=shlex.quote(file),
+        literal=json.dumps(file),
+        licence=licence,
+        key=KEY,
+        input=INPUT,
+        output=OUTPUT,
+        size=contents.image_size,
+        facts=_facts(contents),
+        figures=list(_FIGURES),
+        parts=[{"name": part, "figures": _figures(run.evaluation[part])} for part in parts],
+        chosen=training["chosen_epoch"] if "validation" in parts else None,
+        rule=contents.rule,
+        basis=contents.basis,
+        temperature=contents.temperature,
+        shift=contents.shift,
+        difference=exported.difference,
+        compared=exported.images,
+        sha256=exported.sha256,
+        bytes=exported.size,
+        limits=_limits(contents, counts),
+        held_out=training["images"] - training["training_images"],
+        classes=_classes(run, counts, parts),
+        start=_start(training),
+    )
+
+
+def as_text(value: object) -> str:
+    """A value that Markdown and its tables show as it is, in one line."""
+    return re.sub(r"([\\`*_\[\]<>|#~])", r"\\\1", " ".join(str(value).split()))
+
+
+def one_line(licence: str) -> str:
+    """A licence as it may stand in the head of the card; an SPDX name is best."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 .,()+/-]{0,99}", licence):
+        raise InputError(
+            f"--licence: expected a short name such as Apache-2.0 or CC-BY-4.0, got {licence!r}"
+        )
+    return licence
+
+
+def _facts(contents: Contents) -> list[tuple[str, str]]:
+    training = contents.training
+    images, trained = training["images"], training["training_images"]
+    options = ", ".join(f"{key} = {value}" for key, value in training["options"].items())
+    method = training["method"] + (f" ({options})" if options else "")
+    hidden = f", a hidden layer of {training['hidden']}" if training["hidden"] else ""
+    return [
+        ("label file", training["labels"]),
+        ("images", f"{images:,} in all, {trained:,} of them trained on"),
+        ("labels known to the training", f"{training['observed_fraction']:.2%}"),
+        ("setting", _setting(training["setting"])),
+        ("expected positives per image, k", f"{training['expected_positives']:.2f}"),
+        ("method", f"{method}: {METHODS[training['method']].summary}"),
+        ("backbone", f"{training['backbone']}, {_start(training)}"),
+        ("head", f"{training['head']}{hidden}"),
+        ("image size", f"{contents.image_size} × {contents.image_size}"),
+        ("mode", f"{training['mode']}, {counted(training['epochs'], 'epoch')}"),
+        ("batch size", str(training["batch_size"])),
+        ("epoch", training["chosen_epoch"]),
+        ("seed", str(training["seed"])),
+        ("test label file", training["test_labels"] or "none"),
+        ("fingerprint of the labels", training["fingerprints"]["training"]),
+        ("made with", ", ".join(f"{k} {v}" for k, v in training["versions"].items())),
+    ]
+
+
+def _setting(name: str) -> str:
+    return f"{name}: " + (
+        "the labels as the file has them"
+        if name == "own"
+        else "for an experiment, labels were hidden"
+    )
+
+
+def _start(training: dict[str, Any]) -> str:
+    if training["weights"] is not None:
+        return f"from the weights {training['weights']}"
+    pretrained = training["pretrained"] and training["backbone"] != "tiny"
+    return "from its pretrained weights" if pretrained else "from a random start"
+
+
+def _figures(metrics: dict[str, Any]) -> dict[str, str]:
+    values = {name: metrics[key] for name, key in _FIGURES.items()}
+    return {name: "unknown" if v is None else f"{v:.1%}" for name, v in values.items()}
+
+
+def _counts(run: Run) -> list[ClassCount]:
+    values = run.observed().values
+    columns = [(values == each).sum(axis=0) for each in (POSITIVE, NEGATIVE, UNOBSERVED)]
+    return [
+        ClassCount(name, *(int(column[place]) for column in columns))
+        for place, name in enumerate(run.classes)
+    ]
+
+
+def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[dict[str, Any]]:
+    measured = [run.evaluation[part]["average_precision"] for part in parts]
+    return [
+        {
+            **each.__dict__,
+            "threshold": "none" if threshold is None else f"{threshold:.3f}",
+            "precision": ["" if v[place] is None else f"{v[place]:.1%}" for v in measured],
+        }
+        for place, (each, threshold) in enumerate(
+            zip(counts, run.decisions.thresholds, strict=True)
+        )
+    ]
+
+
+def _limits(contents: Contents, counts: list[ClassCount]) -> list[str]:
+    """What the person should know before trusting a score."""
+    method = contents.training["method"]
+    negatives = sum(each.negative for each in counts)
+    unknown = sum(each.unknown for each in counts)
+    share = unknown / max(sum(each.positive + each.negative + each.unknown for each in counts), 1)
+    limits = [
+        f"Unknown is not negative: {share:.1%} of the labels were unknown, that is, nobody had "
+        "said whether the class is there. What training made of them is up to its method, "
+        f"{method}: {METHODS[method].summary}."
+    ]
+    if not negatives:
+        limits.append(
+            "No negative was known, so no figure could be measured on the label file, and "
+            "calibration and thresholds rest on the expected number of positives per image. Look "
+            "at some results before you trust them."
+        )
+    few = [each for each in sorted(counts, key=lambda c: c.positive) if each.positive < FEW]
+    if few:
+        named = ", ".join(f"{as_text(each.name)} ({each.positive})" for each in few[:_NAMED])
+        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
+        limits.append(f"Fewer than {FEW} known positives, so expect little: {named}{more}.")
+    silent = int(np.isinf(contents.decisions.limits).sum())
+    if silent:
+        limits.append(
+            f"{silent} of {len(counts)} classes are never proposed: no threshold reached what was "
+            "asked for."
+        )
+    limits += [
+        "It knows the kind of images it was trained on. Other cameras, places or times need a test "
+        "of their own.",
+        "Images are squashed to a square, whatever their shape; things of a few pixels are lost.",
+        "A score of a class says nothing about where in the image it is, or how often.",
+    ]
+    return limits

@@ -1,0 +1,251 @@
+"""What a run says about labels that nobody observed, as tables for people and programs.
+
+A training image of the game has soft labels, every other image predictions. Both are calibrated,
+and decided by thresholds (decisions.py); soft labels always so that k positives per image come out,
+since there are none for the validation images. A soft label that ran to 1 early may be wrong, and
+so may a prediction: a training image's label is sure only if both players are.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.runs.thresholds import Decisions, choose
+from g2netpl.base.disk import text_written_whole
+from g2netpl.base.errors import InputError, counted
+from g2netpl.runs.metrics import Scores
+from g2netpl.labels.formats import Reading, find_format, parquet, read_labels
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.table import IMAGE_HEADERS
+from g2netpl.labels.formats.text import CsvWriter, beginning, read_text
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.training.data import read_matching
+from g2netpl.runs.run import Run
+
+_MARKS = ";|,\t/"  # between the tags of an image
+SOURCES = ("observed", "soft", "predicted", "unreadable")
+Table = Iterator[dict[str, Sequence[Any]]]  # columns of some rows at a time
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The label table of a run with its unknown labels filled in."""
+
+    observed: LabelTable
+    values: LabelMatrix  # (N, L): 1 or 0, −1 where left unknown
+    scores: Scores  # (N, L): chance of being positive; NaN where the image could not be read
+    sources: npt.NDArray[np.int8]  # (N, L): position in SOURCES
+
+    @property
+    def table(self) -> LabelTable:
+        """As a label table."""
+        return LabelTable(self.observed.images, self.observed.classes, self.values)
+
+    def proposed(self) -> npt.NDArray[np.bool_]:
+        """Labels that nobody observed and that are now positive."""
+        new: npt.NDArray[np.bool_] = (self.observed.values == UNOBSERVED) & (
+            self.values == POSITIVE
+        )
+        return new
+
+    def __str__(self) -> str:
+        counts = np.bincount(self.sources.ravel(), minlength=len(SOURCES))
+        shown = [f"{count:,} {name}" for name, count in zip(SOURCES, counts, strict=True) if count]
+        unknown = int((self.values == UNOBSERVED).sum())
+        return (
+            f"{len(self.observed):,} images × {len(self.observed.classes)} classes: "
+            f"{', '.join(shown)}\n{int(self.proposed().sum()):,} new positives, "
+            f"{(self.values == POSITIVE).sum() / max(len(self.values), 1):.2f} positives per image"
+            + (f"; {unknown:,} labels left unknown" if unknown else "")
+        )
+
+
+def complete(run: Run, sure: float | None = None) -> Completed:
+    """Fill in every unknown label; with `sure`, only those with that chance of being right."""
+    parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
+    predicted = None if sure is None else run.predictions()
+    return fill_in(*parts, run.decisions, run.expected_positives, sure, predicted)
+
+
+def fill_in(
+    observed: LabelTable,
+    soft: npt.NDArray[np.bool_],
+    raw: Scores,
+    decisions: Decisions,
+    k: float,
+    sure: float | None = None,
+    predicted: Scores | None = None,
+) -> Completed:
+    """The same from the parts: soft labels or predictions `raw`, and which images have `soft`.
+
+    `predicted`, of all images, is what the network says; without it soft labels stand alone.
+    """
+    scores = np.empty_like(raw)
+    decided = np.zeros(raw.shape, dtype=bool)
+    scores[~soft] = decisions.calibrate(raw[~soft])
+    decided[~soft] = decisions.decide(scores[~soft])
+    if soft.any():
+        by_k = choose("expected", None, raw[soft], k)
+        scores[soft] = by_k.calibrate(raw[soft])
+        decided[soft] = by_k.decide(scores[soft])
+    known = observed.values != UNOBSERVED
+    scores = np.where(known, observed.values, scores).astype(np.float32)
+    values = decided.astype(np.int8)
+    if sure is not None:
+        other = scores.copy()
+        if predicted is not None and soft.any():
+            other[soft] = decisions.calibrate(predicted[soft])
+        least, most = np.minimum(scores, other), np.maximum(scores, other)
+        values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
+        values[most <= 1 - sure] = NEGATIVE
+    values[np.isnan(scores)] = UNOBSERVED
+    values = np.where(known, observed.values, values).astype(np.int8)
+    sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)
+    sources[np.isnan(scores)] = 3
+    sources[known] = 0
+    return Completed(observed, values, scores, sources.astype(np.int8))
+
+
+def compare_with_truth(
+    completed: Completed, path: str, format: str | None = None, reading: Reading | None = None
+) -> str:
+    """How right the filled-in labels are, for people who know the full labels."""
+    truth = read_matching(path, completed.observed, format, reading)
+    row_of = {name: row for row, name in enumerate(truth.images)}
+    rows = [row_of.get(name, -1) for name in completed.observed.images]
+    shared = np.array([row >= 0 for row in rows])
+    if not shared.any():
+        raise InputError(f"{path}: knows none of the images of the run")
+    known = truth.values[[row for row in rows if row >= 0]]
+    filled_in = completed.sources[shared] > 0
+    if not ((known == NEGATIVE) & filled_in).any():
+        raise InputError(
+            f"{path}: names no negative among the labels filled in; with tags known to be "
+            "complete give --absent negative"
+        )
+    lines = [f"against {path}, {counted(int(shared.sum()), 'image')}:"]
+    for name in ("soft", "predicted"):
+        number = SOURCES.index(name)
+        asked = (completed.sources[shared] == number) & (known != UNOBSERVED)
+        if not asked.any():
+            continue
+        positive = (completed.values[shared] == POSITIVE) & asked
+        hits = int((positive & (known == POSITIVE)).sum())
+        there = int(((known == POSITIVE) & asked).sum())
+        right = int(((completed.values[shared] == known) & asked).sum())
+        filled = int(((completed.values[shared] != UNOBSERVED) & asked).sum())
+        lines.append(
+            f"  {name}: {filled:,} labels, {right / max(filled, 1):.2%} right; of its positives "
+            f"{hits / max(int(positive.sum()), 1):.1%} are right (precision), of the true ones "
+            f"{hits / max(there, 1):.1%} are found (recall)"
+        )
+    return "\n".join(lines)
+
+
+def write_completed(completed: Completed, path: str | Path) -> None:
+    """A row per image and class: value, score, source."""
+    classes = list(completed.observed.classes)
+    names = np.array(SOURCES, dtype=object)
+
+    def rows() -> Table:
+        for start in range(0, len(completed.observed), 1000):
+            part = slice(start, start + 1000)
+            images = completed.observed.images[part]
+            values = completed.values[part].ravel()
+            scores = completed.scores[part].ravel().round(4)
+            yield {
+                "image": np.repeat(np.array(images, dtype=object), len(classes)).tolist(),
+                "class": classes * len(images),
+                "value": [None if each < 0 else each for each in values.tolist()],
+                "score": [None if each != each else each for each in _short(scores)],
+                "source": names[completed.sources[part].ravel()].tolist(),
+            }
+
+    kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
+    _write(Path(path), kinds, rows())
+
+
+def mark_between(classes: Sequence[str], with_scores: bool) -> str:
+    """What can stand between tags: `;`, or another mark where a class holds that one."""
+    if with_scores and {"image", "labels"} & set(classes):
+        raise InputError("a class is called 'image' or 'labels': give --no-scores")
+    marks = [mark for mark in _MARKS if not any(mark in name for name in classes)]
+    if not marks:
+        raise InputError(
+            "classes: expected ; | , / or a tab to be in no name, so that it can stand between "
+            "labels; rename classes in the label file and train again"
+        )
+    return marks[0]
+
+
+def write_predictions(
+    path: Path,
+    names: Sequence[str],
+    classes: Sequence[str],
+    scores: Scores,
+    decided: npt.NDArray[np.bool_],
+    with_scores: bool,
+) -> None:
+    """A row per image: its labels as tags, and a score per class."""
+    mark, tags = mark_between(classes, with_scores), np.array(classes, dtype=object)
+
+    def rows() -> Table:
+        for start in range(0, len(names), 1000):
+            part = slice(start, start + 1000)
+            columns: dict[str, Sequence[Any]] = {
+                "image": list(names[part]),
+                "labels": [mark.join(tags[chosen]) for chosen in decided[part]],
+            }
+            for column, name in enumerate(classes if with_scores else ()):
+                values = _short(scores[part, column].round(4))
+                columns[name] = [None if each != each else each for each in values]
+            yield columns
+
+    kinds = {"image": "text", "labels": "text"}
+    _write(path, kinds | dict.fromkeys(classes if with_scores else (), "float"), rows())
+
+
+def read_names(path: str) -> list[str]:
+    """Image names: a label file of any format, or a text with one per line."""
+    header = beginning(Path(path)).strip() if Path(path).is_file() else ""
+    alone = header.lower() in IMAGE_HEADERS
+    if not alone and (Path(path).suffix.lower() != ".txt" or _is_list(path)):
+        return list(read_labels(path).images)
+    lines = read_text(Path(path), Problems()).splitlines()[1 if alone else 0 :]
+    return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+
+
+def _is_list(path: str) -> bool:
+    """Whether a .txt file is a list of a known data set."""
+    try:
+        find_format(Path(path))
+    except InputError:
+        return False
+    return True
+
+
+def _short(values: npt.NDArray[np.float32]) -> list[float]:
+    """Four digits, without the tail that float32 would show."""
+    shortened: list[float] = values.astype(np.float64).round(4).tolist()
+    return shortened
+
+
+def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
+    """Write columns as CSV or Parquet, some rows at a time."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix.lower() == ".csv":
+            with text_written_whole(path) as file:
+                writer = CsvWriter(file)
+                writer.write(kinds)
+                for columns in parts:
+                    for row in zip(*columns.values(), strict=True):
+                        writer.write(row)
+        else:
+            parquet.write_columns(path, kinds, parts)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None

@@ -1,0 +1,302 @@
+"""RunConfig: everything one training depends on, from a TOML file and flags, checked at once."""
+
+import os
+import stat
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from g2netpl.runs.thresholds import parse_rule
+from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels.formats import FORMATS, Reading, read_classes
+from g2netpl.labels.formats.reading import Absent
+from g2netpl.images.jpeg import Decoder
+from g2netpl.base.memory import parse_size
+from g2netpl.base.options import (
+    LARGEST_BATCH,
+    LARGEST_IMAGE,
+    MOST_EPOCHS,
+    MOST_PROCESSES,
+    WIDEST,
+    Options,
+    none_from_text,
+)
+from g2netpl.labels.settings import Setting
+from g2netpl.training.trackers import parse_trackers
+from g2netpl.images.views import ViewName
+
+PATHS = {
+    "labels",
+    "images",
+    "output",
+    "test_labels",
+    "test_images",
+    "validation_labels",
+    "weights",
+    "cache",
+    "classes",
+    "unlabelled",
+    "resume_labels",
+}
+
+Mode = Literal["end-to-end", "linear", "linear-init"]
+_LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
+
+
+class RunConfig(Options):
+    """One training. Immutable; unknown keys and values out of range are refused."""
+
+    labels: str = Field(description="label file of the training images, or a folder of them")
+    images: str | None = Field(
+        default=None,
+        description="folder that the image names are relative to (default: where the format has "
+        "them, or else that of the label file)",
+    )
+    output: str = Field(description="run folder to write")
+    resume_labels: str | None = Field(
+        default=None,
+        description="run folder that was reviewed: go on with its game, with what people decided "
+        "as observed labels",
+    )
+    unlabelled: str | None = Field(
+        default=None, description="one more folder, of unlabelled images"
+    )
+    only_listed: bool | None = Field(
+        default=None,
+        description="leave out images of the folder that the label file does not list; without "
+        "it they are unlabelled training images, but for VOC, COCO, NUS-WIDE and SPML",
+    )
+    missing: Literal["refuse", "leave-out"] = Field(
+        default="refuse", description="what to do about listed images that are not there"
+    )
+    max_bad: int | None = Field(
+        default=None,
+        ge=0,
+        description="unreadable images to put up with; none: 0.1 %, and 1 at least",
+    )
+
+    format: str | None = Field(default=None, description="format of the label files, if not clear")
+    absent: Absent | None = Field(
+        default=None,
+        description="what a label is that the file does not name: unobserved or negative "
+        "(default: as usual in its format)",
+    )
+    separator: str | None = Field(default=None, description="between tags (default: ';' or '|')")
+    classes: str | None = Field(
+        default=None, description="file with the classes there may be, one per line"
+    )
+
+    method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
+    options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
+    setting: str = Field(
+        default="own", description="which labels to hide for an experiment; own: none"
+    )
+    test_labels: str | None = Field(default=None, description="label file of test images")
+    test_images: str | None = Field(default=None, description="their folder, if another one")
+
+    mode: Mode = Field(
+        default="end-to-end",
+        description="end-to-end, linear (frozen backbone) or linear-init (linear, then everything)",
+    )
+    backbone: str = Field(default="lite0", description="tiny, lite0, or any timm name")
+    pretrained: bool = Field(default=True, description="start from pretrained weights")
+    weights: str | None = Field(default=None, description="own safetensors file of the backbone")
+    hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
+    head: Literal["linear", "boostlu"] = Field(
+        default="linear",
+        description="linear: pool, then classify; boostlu: classify every position, boost, average",
+    )
+    image_size: int = Field(
+        default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
+    )
+    view: ViewName = Field(
+        default="paper",
+        description="of training images: plain, paper (mirrored), weak (and shifted), strong "
+        "(and distorted)",
+    )
+
+    epochs: int = Field(
+        default=10, ge=1, le=MOST_EPOCHS, description="epochs (of everything, with linear-init)"
+    )
+    linear_epochs: int = Field(
+        default=25, ge=1, le=MOST_EPOCHS, description="first epochs of linear-init"
+    )
+    batch_size: int = Field(default=16, ge=1, le=LARGEST_BATCH, description="images per step")
+    learning_rate: float | None = Field(
+        default=None,
+        gt=0,
+        description="none: 1e-4 end to end, 1e-3 linear (in proportion less below batch 64)",
+    )
+    optimizer: str = Field(default="Adam", description="any optimizer of torch.optim")
+    validation: float = Field(
+        default=0.2, ge=0, lt=1, description="share of the images held out to choose the epoch"
+    )
+    validation_labels: str | None = Field(
+        default=None, description="own validation label file instead of a share"
+    )
+    expected_positives: float | Literal["truth", "estimate"] = Field(
+        default="estimate", description="k per image: a number, estimate, or truth (full labels)"
+    )
+    thresholds: str = Field(
+        default="f1",
+        description="how labels are decided: f1 or precision:P on validation, or expected (k)",
+    )
+    patience: int = Field(
+        default=3, ge=0, description="epochs at equilibrium before a stop; 0: off"
+    )
+    regret_tolerance: float = Field(default=1e-3, gt=0, description="the labels' regret there")
+    movement_tolerance: float = Field(default=1e-3, gt=0, description="the labels' movement there")
+
+    seed: int = Field(
+        default=0, ge=0, lt=2**31, description="decides split, mask, start, order, views"
+    )
+    checkpoint_minutes: float = Field(
+        default=10, ge=0, description="save in the middle of an epoch this often; 0: after epochs"
+    )
+    checkpoint_steps: int | None = Field(
+        default=None, ge=1, description="and after so many steps; none: by the clock alone"
+    )
+    label_memory: int = Field(
+        default=512, ge=0, description="MB of soft labels kept in memory; more go to files"
+    )
+    workers: int = Field(default=2, ge=0, le=MOST_PROCESSES, description="image loader processes")
+    decoder: Decoder = Field(
+        default="pillow",
+        description="of JPEG files: pillow, or simplejpeg (extra 'fast'), whose pixels may differ "
+        "by a few grey levels",
+    )
+    image_cache: str = Field(
+        default="auto",
+        description="keep squashed images in memory over the epochs: off, a size such as 4GB for "
+        "as many as it holds, or auto: all, if they take a quarter of the free memory at most",
+    )
+    device: Literal["auto", "cpu"] = Field(
+        default="auto", description="auto: a GPU if there is one"
+    )
+    precision: Literal["float32", "bf16", "fp16"] = Field(
+        default="float32", description="float32, bf16, or on a GPU fp16"
+    )
+    compile: bool = Field(
+        default=False,
+        description="compile the backbone (torch.compile): minutes at the start; made for GPUs",
+    )
+    track: tuple[str, ...] = Field(
+        default=(), description="tensorboard, mlflow or trackio, each with :WHERE if need be"
+    )
+    cache: str | None = Field(
+        default=None, description="folder for computed features (default: in ~/.cache/g2netpl)"
+    )
+
+    @field_validator(*sorted(PATHS), mode="before")
+    @classmethod
+    def _text_of_path(cls, value: object) -> object:
+        value = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(value, str) and "\0" in value:
+            raise ValueError("must be a path, without a NUL character")
+        return value
+
+    _none = field_validator("learning_rate", "max_bad", "checkpoint_steps", mode="before")(
+        none_from_text
+    )
+
+    _trackers = field_validator("track", mode="before")(parse_trackers)
+
+    @field_validator("format")
+    @classmethod
+    def _known_format(cls, value: str | None) -> str | None:
+        if value is not None and value not in FORMATS:
+            raise ValueError(f"must be a known format ({did_you_mean(value, FORMATS)})")
+        return value
+
+    @field_validator("separator")
+    @classmethod
+    def _some_separator(cls, value: str | None) -> str | None:
+        if value == "":
+            raise ValueError("must not be empty")
+        return value
+
+    @field_validator("image_cache")
+    @classmethod
+    def _known_cache(cls, value: str) -> str:
+        if value not in ("auto", "off"):
+            try:
+                parse_size(value)
+            except ValueError as problem:
+                raise ValueError(f"{problem}, or auto, or off") from None
+        return value
+
+    @field_validator("thresholds")
+    @classmethod
+    def _known_rule(cls, value: str) -> str:
+        parse_rule(value)
+        return value
+
+    @field_validator("setting")
+    @classmethod
+    def _known_setting(cls, value: str) -> str:
+        return str(Setting.parse(value))
+
+    @field_validator("expected_positives")
+    @classmethod
+    def _positive(cls, value: float | str) -> float | str:
+        if isinstance(value, float) and not value > 0:
+            raise ValueError("must be greater than 0")
+        return value
+
+    def reading(self) -> Reading:
+        """How label files are to be understood."""
+        classes = None if self.classes is None else read_classes(self.classes)
+        return Reading(self.absent, self.separator, classes)
+
+    def rate(self, mode: Mode) -> float:
+        """The learning rate of a phase."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
+
+
+def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
+    """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
+    return RunConfig.read(read_keys(path, flags), "train" if path is None else str(path))
+
+
+def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The same before it is checked, and without what is not given."""
+    values = {} if path is None else _keys_of_file(Path(path))
+    return over(values, flags)
+
+
+def over(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys that are given anew over those before them, of the options each by itself."""
+    options = {**before.get("options", {}), **keys.get("options", {})}
+    return {**before, **keys, **({"options": options} if options else {})}
+
+
+def _keys_of_file(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(_content(path).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{path}: not valid TOML ({problem})") from None
+    for key in PATHS & set(values):
+        if isinstance(values[key], str) and values[key]:
+            values[key] = str(path.parent / values[key])
+    if not isinstance(values.get("options", {}), dict):
+        raise InputError(f"{path}: options: expected a table [options] of key = value lines")
+    return values
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file that is no pipe, which might never end, and not too large."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InputError(f"{path}: expected a regular file of TOML")
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    if len(content) > _LARGEST_FILE:
+        raise InputError(f"{path}: expected a configuration, {_LARGEST_FILE:,} bytes at most")
+    return content

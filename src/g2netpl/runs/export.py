@@ -1,0 +1,202 @@
+"""export(run): a trained network as a bundle, see bundle.py; nothing is kept that was not checked.
+
+Before the file gets its name, onnxruntime and PyTorch score the same images, from files to
+calibrated scores; where they differ by more than 1e-4, there is no file.
+"""
+
+import hashlib
+import json
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
+from g2netpl.images.loader import ImageSource
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.game.network.network import Network
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.runs.folder import read_training
+from g2netpl.runs.run import Run
+from g2netpl.base.terminal import shown
+
+TOLERANCE = 1e-4
+_DRAWN = 17  # a full batch, and one image alone
+_LARGEST = 2**31 - 1  # bytes of a protobuf message
+
+
+class BytesToScores(nn.Module):
+    """The graph of a bundle: (B, size, size, 3) bytes in, scores (B, L) out."""
+
+    def __init__(self, network: Network, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.network = network
+        self.mean: Tensor
+        self.std: Tensor
+        self.register_buffer("mean", 255.0 * torch.tensor(mean)[:, None, None])
+        self.register_buffer("std", 255.0 * torch.tensor(std)[:, None, None])
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """As `ImageSource` and `predict_all` do it."""
+        inputs = pixels.permute(0, 3, 1, 2).sub(self.mean).div(self.std)
+        logits: Tensor = self.network(inputs)
+        return logits.sigmoid()
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and how well it agrees."""
+
+    contents: Contents
+    sha256: str
+    size: int
+    difference: float  # the largest between scores of PyTorch and onnxruntime
+    images: int  # that were compared
+
+
+def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
+    """Write a bundle; it is checked on `photos`, or else on drawn pictures."""
+    path = Path(path)
+    contents = describe(run)
+    content = _serialised(run, contents)
+    difference, images = _difference(run, content, path, photos)
+    if not difference <= TOLERANCE:
+        raise Refused(
+            f"{path}: not written: scores of onnxruntime and PyTorch differ by {difference:.2g}, "
+            f"more than {TOLERANCE:g}; please report this with the backbone {run.config.backbone}"
+        )
+    temporary = path.with_name(path.name + ".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    except OSError as problem:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+    return Exported(contents, hashlib.sha256(content).hexdigest(), len(content), difference, images)
+
+
+def describe(run: Run) -> Contents:
+    """All that using the network takes, and what it was trained on; no path of this machine."""
+    written, config, decisions = read_training(run.folder), run.config, run.decisions
+    return Contents(
+        classes=run.classes,
+        image_size=config.image_size,
+        mean=run.mean,
+        std=run.std,
+        **decisions.to_json(),
+        training={
+            "labels": shown(Path(config.labels).name),
+            "test_labels": None
+            if config.test_labels is None
+            else shown(Path(config.test_labels).name),
+            "fingerprints": written["data"]["fingerprints"],
+            "images": written["data"]["images"],
+            "training_images": written["data"]["training_images"],
+            "observed_fraction": written["data"]["observed_fraction"],
+            "chosen_epoch": written["data"]["chosen_epoch"],
+            "setting": config.setting,
+            "method": config.method,
+            "options": config.options,
+            "expected_positives": run.expected_positives,
+            "backbone": config.backbone,
+            "pretrained": config.pretrained,
+            "weights": None if config.weights is None else Path(config.weights).name,
+            "mode": config.mode,
+            "head": config.head,
+            "hidden": config.hidden,
+            "epochs": config.epochs,
+            "batch_size": config.batch_size,
+            "seed": config.seed,
+            "validation_map": run.result["validation_map"],
+            "test_map": run.result["test_map"],
+            "versions": written["versions"],
+        },
+    )
+
+
+def _serialised(run: Run, contents: Contents) -> bytes:
+    """The content of the file."""
+    import onnx
+
+    size = run.config.image_size
+    graph = BytesToScores(run.network, run.mean, run.std).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter about itself
+        program: Any = torch.onnx.export(
+            graph,
+            (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
+            dynamo=True,
+            dynamic_shapes={INPUT: {0: torch.export.Dim("batch")}},
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            verbose=False,
+        )
+    model = program.model_proto
+    if model.ByteSize() > _LARGEST - 2**20:
+        raise InputError(
+            f"{run.folder}: the network has over 2 GB, which one ONNX file cannot hold"
+        )
+    _forget_origin(model)
+    model.producer_name, model.producer_version = "g2netpl", _version()
+    text = json.dumps(contents.model_dump(mode="json"), ensure_ascii=False)
+    onnx.helper.set_model_props(model, {KEY: text})
+    onnx.checker.check_model(model)
+    body: bytes = model.SerializeToString(deterministic=True)
+    return body + seal(body)
+
+
+def _forget_origin(model: Any) -> None:
+    """Take out the notes of the exporter, which name files of this machine."""
+    graph = model.graph
+    for part in (*graph.node, *graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    for part in (graph, model):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+
+
+def _difference(run: Run, content: bytes, path: Path, photos: Sequence[str]) -> tuple[float, int]:
+    """The largest difference of scores, before and after calibration, and over how many images."""
+    bundle, size = open_bundle(content, path), run.config.image_size
+    with tempfile.TemporaryDirectory() as folder:
+        paths = list(photos) or _draw(Path(folder), _DRAWN)
+        source = ImageSource(paths, size, run.mean, run.std, max_bad=len(paths))
+        scores = predict_all(run.network, source), bundle.scores(paths, max_bad=len(paths))
+    unread = [np.isnan(each).any(axis=1) for each in scores]
+    if unread[0].all():
+        raise InputError("--images: none of the photos to check with can be read")
+    if (unread[0] != unread[1]).any():
+        return np.inf, 0
+    ours, theirs = (each[~unread[0]] for each in scores)
+    calibrate = run.decisions.calibrate
+    apart = max(np.abs(ours - theirs).max(), np.abs(calibrate(ours) - calibrate(theirs)).max())
+    return float(apart), len(ours)
+
+
+def _draw(folder: Path, count: int) -> list[str]:
+    """Pictures of soft random shapes with some noise, of several sizes, always the same."""
+    random = np.random.default_rng(0)
+    paths = []
+    for number in range(count):
+        shapes = Image.fromarray(random.integers(0, 256, (5, 7, 3), dtype=np.uint8))
+        width, height = (int(side) for side in random.integers(80, 400, 2))
+        pixels = np.asarray(shapes.resize((width, height), Image.Resampling.BICUBIC)).astype(int)
+        noisy = (pixels + random.integers(-20, 21, pixels.shape)).clip(0, 255).astype(np.uint8)
+        paths.append(str(folder / f"{number}.png"))
+        Image.fromarray(noisy).save(paths[-1])
+    return paths
+
+
+def _version() -> str:
+    from g2netpl import __version__
+
+    return __version__

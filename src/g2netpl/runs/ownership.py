@@ -1,0 +1,240 @@
+"""Whose a folder of results is: whether a command may write there, clear it, or go on in it."""
+
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from g2netpl.runs.aside import FILES, REPLACED, RESULTS, Aside, cells
+from g2netpl.runs.config import PATHS, RunConfig
+from g2netpl.base.disk import write_json
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.locks import LOCK, locked
+from g2netpl.images.identity import content_of
+from g2netpl.runs.folder import RUN_FORMAT, read_run, read_training
+
+
+@contextmanager
+def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[Aside]:
+    """Make a folder for results; one with content is refused, or what we wrote there set aside.
+
+    Only files that this command writes are ever touched, and only beside a run.json of its own.
+    They are dropped where the work is done, or says so before, and put back where it fails. A
+    training has locked its folder before; others do so here.
+    """
+    check_folder(folder, command, overwrite=overwrite)
+    with nullcontext() if command == "train" else locked(folder):
+        for cell in cells(folder, command):
+            with locked(cell):  # refused where somebody trains
+                pass
+        aside = Aside(folder, command)
+        try:
+            yield aside
+        except BaseException as problem:
+            # after a second Ctrl-C a checkpoint may still be being written: whoever comes next does
+            if command != "train" or not isinstance(problem, KeyboardInterrupt):
+                aside.put_back()
+            raise
+        aside.finish()
+
+
+def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
+    """Whether results may be written there; nothing is touched."""
+    if folder.exists() and not folder.is_dir():
+        raise Refused(f"{folder}: is a file; choose another --output")
+    if not is_empty(folder):
+        ours = _is_of(folder, command)
+        if not overwrite and ours and command in _RESUMED:
+            what, result = _RESUMED[command]
+            if (folder / result).is_file():
+                state, advice = "is finished", "choose another --output"
+            else:
+                state, advice = "is not finished", "go on with --resume"
+            raise Refused(
+                f"{folder}: holds a {what} that {state}; {advice}, or begin anew with --overwrite"
+            )
+        if not overwrite:
+            raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
+        if not ours:
+            raise Refused(
+                f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
+                "touch it; choose another --output"
+            )
+        for cell in cells(folder, command):
+            for name in sorted(path.name for path in cell.iterdir()):
+                if name.removesuffix(".new") not in _OF_CELL:
+                    raise Refused(
+                        f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
+                        "move it away"
+                    )
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in it, or it is not there; what a crash left does not count."""
+    left = {LOCK, "run.json.new", REPLACED}
+    return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
+
+
+def _is_of(folder: Path, command: str) -> bool:
+    """Whether a folder was written by this command."""
+    try:
+        return read_run(folder).get("command") == command
+    except InputError:
+        return False
+
+
+@contextmanager
+def begin_or_resume(
+    folder: Path,
+    command: str,
+    description: dict[str, Any],
+    *,
+    resume: bool,
+    overwrite: bool,
+    lists: Sequence[str] = (),
+) -> Iterator[Aside | None]:
+    """Claim the folder and write run.json; or see that it holds the same, to go on with.
+
+    Gives the old results that stand aside meanwhile. `lists` are keys of comma-separated texts, to
+    which more may have been added.
+    """
+    about = {"format": RUN_FORMAT, "command": command, **description}
+    if not resume:
+        with claimed(folder, command, overwrite=overwrite) as aside:
+            write_json(folder / "run.json", about)
+            yield aside
+    else:
+        read_run(folder)
+        with locked(folder):
+            _check_same(folder, command, description, lists)
+            yield None
+
+
+def _check_same(
+    folder: Path, command: str, description: dict[str, Any], lists: Sequence[str]
+) -> None:
+    """Refuse to go on with other data or flags than a folder began with, but for longer lists."""
+    before = read_run(folder)
+    if before.get("command") != command:
+        raise InputError(
+            f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
+        )
+    now = json.loads(json.dumps(description))
+    if "fingerprints" in now:  # of which an older version wrote fewer, or none
+        before["fingerprints"] = {**now["fingerprints"], **(before.get("fingerprints") or {})}
+    changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
+    grown = [key for key in changed if key in lists and _has_grown(before.get(key), now[key])]
+    changed = [key for key in changed if key not in grown]
+    if grown and not changed:
+        for name in RESULTS:  # they are of less than there will be
+            (folder / name).unlink(missing_ok=True)
+        write_json(folder / "run.json", {**before, **now})
+        return
+    if changed:  # another flag explains another content
+        changed = [key for key in changed if key != "fingerprints"] or changed
+        names = {
+            "what": "WHAT",
+            "label_format": "--format",
+            "fingerprints": "content of the data",
+        }
+        flags = ", ".join(names.get(key, "--" + key.replace("_", "-")) for key in changed)
+        hint = " (more may be added behind)" if set(changed) <= set(lists) else ""
+        raise Refused(f"{folder}: other {flags} than it began with{hint}; choose another --output")
+
+
+def _has_grown(before: str | None, now: str) -> bool:
+    """Whether a list of words begins with what it was; before there may have been none."""
+    return not before or f"{now},".startswith(f"{before},")
+
+
+_RESUMED = {"train": ("training", "result.json"), "compare": ("comparison", "results.json")}
+_OF_CELL = {*FILES["train"], "run.json", LOCK, REPLACED, "checkpoints", "labels"}
+
+
+_FREE_TO_CHANGE = {
+    *("output", "workers", "cache", "device", "max_bad", "image_cache"),
+    *("checkpoint_minutes", "checkpoint_steps", "track"),
+}
+
+
+def _defaults() -> dict[str, Any]:
+    fields = RunConfig.model_fields.items()
+    return {key: field.get_default(call_default_factory=True) for key, field in fields}
+
+
+def _changed_keys(
+    began: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()
+) -> list[str]:
+    """Keys with another value. Files that moved together with the run folder are the same."""
+    compared = [key for key in now if key not in free and key not in _FREE_TO_CHANGE]
+    changed = [key for key in compared if began.get(key) != now[key]]
+    return [key for key in changed if key not in PATHS or _way(began, key) != _way(now, key)]
+
+
+def _way(config: dict[str, Any], key: str) -> str | None:
+    """How to come from the run folder to a file; what it holds is compared elsewhere."""
+    path, folder = config.get(key), config.get("output")
+    if not (isinstance(path, str) and isinstance(folder, str)):
+        return None
+    return os.path.relpath(path, folder) if os.path.isabs(path) and os.path.isabs(folder) else path
+
+
+def check_same_training(
+    folder: Path,
+    config: RunConfig,
+    fingerprints: dict[str, str] | None,
+    paths: Sequence[str],
+    free: set[str],
+) -> None:
+    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`.
+
+    `paths` are its pictures.
+    """
+    before = read_training(folder)
+    began = {**_defaults(), **before["config"]}
+    now = {**json.loads(config.model_dump_json()), "output": os.path.abspath(folder)}
+    keys = _changed_keys(began, now, free)
+    changed = ["--" + key.replace("_", "-") for key in keys]
+    if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
+        changed = ["content of the label files"]
+    pictures = before["data"].get("image_files")
+    if not changed and pictures is not None:
+        now_there, _ = content_of(paths, pictures, before["data"].get("image_stamps"))
+        changed = ["content of the image files"] if now_there != pictures else []
+    if changed:
+        flags = ", ".join(changed)
+        raise Refused(
+            f"{folder.parent}: other {flags} than {folder.name} was trained with; choose another "
+            "--output"
+        )
+
+
+def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
+    """Refuse to go on with another configuration or other data than the run began with.
+
+    Gives what else is different, in words; nothing where nothing is.
+    """
+    before = read_training(folder)
+    now = json.loads(json.dumps(description))  # tuples become lists, as in the file
+    began = {**_defaults(), **before["config"]}  # an older version wrote fewer keys
+    changed = sorted(_changed_keys(began, now["config"]))
+    data, prints = before["data"], before["data"]["fingerprints"]
+    for part, fingerprint in now["data"]["fingerprints"].items():
+        if prints.get(part) != fingerprint:
+            changed.append(f"the {part} labels")
+    if before.get("classes") != now["classes"]:
+        changed.append("the classes")
+    for part in ("image_files", "backbone_weights", "earlier_network"):
+        if data.get(part, now["data"][part]) != now["data"][part]:
+            changed.append(f"the {part.replace('_', ' ')}")
+    if changed:
+        raise Refused(
+            f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"
+        )
+    versions = before.get("versions", {})
+    other = [
+        f"{n} {versions.get(n)} → {v}" for n, v in now["versions"].items() if versions.get(n) != v
+    ]
+    return ", ".join(other)

@@ -1,0 +1,261 @@
+"""From scores to decisions: calibration and one threshold per class, stored with the model.
+
+Scores of networks trained on partial labels rank well but their level means little: G²NetPL with
+one positive per image predicts 33 positives per image where 3 are right. So a calibrated score is
+sigmoid(logit / temperature + shift), and decisions compare it with a threshold per class.
+
+With clean validation labels of both signs, temperature and shift minimise the log loss there, and
+thresholds maximise F1, or reach a precision. A class with few positives leans on the threshold of
+all classes together: its own counts n / (n + 10). Without negatives (tags), shift and threshold are
+set so that the expected number of positives per image, k, comes out; the figures are in
+dev/log/scores-and-thresholds.md.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, FiniteFloat
+
+from g2netpl.base.errors import InputError
+from g2netpl.labels.table import NEGATIVE, POSITIVE
+from g2netpl.base.options import Shape
+
+_FEW = 10  # positives of a class that weigh as much as all classes together
+_ENOUGH = 5  # labels proposed on validation before their precision is believed
+_LARGEST_LOGIT = 30.0
+
+Floats = npt.NDArray[np.float64]
+Scores = npt.NDArray[np.float32]
+Truth = npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """How the scores of a network become probabilities, and probabilities labels."""
+
+    temperature: float
+    shift: float
+    thresholds: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
+    rule: str
+    basis: str  # what they were chosen on, for people
+
+    def __str__(self) -> str:
+        never = sum(each is None for each in self.thresholds)
+        silent = f"; {never} of {len(self.thresholds)} classes are never proposed" if never else ""
+        return f"thresholds: {self.rule}, by {self.basis}{silent}"
+
+    def calibrate(self, scores: npt.ArrayLike) -> Scores:
+        """Scores that can be read as probabilities; NaN stays NaN."""
+        moved: Scores = _sigmoid(_logits(scores) / self.temperature + self.shift).astype(np.float32)
+        return moved
+
+    @property
+    def limits(self) -> Floats:
+        """The thresholds as numbers; a class that is never proposed has an infinite one."""
+        return np.array([np.inf if each is None else each for each in self.thresholds])
+
+    def decide(self, calibrated: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which labels are proposed."""
+        decided: npt.NDArray[np.bool_] = np.asarray(calibrated) >= self.limits
+        return decided
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for decisions.json."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, content: dict[str, Any], where: str = "decisions") -> "Decisions":
+        """The way back; what is no such content is one line that starts with `where`."""
+        Written.check(content, where)
+        values = {name: content[name] for name in Written.model_fields}
+        return cls(**{**values, "thresholds": tuple(values["thresholds"])})
+
+
+class Written(Shape):
+    """decisions.json."""
+
+    temperature: FiniteFloat = Field(gt=0)
+    shift: FiniteFloat
+    thresholds: Sequence[float | None]
+    rule: str
+    basis: str
+
+
+def parse_rule(text: str) -> tuple[str, float]:
+    """Read `f1`, `expected` or `precision:0.9`."""
+    name, colon, value = text.partition(":")
+    if name in ("f1", "expected") and not colon:
+        return name, 0.0
+    try:
+        target = float(value)
+    except ValueError:
+        target = math.nan
+    if name != "precision" or not 0 < target < 1:
+        raise InputError(
+            f"thresholds: expected f1, expected, or precision:P with 0 < P < 1, got {text!r}"
+        )
+    return name, target
+
+
+def choose(
+    rule: str,
+    validation: tuple[Scores, Truth] | None,
+    scores: Scores,
+    k: float,
+) -> Decisions:
+    """Calibrate and choose thresholds; `scores` are those of the images that k speaks of."""
+    name, target = parse_rule(rule)
+    if name != "expected" and validation is not None and tells_prevalence(validation[1]):
+        return _by_validation(name, target, *validation)
+    known = scores[~np.isnan(scores).any(axis=1)]
+    shift = _matching_shift(known, k)
+    threshold = matching_threshold(_sigmoid(_logits(known) + shift), k)
+    basis = f"k = {k:.2f} expected positives per image"
+    if name != "expected":
+        why = "no validation images" if validation is None else "no negatives missing at random"
+        basis += f" (not {rule}: {why} to choose by)"
+    return Decisions(1.0, shift, (threshold,) * scores.shape[1], "expected", basis)
+
+
+def tells_prevalence(truth: Truth) -> bool:
+    """Whether the share of positives among known labels is that among all labels."""
+    from g2netpl.training.expected_positives import from_both_signs, from_complete
+
+    return from_complete(truth) is not None or from_both_signs(truth) is not None
+
+
+def matching_threshold(scores: npt.ArrayLike, k: float) -> float:
+    """The threshold that proposes k labels per image on average, as nearly as ties let it."""
+    values = np.asarray(scores, dtype=np.float64)
+    if not values.size:
+        return 0.5
+    distinct, counts = np.unique(values, return_counts=True)
+    proposed = np.append(counts[::-1].cumsum()[::-1], 0)  # at or above each value, and above all
+    nearest = int(np.argmin(np.abs(proposed - k * len(values))))
+    if nearest == len(distinct):
+        return float(np.nextafter(distinct[-1], 2.0))
+    below = distinct[nearest - 1] if nearest else distinct[0]
+    return float((distinct[nearest] + below) / 2)
+
+
+def calibration(scores: npt.ArrayLike, truth: Truth) -> tuple[float, float]:
+    """Temperature and shift that minimise the log loss over known labels."""
+    from scipy.optimize import minimize
+
+    logits, labels = _known(scores, truth)
+    if not 0 < labels.sum() < len(labels):
+        return 1.0, 0.0
+
+    def loss(values: Floats) -> tuple[float, Floats]:
+        moved = math.exp(-values[0]) * logits + values[1]
+        wrong = _sigmoid(moved) - labels
+        cost = np.logaddexp(0.0, moved) - labels * moved
+        slopes = [-(wrong * (moved - values[1])).mean(), wrong.mean()]
+        return float(cost.mean()), np.array(slopes)
+
+    found = minimize(loss, np.zeros(2), jac=True, bounds=[(-4, 4), (-20, 20)]).x
+    return float(math.exp(found[0])), float(found[1])
+
+
+def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
+    """The threshold with the best F1 over (n,) scores and labels of 1 / 0; None if hopeless."""
+    ranked, hits, chosen = _ranked(scores, labels)
+    if not len(ranked) or hits[-1] == 0:
+        return None
+    return _between(ranked, int(np.argmax(2 * hits / (chosen + hits[-1]))))
+
+
+def precision_threshold(
+    scores: npt.ArrayLike, labels: npt.ArrayLike, target: float
+) -> float | None:
+    """The lowest threshold whose precision over 5 or more labels is at least `target`."""
+    ranked, hits, chosen = _ranked(scores, labels)
+    good = np.flatnonzero((hits / np.maximum(chosen, 1) >= target) & (chosen >= _ENOUGH))
+    return None if not len(good) else _between(ranked, int(good[-1]))
+
+
+def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Decisions:
+    readable = ~np.isnan(scores).any(axis=1)
+    scores, truth = scores[readable], truth[readable]
+    temperature, shift = calibration(scores, truth)
+    plain = Decisions(temperature, shift, (), name, "")
+    calibrated = plain.calibrate(scores)
+    columns = [_known_column(calibrated[:, j], truth[:, j]) for j in range(truth.shape[1])]
+    everything = (
+        np.concatenate([values for values, _ in columns]),
+        np.concatenate([labels for _, labels in columns]),
+    )
+    basis = f"{len(truth):,} validation images"
+    if name == "f1":
+        common = f1_threshold(*everything)
+        thresholds = [_leaning(f1_threshold(*column), common, column[1]) for column in columns]
+        return Decisions(temperature, shift, tuple(thresholds), "f1", basis)
+    common = precision_threshold(*everything, target)
+    chosen: list[float | None] = []
+    for values, labels in columns:
+        enough = labels.sum() >= _FEW
+        chosen.append(precision_threshold(values, labels, target) if enough else common)
+    return Decisions(temperature, shift, tuple(chosen), f"precision:{target:g}", basis)
+
+
+def _leaning(own: float | None, common: float | None, labels: Floats) -> float | None:
+    """A class's own threshold, drawn to the common one where it rests on few positives."""
+    if own is None or common is None:
+        return common
+    weight = float(labels.sum() / (labels.sum() + _FEW))
+    return float(_sigmoid(weight * _logits(own) + (1 - weight) * _logits(common)))
+
+
+def _matching_shift(scores: Scores, k: float) -> float:
+    """The shift of all logits at which k positives per image are expected."""
+    from scipy.optimize import brentq
+
+    logits = _logits(scores)
+    if not logits.size or not 0 < k < logits.shape[1]:
+        return 0.0
+    reach = 2 * _LARGEST_LOGIT
+    return float(brentq(lambda move: _sigmoid(logits + move).sum(axis=1).mean() - k, -reach, reach))
+
+
+def _sigmoid(logits: Floats) -> Floats:
+    below = np.exp(-np.abs(logits))
+    level: Floats = np.where(logits >= 0, 1.0, below) / (1.0 + below)
+    return level
+
+
+def _logits(scores: npt.ArrayLike) -> Floats:
+    values = np.asarray(scores, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        clipped: Floats = np.clip(
+            np.log(values) - np.log1p(-values), -_LARGEST_LOGIT, _LARGEST_LOGIT
+        )
+    return clipped
+
+
+def _known(scores: npt.ArrayLike, truth: Truth) -> tuple[Floats, Floats]:
+    known = (truth == POSITIVE) | (truth == NEGATIVE)
+    return _logits(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(np.float64)
+
+
+def _known_column(scores: Scores, truth: Truth) -> tuple[Floats, Floats]:
+    known = (truth == POSITIVE) | (truth == NEGATIVE)
+    return scores[known].astype(np.float64), (truth[known] == POSITIVE).astype(np.float64)
+
+
+def _ranked(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Distinct scores, downwards, with the positives and the labels at or above each."""
+    values, positive = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    order = np.argsort(-values, kind="stable")
+    ranked = values[order]
+    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) if len(ranked) else order
+    return ranked[ends], np.cumsum(positive[order])[ends], (ends + 1).astype(np.float64)
+
+
+def _between(ranked: Sequence[float] | Floats, position: int) -> float:
+    """Halfway to the next lower score: new images have scores of their own."""
+    lower = ranked[position + 1] if position + 1 < len(ranked) else ranked[position]
+    return float((ranked[position] + lower) / 2)

@@ -1,0 +1,150 @@
+"""What all ranks of a training must have in common, compared before anything depends on it.
+
+Ranks are processes that were started one by one, perhaps on several machines with files of their
+own. Exchanges whose size depends on a flag or on the data would hang or break off where they
+differ, and others would mix two trainings without a word.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from g2netpl.base.errors import Refused
+from g2netpl.base.processes import Team
+from g2netpl.runs.config import PATHS, RunConfig
+from g2netpl.training.data import Material
+from g2netpl.training.description import versions
+
+Facts = Mapping[str, object]
+
+_OF_EACH_RANK = {"workers", "image_cache", "cache"}
+_OF_THE_FIRST = {"checkpoint_minutes", "checkpoint_steps", "track"}
+_SHOWN = 40  # characters of a value
+_OPENED = 64  # image files whose content is compared; of all others the size
+_PATIENCE = 60.0  # seconds until what one machine has written must be seen on another
+
+
+def agree(team: Team, facts: Facts) -> None:
+    """Refuse to go on where a rank differs from the first one, and say in what."""
+    if team.size == 1:
+        return
+    first, *others = (json.loads(text) for text in team.tell(_text(facts)))
+    for rank, other in enumerate(others, 1):
+        names = [name for name in {**first, **other} if first.get(name) != other.get(name)]
+        if names:
+            differences = ", ".join(_shown(name, first, other) for name in names)
+            raise Refused(
+                f"rank {rank} differs from rank 0 in {differences}; start every rank with the same "
+                "flags, files and versions"
+            )
+
+
+def agree_on_command(team: Team, config: RunConfig, *, resume: bool, overwrite: bool) -> None:
+    """The same versions, kind of device and flags; of files only whether they were given."""
+    given = config.model_dump(exclude=_OF_EACH_RANK | _OF_THE_FIRST)
+    for name in PATHS - {"output", "cache"}:
+        given[name] = None if given[name] is None else "given"
+    flags = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
+    wanted = {"--resume": resume, "--overwrite": overwrite}
+    agree(team, {**versions(), "kind of device": _device(config), **flags, **wanted})
+
+
+def agree_on_data(team: Team, description: Mapping[str, Any], material: Material) -> None:
+    """The same classes, labels, images and files of weights."""
+    if team.size == 1:
+        return
+    data = description["data"]
+    agree(
+        team,
+        {
+            "the number of images": data["images"],
+            "the number of classes": len(description["classes"]),
+            "the classes": _digest([_text(description["classes"])]),
+            **{f"the {part} labels": each for part, each in data["fingerprints"].items()},
+            "the labels that are seen": material.visible.fingerprint(),
+            "the image files": _images(material),
+            "the file of --weights": data["backbone_weights"],
+            "the network of --resume-labels": data["earlier_network"],
+        },
+    )
+
+
+def agree_on_backbone(team: Team, backbone: nn.Module) -> None:
+    """The same weights to begin with, wherever each rank has them from."""
+    if team.size > 1:
+        state = backbone.state_dict().values()
+        parts = (value.detach().cpu().contiguous().flatten().view(torch.uint8) for value in state)
+        agree(team, {"the weights of the backbone": _digest(part.numpy().data for part in parts)})
+
+
+def agree_on_folder(team: Team, folder: Path) -> None:
+    """The first rank has written run.json: the others see it, in the same folder."""
+    if team.size == 1:
+        return
+    wanted = team.tell(_content(folder / "run.json"))[0]
+    until = time.monotonic() + _PATIENCE  # a network file system may show it a little later
+    while (seen := _content(folder / "run.json")) != wanted and time.monotonic() < until:
+        time.sleep(0.2)
+    agree(team, {"what is in --output, which all ranks must share": seen})
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, default=str)
+
+
+def _shown(name: str, first: Facts, other: Facts) -> str:
+    """A fact, and what it is on either rank where that is short."""
+    there, here = (_word(each.get(name)) for each in (other, first))
+    return name if max(len(there), len(here)) > _SHOWN else f"{name} ({there}, not {here})"
+
+
+def _word(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return _text(value)
+
+
+def _device(config: RunConfig) -> str:
+    if config.device == "cpu" or not torch.accelerator.is_available():
+        return "cpu"
+    return str(getattr(torch.accelerator.current_accelerator(), "type", None))
+
+
+def _digest(parts: Iterable[Any]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        digest.update(b"%d\0" % len(content))
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _content(path: Path) -> str:
+    """SHA-256 of a file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return "nothing"
+
+
+def _images(material: Material) -> str:
+    """Of all images their sizes, and of some the content; names are in the labels."""
+    test = [] if material.test is None else material.test.paths
+    paths = [*material.paths, *(material.validation_paths or []), *test]
+    chosen = np.linspace(0, len(paths) - 1, min(len(paths), _OPENED)).astype(int)
+    return _digest([*map(_size, paths), *(_content(Path(paths[row])) for row in chosen)])
+
+
+def _size(path: str) -> str:
+    try:
+        return str(os.stat(path).st_size)
+    except OSError:
+        return "nothing"

@@ -1,0 +1,294 @@
+"""Save and load: safetensors for tensors, JSON for the rest, a SHA-256 for each file. No pickle.
+
+A checkpoint is a folder `checkpoints/EPOCHS-STEPS` that appears under its name only when it is
+complete and on the disk; older ones than the last three are removed only after that. Each holds
+all a training needs, the best network so far included.
+"""
+
+import contextlib
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as tensors_from_bytes
+from safetensors.torch import save as bytes_from_tensors
+from torch import Tensor
+
+from g2netpl.base.disk import (
+    rename_durably,
+    sync_folder,
+    told_plainly,
+    write_durably,
+    written_whole,
+)
+from g2netpl.base.errors import UserError
+from g2netpl.base.locks import check_ours
+from g2netpl.game.mapped_memory import drop_generations, generation_of
+from g2netpl.training.snapshots import Snapshot, State, is_finite
+
+KEPT = 3
+_PARTS = ("network", "best_network", "optimizer", "player")
+_FIGURES = (
+    *("finished", "step", "cost", "images", "seconds", "nonsense"),
+    *("best_epoch", "best_map", "history", "converged"),
+)
+
+
+class NoCheckpoint(UserError):
+    """There should be a checkpoint, but none can be loaded."""
+
+    exit_code = 4
+
+
+def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> bool:
+    """Write a snapshot durably beside those before, and remove all but the last three.
+
+    A network that is no longer made of numbers is not written, which is told by False: the one
+    before is worth more.
+    """
+    if not is_finite(snapshot.network):
+        return False
+    check_ours(folder)
+    shelf = folder / "checkpoints"
+    target = shelf / f"{phase}-{snapshot.finished:06d}-{snapshot.step:08d}"
+    while target.exists():  # the same moment, saved before a resume
+        target = target.with_name(target.name + "+")
+    temporary = shelf / "new"
+    with told_plainly(folder, _snapshot_bytes(snapshot)):
+        if not shelf.is_dir():
+            shelf.mkdir(parents=True)
+            sync_folder(folder)
+        shutil.rmtree(temporary, ignore_errors=True)  # what a crash left
+        try:
+            temporary.mkdir()
+            _write(temporary, snapshot, phase)
+            rename_durably(temporary, target)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)  # a full disk needs its space back
+            raise
+        _tidy(folder, target)
+    return True
+
+
+def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
+    """The files of a checkpoint, the manifest last."""
+    optimizer, rest = _flat_optimizer(snapshot.optimizer)
+    states = (snapshot.network, snapshot.best_network, optimizer, snapshot.player)
+    digests = {}
+    for name, state in zip(_PARTS, states, strict=True):
+        content = bytes_from_tensors({key: _plain(value) for key, value in state.items()})
+        digests[name] = hashlib.sha256(content).hexdigest()
+        write_durably(folder / f"{name}.safetensors", content)
+    manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
+    manifest |= {name: getattr(snapshot, name) for name in _FIGURES}
+    manifest["generation"] = generation_of(snapshot.player)
+    manifest["own_sha256"] = _own_digest(manifest)
+    write_durably(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
+
+
+def _tidy(folder: Path, newest: Path) -> None:
+    """Keep the newest and the two before it, and the labels they count on.
+
+    A later one than the newest can only be one that was damaged, so that we went on without it.
+    """
+    there = saved(folder)
+    kept = there[there.index(newest) :][:KEPT]
+    for path in newest.parent.iterdir():
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+    if not (folder / "labels").is_dir():  # they are in the checkpoints
+        return
+    generations = []
+    for path in kept:
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            generations.append(int(_read_manifest(path)["generation"]))
+    if generations:
+        drop_generations(folder / "labels", before=min(generations))
+
+
+def load_checkpoint(
+    folder: Path,
+    accept: Callable[[Snapshot], None] = lambda snapshot: None,
+    warn: Callable[[str], None] = lambda text: None,
+) -> tuple[Snapshot, int] | None:
+    """The newest whole checkpoint of a run folder and its phase; None if nothing was ever saved.
+
+    `accept` may refuse one with a ValueError, such as for a file beside it that is damaged.
+    """
+    problems = []
+    for path in saved(folder):
+        try:
+            snapshot, phase = _load(path)
+            accept(snapshot)
+        except (
+            *(OSError, ValueError, KeyError, TypeError, AttributeError),
+            *(RecursionError, SafetensorError),
+        ) as problem:
+            problems.append(f"{path}: {problem}")
+            continue
+        if problems:
+            warn(f"warning: going on from {path}, since {'; '.join(problems)}")
+        return snapshot, phase
+    if problems:
+        raise NoCheckpoint(
+            f"no checkpoint can be loaded ({'; '.join(problems)}); nothing was changed"
+        )
+    return None
+
+
+def remove_checkpoint(folder: Path) -> None:
+    """A finished run needs none."""
+    for name in ("checkpoints", "labels"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+
+
+class Writer:
+    """Saves in the background, one after the other; of those that wait only the newest."""
+
+    def __init__(self, folder: Path, on_saved: Callable[[], None] = lambda: None) -> None:
+        self.folder, self.on_saved = folder, on_saved
+        self.has_saved = False
+        self._waiting: tuple[Snapshot, int] | None = None
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._problem: BaseException | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is being written."""
+        return self._thread is not None
+
+    def submit(self, snapshot: Snapshot, phase: int) -> None:
+        """Write this snapshot soon; it must not be changed any more."""
+        self.check()
+        with self._lock:
+            self._waiting = (snapshot, phase)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write, daemon=True)
+                self._thread.start()
+
+    def check(self) -> None:
+        """Raise what went wrong in the background."""
+        with self._lock:
+            problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def settle(self) -> None:
+        """Wait until nothing is being written any more."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+
+    def finish(self) -> None:
+        """Wait until everything is on the disk; what went wrong is raised here."""
+        self.settle()
+        self.check()
+
+    def _write(self) -> None:
+        while True:
+            with self._lock:
+                job, self._waiting = self._waiting, None
+                if job is None:
+                    self._thread = None
+                    return
+            try:
+                if save_checkpoint(self.folder, *job):
+                    self.has_saved = True
+                    self.on_saved()
+            except BaseException as problem:
+                with self._lock:
+                    self._problem, self._waiting, self._thread = problem, None, None
+                return
+
+
+def checkpoint_bytes(snapshot_parts: list[State]) -> int:
+    """About the size of a checkpoint with these tensors."""
+    return sum(map(_bytes, snapshot_parts))
+
+
+def save_state(path: Path, state: State) -> None:
+    """Write tensors as safetensors; the file is there whole or not at all."""
+    with written_whole(path) as file:
+        file.write(bytes_from_tensors({key: _plain(value) for key, value in state.items()}))
+
+
+def saved(folder: Path) -> list[Path]:
+    """The complete checkpoints of a run folder, the newest first."""
+    shelf = folder / "checkpoints"
+    if not shelf.is_dir():
+        return []
+    return sorted((path for path in shelf.iterdir() if path.name[0].isdigit()), reverse=True)
+
+
+def _load(path: Path) -> tuple[Snapshot, int]:
+    manifest = _read_manifest(path)
+    if manifest.pop("own_sha256") != _own_digest(manifest):
+        raise ValueError("manifest.json is damaged")
+    manifest.setdefault("nonsense", 0)  # an older version wrote none
+    states = {}
+    for name in _PARTS:
+        content = (path / f"{name}.safetensors").read_bytes()
+        if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
+            raise ValueError(f"{name}.safetensors is damaged")
+        states[name] = tensors_from_bytes(content)
+    snapshot = Snapshot(
+        network=states["network"],
+        best_network=states["best_network"],
+        optimizer=_nested_optimizer(states["optimizer"], manifest["optimizer_rest"]),
+        player=states["player"],
+        **{name: manifest[name] for name in _FIGURES},
+    )
+    return snapshot, manifest["phase"]
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
+    return manifest
+
+
+def _own_digest(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+def _flat_optimizer(state: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+    """The tensors by `NUMBER.KEY`, and the rest, which JSON can hold."""
+    flat: State = {}
+    numbers: dict[str, dict[str, Any]] = {}
+    for parameter, values in state.get("state", {}).items():
+        for key, value in values.items():
+            if isinstance(value, Tensor):
+                flat[f"{parameter}.{key}"] = value
+            else:
+                numbers.setdefault(str(parameter), {})[key] = value
+    others = {key: value for key, value in state.items() if key != "state"}
+    return flat, {**others, "numbers": numbers}
+
+
+def _nested_optimizer(flat: State, rest: dict[str, Any]) -> dict[str, Any]:
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in flat.items():
+        parameter, _, key = name.partition(".")
+        state.setdefault(int(parameter), {})[key] = value
+    for parameter, values in rest["numbers"].items():
+        state.setdefault(int(parameter), {}).update(values)
+    return {"state": state, **{key: value for key, value in rest.items() if key != "numbers"}}
+
+
+def _plain(value: Tensor) -> Tensor:
+    return value.detach().cpu().contiguous()
+
+
+def _snapshot_bytes(snapshot: Snapshot) -> int:
+    moments, _ = _flat_optimizer(snapshot.optimizer)
+    return checkpoint_bytes([snapshot.network, snapshot.best_network, moments, snapshot.player])
+
+
+def _bytes(state: State) -> int:
+    return sum(value.numel() * value.element_size() for value in state.values())

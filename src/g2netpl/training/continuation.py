@@ -1,0 +1,150 @@
+"""To go on after a review: what people decided is observed from now on, and the game continues.
+
+The run that was reviewed gives its configuration, its k and its split: labels that were chosen to
+be asked about tell neither how many positives there are nor how good a network is. Both players go
+on from where they stood, the network with the weights and the labels with the û of that run.
+
+decided.jsonl in the new run folder holds all decisions behind it, also those of earlier reviews:
+the first run may be reviewed further while the second is trained, and the second one reviewed too.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from g2netpl.base.disk import write_durably
+from g2netpl.base.errors import InputError, Refused, counted
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.loop import LabelPlayer
+from g2netpl.game.network.network import Network, check_numbers
+from g2netpl.runs.answers import FILE, Decision, apply_decisions, latest, read_decisions
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_saved_labels, read_training
+from g2netpl.training.data import Material
+from g2netpl.training.snapshots import bare, load_network
+
+DECIDED = "decided.jsonl"
+
+
+def config_after_review(folder: str | Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a reviewed run to go on with, and what shall be different: output, at least."""
+    before: dict[str, Any] = read_training(folder)["config"]
+    del before["output"]  # the run that was reviewed stays as it is
+    return {**before, **changes, "resume_labels": str(folder)}
+
+
+def decisions_for(config: RunConfig, resume: bool, team: Team = ALONE) -> list[Decision]:
+    """What people decided before this run began, in the order of time; none without a review."""
+    if config.resume_labels is None:
+        return []
+    if resume:
+        return read_decisions(config.output, DECIDED)
+    folder = Path(config.resume_labels)
+    if folder.resolve() == Path(config.output).resolve():
+        raise Refused(
+            f"{folder}: the run that was reviewed must stay as it is; choose another --output"
+        )
+    # the first rank for all of them: somebody may be answering meanwhile
+    lines = _lines(_decisions_about(folder)) if team.leads else b""
+    return [Decision.from_line(line) for line in team.tell(lines.decode())[0].encode().splitlines()]
+
+
+def _decisions_about(folder: Path) -> list[Decision]:
+    found = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
+    if not found:
+        raise InputError(
+            f"resume_labels: {folder / FILE} holds no answers; review the run first with "
+            f"g2netpl review {quote(str(folder))}"
+        )
+    return found
+
+
+def write_decided(folder: Path, decisions: list[Decision]) -> None:
+    """Keep the decisions with the run that was trained on them."""
+    write_durably(folder / DECIDED, _lines(decisions))
+
+
+def _lines(decisions: list[Decision]) -> bytes:
+    return b"".join(each.to_line() for each in decisions)
+
+
+def compared_with(folder: str | Path, material: Material) -> Material:
+    """Refuse labels that an earlier run cannot go on with; note what it had seen of the others."""
+    saved = read_saved_labels(folder)
+    if saved.classes != material.table.classes:
+        raise Refused(
+            f"resume_labels: {folder} knows other classes than the label file, or in another "
+            f"order; train anew on the file of g2netpl review {quote(str(folder))} --export "
+            "labels.csv"
+        )
+    trained = {name for name, soft in zip(saved.images, saved.has_soft, strict=True) if soft}
+    seen = sum(material.table.images[row] in trained for row in material.held_out)
+    if not seen:
+        return material
+    note = (
+        f"{counted(seen, 'held-out image')} trained on before the review, since the labels or the "
+        "seed are others: mAP on them is too good"
+    )
+    return replace(material, notes=(*material.notes, note))
+
+
+def with_decisions(material: Material, decisions: list[Decision]) -> Material:
+    """The decisions as observed labels. What the epoch is chosen by stays as it was."""
+    if not decisions:
+        return material
+    trained = set(material.visible.images)
+    seen = [each for each in decisions if each.image in trained]
+    yes = sum(each.new for each in decisions)
+    note = (
+        f"{counted(len(decisions), 'label')} by review: {yes:,} positive, "
+        f"{len(decisions) - yes:,} negative"
+    )
+    if len(seen) < len(decisions):
+        note += f"; {len(decisions) - len(seen):,} of them of held-out images, not trained on"
+    return replace(
+        material,
+        table=apply_decisions(material.table, decisions),
+        visible=apply_decisions(material.visible, seen),
+        notes=(*material.notes, note),
+    )
+
+
+def take_over_network(folder: str | Path, network: Network) -> None:
+    """Begin with the network of an earlier run."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    path = Path(folder) / "model.safetensors"
+    try:
+        state = load(path.read_bytes())
+        check_numbers(bare(network), state, path)
+        load_network(network, state)
+    except (OSError, SafetensorError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    except RuntimeError:
+        raise Refused(
+            f"resume_labels: the network of {folder} is another one; give the same backbone, "
+            "hidden, head and classes, or train anew on the file of g2netpl review "
+            f"{quote(str(folder))} --export labels.csv"
+        ) from None
+
+
+def take_over_labels(folder: str | Path, material: Material, player: LabelPlayer) -> None:
+    """Begin with the soft labels of an earlier run, and ½ for images that it had none of."""
+    saved = read_saved_labels(folder)
+    places = {name: row for row, name in enumerate(saved.images) if saved.has_soft[row]}
+    rows = np.array([places.get(name, -1) for name in material.visible.images], dtype=np.int64)
+
+    def soft(asked: Tensor) -> Tensor:
+        there = rows[asked.cpu().numpy()]
+        found = np.array(saved.completed[np.maximum(there, 0)], dtype=np.float32)
+        found[(there < 0)[:, None] | np.isnan(found)] = 0.5  # NaN: could not be read
+        return torch.from_numpy(found).to(asked.device)
+
+    player.begin_with(soft)

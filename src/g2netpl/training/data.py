@@ -1,0 +1,271 @@
+"""What a run trains on: the label file, split into parts and observed as the setting says."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from g2netpl.base.errors import InputError, counted
+from g2netpl.base.inside import PathBelow
+from g2netpl.images.inspection import is_own_folder, several_tags
+from g2netpl.images.pixels import find, list_images, locate
+from g2netpl.labels.entries import per_class, with_columns
+from g2netpl.labels.formats import find_format, read_labels
+from g2netpl.labels.formats.reading import Reading, places
+from g2netpl.labels.look_alikes import look_alikes_note
+from g2netpl.labels.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
+from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.metrics import can_rank
+
+
+@dataclass(frozen=True)
+class Listed:
+    """The images of one label file: what is known about them, and where they are."""
+
+    table: LabelTable
+    paths: list[str]
+
+
+@dataclass(frozen=True)
+class Material:
+    """The images of the label file, and what may be known about which of them."""
+
+    table: LabelTable  # the file as it is, and the images that it does not list
+    paths: list[str]  # of all of them
+    training: IndexArray  # rows that are trained on
+    visible: LabelTable  # their labels, as far as the training may know them
+    held_out: IndexArray  # rows of the same file that the epoch is chosen by; may be empty
+    validation: LabelTable | None  # their labels, or those of the user's own validation file
+    validation_paths: list[str] | None  # of the user's own file
+    test: Listed | None
+    note: str  # how the epoch will be chosen
+    notes: tuple[str, ...] = ()  # what else a person should be told
+
+    @property
+    def hides_truth(self) -> bool:
+        """True where the setting hid labels that the file knows."""
+        return self.table.take(self.training).observed_fraction > self.visible.observed_fraction
+
+    @property
+    def all_paths(self) -> list[str]:
+        """Every picture that the training looks at."""
+        test = [] if self.test is None else self.test.paths
+        return [*self.paths, *(self.validation_paths or []), *test]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the label files say, in short."""
+        tables = {
+            "training": self.table,
+            "validation": None if len(self.held_out) else self.validation,
+            "test": None if self.test is None else self.test.table,
+        }
+        return {name: table.fingerprint() for name, table in tables.items() if table is not None}
+
+
+def read_material(config: RunConfig) -> Material:
+    """Read, split and observe. Without a validation that can rank, all images are trained on."""
+    reading = config.reading()
+    listed, notes = _read_listed(config.labels, config.images, config, reading)
+    if len(listed.table) < 2:
+        raise InputError(f"{config.labels}: expected at least 2 images, got {len(listed.table)}")
+    test, told = _read_other(config.test_labels, config.test_images, config, listed.table)
+    own, more = _read_other(config.validation_labels, None, config, listed.table)
+    notes += [*told, *more]
+    if test is not None and own is not None:
+        _keep_apart(own, test, config)
+    others = [part for part in (test, own) if part is not None]
+    notes += _overlap(listed, others)
+    table, paths, found = _with_unlisted(listed, config, others)
+    setting = Setting.parse(config.setting)
+    if setting.kind == "full" and len(table) > len(listed.table):
+        raise InputError(
+            f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
+            f"{config.labels}; leave them out with --only-listed"
+        )
+    everything = np.arange(len(table))
+    training, held_out = everything, everything[:0]
+    validation = None if own is None else own.table
+    note = "chosen by mAP on the validation file"
+    if validation is None and config.validation > 0:
+        training, held_out = _split(table, setting, config)
+        validation = table.take(held_out) if len(held_out) else None
+        note = f"chosen by mAP on {len(held_out):,} held-out images"
+    if validation is None or not can_rank(validation.held):
+        whose = "held-out images" if own is None else "images of the validation file"
+        why = f"no class has both a positive and a negative among the {whose}"
+        why = "no validation images" if validation is None else why
+        note = f"the last one ({why}), all images are trained on"
+        training, held_out, validation, own = everything, everything[:0], None, None
+    if setting.spml_compatible:  # as the benchmark does it: mask first, then split
+        visible = observe(table, setting, SPML_SEED).take(training)
+    else:
+        visible = observe(table.take(training), setting, config.seed)
+    if not per_class(visible.held, POSITIVE).any():
+        raise InputError(f"{config.labels}: no positive label is observed; nothing to learn from")
+    return Material(
+        table,
+        paths,
+        training,
+        visible,
+        held_out,
+        validation,
+        None if own is None else own.paths,
+        test,
+        note,
+        (*notes, *found),
+    )
+
+
+def read_matching(
+    path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
+) -> LabelTable:
+    """A second label file, which must know the same classes; its columns are put in order."""
+    usual = reading or Reading()
+    if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
+        return read_labels(path, format, replace(usual, classes=table.classes))
+    other = read_labels(path, format, replace(usual, classes=None))
+    found = places(other.classes, table.classes)
+    unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]
+    there = set(found)
+    lacking = [name for place, name in enumerate(table.classes) if place not in there]
+    odd = sorted(unlike + lacking)
+    if odd:
+        side = "only here" if odd[0] in other.classes else "missing here"
+        raise InputError(
+            f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
+            f"{side}"
+        )
+    columns = [place for place in found if place is not None]
+    labels = with_columns(other.held, columns, len(table.classes))
+    return LabelTable(other.images, table.classes, labels, notes=other.notes)
+
+
+def _split(table: LabelTable, setting: Setting, config: RunConfig) -> tuple[IndexArray, IndexArray]:
+    """Hold out a share of the images that something is known about; the others are trained on."""
+    if setting.spml_compatible:
+        return split_indices(len(table), config.validation, SPML_SEED, True)
+    labelled = np.flatnonzero(table.labelled)
+    _, chosen = split_indices(len(labelled), config.validation, config.seed)
+    held_out = labelled[chosen]
+    return np.setdiff1d(np.arange(len(table)), held_out), held_out
+
+
+def _root(path: str, images: str | None, config: RunConfig) -> str:
+    """The folder of a label file's images."""
+    folder = images or config.images
+    return folder or str(find_format(Path(path), config.format).image_folder(Path(path)))
+
+
+def _read_listed(
+    path: str, images: str | None, config: RunConfig, reading: Reading
+) -> tuple[Listed, list[str]]:
+    table = read_labels(path, config.format, reading)
+    notes = list(table.notes)
+    odd = several_tags(table.classes)
+    if odd:
+        notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
+    notes += look_alikes_note(table)
+    listed, missing = _located(path, table, _root(path, images, config), config)
+    return listed, [*notes, *missing]
+
+
+def _read_other(
+    path: str | None, images: str | None, config: RunConfig, table: LabelTable
+) -> tuple[Listed | None, list[str]]:
+    if path is None:
+        return None, []
+    other = read_matching(path, table, config.format, config.reading())
+    listed, missing = _located(path, other, _root(path, images, config), config)
+    return listed, [*(f"{path}: {note}" for note in other.notes), *missing]
+
+
+def _located(
+    path: str, table: LabelTable, root: str, config: RunConfig
+) -> tuple[Listed, list[str]]:
+    """The images that are there, and a note on the others."""
+    if config.missing == "refuse":
+        hint = " (--missing leave-out goes on without them)"
+        return Listed(table, locate(table.images, root, hint)), []
+    located = find(table.images, root)
+    if not located.missing:
+        return Listed(table, located.paths), []
+    there = np.setdiff1d(np.arange(len(table)), located.missing)
+    note = f"{counted(len(located.missing), 'image')} of {path} not there: left out"
+    return Listed(table.take(there), [located.paths[row] for row in there]), [note]
+
+
+def _with_unlisted(
+    listed: Listed, config: RunConfig, others: list[Listed]
+) -> tuple[LabelTable, list[str], list[str]]:
+    """The table with the images nobody listed: those of the folder, and those of --unlabelled."""
+    names: list[str] = []
+    paths: list[str] = []
+    notes: list[str] = []
+    taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
+    format = find_format(Path(config.labels), config.format)
+    if config.images is not None or config.only_listed is False or is_own_folder(config.labels):
+        root = _root(config.labels, None, config)
+        found = [name for name in list_images(root) if _is_new(f"{root}/{name}", taken)]
+        leave_out = format.lists_all if config.only_listed is None else config.only_listed
+        if found and leave_out:
+            notes.append(f"{counted(len(found), 'image')} of {root} not listed: left out")
+        elif found:
+            notes.append(
+                f"{counted(len(found), 'image')} of {root} not listed: taken as unlabelled "
+                "training images (--only-listed leaves them out)"
+            )
+            names += found
+            paths += [PathBelow(root, name) for name in found]
+    if config.unlabelled is not None:
+        folder = Path(config.unlabelled)
+        taken |= {os.path.realpath(path) for path in paths}
+        there = list_images(folder)
+        more = [name for name in there if _is_new(f"{folder}/{name}", taken)]
+        if not more:
+            raise InputError(
+                f"{folder}: expected unlabelled images, found none that is not used already"
+            )
+        if len(more) < len(there):
+            used = counted(len(there) - len(more), "image")
+            notes.append(f"{used} of {folder} used already: not taken as unlabelled")
+        names += [f"{folder.resolve().name}/{name}" for name in more]
+        paths += [PathBelow(str(folder), name) for name in more]
+        notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
+    try:
+        table = listed.table.with_unlabelled(names)
+    except InputError as problem:
+        raise InputError(f"{config.unlabelled}: {problem}") from None
+    return table, [*listed.paths, *paths], notes
+
+
+def _is_new(path: str, taken: set[str]) -> bool:
+    return os.path.realpath(path) not in taken
+
+
+def count_shared(paths: Iterable[str], others: Iterable[str]) -> int:
+    """How many of the others are files that `paths` lead to as well."""
+    there = {os.path.realpath(path) for path in paths}
+    return sum(os.path.realpath(path) in there for path in others)
+
+
+def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
+    """Nothing is chosen on test: the two files must not share images."""
+    shared = count_shared(test.paths, validation.paths)
+    if shared:
+        raise InputError(
+            f"--validation-labels {config.validation_labels}: {counted(shared, 'image')} also in "
+            f"the test file {config.test_labels}, and nothing is chosen on test; leave them out of "
+            "one of the two"
+        )
+
+
+def _overlap(listed: Listed, others: list[Listed]) -> list[str]:
+    """A note on images that are trained on and judged by."""
+    shared = count_shared(listed.paths, [path for part in others for path in part.paths])
+    if not shared:
+        return []
+    return [f"{counted(shared, 'image')} of the test or validation file also in the training file"]

@@ -1,0 +1,81 @@
+"""What a run says about itself: the content of run.json, and the lines at its start."""
+
+import hashlib
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from g2netpl.base.console import Console
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.images.identity import content_of
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import RUN_FORMAT
+from g2netpl.training.data import Material
+
+
+def describe(
+    config: RunConfig,
+    material: Material,
+    before: dict[str, Any] | None = None,
+    team: Team = ALONE,
+) -> dict[str, Any]:
+    """The content of run.json; `before` is what it was, of a run that is resumed.
+
+    The first rank of a team reads the pictures for all.
+    """
+    data = {} if before is None else before["data"]
+    pictures = stamps = ""
+    if team.leads:
+        pictures, stamps = content_of(
+            material.all_paths, data.get("image_files"), data.get("image_stamps")
+        )
+    pictures, stamps = team.tell(pictures)[0], team.tell(stamps)[0]
+    return {
+        "format": RUN_FORMAT,
+        "command": "train",
+        "config": config.model_dump(),
+        "versions": versions(),
+        "data": {
+            "fingerprints": material.fingerprints,
+            "image_files": pictures,
+            "image_stamps": stamps,
+            "backbone_weights": None if config.weights is None else _digest(config.weights),
+            "earlier_network": None
+            if config.resume_labels is None
+            else _digest(f"{config.resume_labels}/model.safetensors"),
+            "images": len(material.table),
+            "training_images": len(material.training),
+            "observed_fraction": material.visible.observed_fraction,
+            "chosen_epoch": material.note,
+        },
+        "classes": list(material.table.classes),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Of everything that the figures depend on."""
+    packages = ("g2netpl", "torch", "timm", "accelerate", "numpy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _digest(path: str) -> str | None:
+    """SHA-256 of a file; None where there is none, which is told later."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def announce(console: Console, config: RunConfig, material: Material, k: str) -> None:
+    """What is trained on what, and everything a person should know about the data."""
+    visible = material.visible
+    for note in material.notes:
+        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{len(material.table):,} images, {len(material.table.classes)} classes; training on "
+        f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"
+        f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
+        f"k = {k}; epoch: {material.note}",
+        highlight=False,
+    )

@@ -1,0 +1,314 @@
+"""PartialLabelClassifier: the training of this package behind scikit-learn's fit and predict.
+
+X is an array of features (N, D), or a sequence of image paths. y is (N, L): 1 positive, 0 negative,
+−1 or NaN unobserved. A row may be unobserved altogether: such images are trained on too.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from g2netpl.base.console import Console
+from g2netpl.base.errors import InputError, UserError, did_you_mean
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.images.features import Features
+from g2netpl.images.loader import ArraySource, ImageSource, Source
+from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.metrics import Scores, can_rank, mean_average_precision
+from g2netpl.training.lesson import device_of, on_features, on_images, teach
+
+Images = Sequence[str | os.PathLike[str]]
+
+
+class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A multi-label classifier for labels of which most are missing.
+
+    Parameters
+    ----------
+    method, options
+        A name of `g2netpl.METHODS` and changes of its options.
+    epochs, learning_rate, batch_size, optimizer, hidden, patience
+        As in `g2netpl train`; `learning_rate=None` takes the usual one of the mode.
+    validation
+        Share of the labelled images held out to choose the epoch and the thresholds by. Where
+        they have no negatives, all images are trained on and the last epoch is taken.
+    expected_positives
+        Positives per image: a number, or "estimate".
+    thresholds
+        How `predict` decides: "f1" or "precision:P" on validation, or "expected".
+    classes
+        Names of the columns of y; without them the columns of a data frame, or their numbers.
+    mode, backbone, pretrained, weights, image_size, view, workers, max_bad, cache
+        For image paths alone: "linear" trains the last layer on features of a frozen backbone,
+        "end-to-end" everything.
+    device, random_state, verbose
+        "auto" or "cpu"; what decides split, start and order; whether to show progress.
+
+    Attributes
+    ----------
+    completed_labels_
+        (N, L) in [0, 1] for the images of `fit`: observed labels as they are, soft labels where
+        the method has them, predictions elsewhere.
+    classes_, class_names_
+        What each column may be, as scikit-learn has it, and the names of the columns.
+    history_, best_epoch_, validation_score_
+        A record per epoch, the epoch that was taken, and its mAP on validation (or None).
+    network_, decisions_, expected_positives_
+        The trained network, its calibration and thresholds, and k.
+    image_view_
+        Size, mean and deviation of the images that the network wants; None for features.
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "g2netpl",
+        options: Mapping[str, Any] | None = None,
+        epochs: int = 10,
+        learning_rate: float | None = None,
+        batch_size: int = 64,
+        optimizer: str = "Adam",
+        hidden: int = 0,
+        patience: int = 3,
+        validation: float = 0.2,
+        expected_positives: float | str = "estimate",
+        thresholds: str = "f1",
+        classes: Sequence[str] | None = None,
+        mode: str = "linear",
+        backbone: str = "lite0",
+        pretrained: bool = True,
+        weights: str | os.PathLike[str] | None = None,
+        image_size: int = 224,
+        view: str = "paper",
+        workers: int = 0,
+        max_bad: int | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.options = options
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.hidden = hidden
+        self.patience = patience
+        self.validation = validation
+        self.expected_positives = expected_positives
+        self.thresholds = thresholds
+        self.classes = classes
+        self.mode = mode
+        self.backbone = backbone
+        self.pretrained = pretrained
+        self.weights = weights
+        self.image_size = image_size
+        self.view = view
+        self.workers = workers
+        self.max_bad = max_bad
+        self.cache = cache
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: npt.ArrayLike | Images, y: npt.ArrayLike) -> Self:
+        """Train on what is observed in y; where that fails, all stays as it was."""
+        with _as_value_error(), _unchanged_by_failure(self):
+            config = self._checked()
+            console = Console(quiet=not self.verbose)
+            paths = image_paths(X)
+            if paths is None:
+                features = self._features(X, reset=True)
+                table = label_table(y, len(features), self.classes)
+                lesson = on_features(config, features, table)
+            else:
+                for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+                    self.__dict__.pop(name, None)
+                lesson = on_images(config, paths, label_table(y, len(paths), self.classes), console)
+            taught = teach(lesson, console)
+        self.network_ = lesson.network
+        self.image_view_ = lesson.image_view
+        self.decisions_ = taught.decisions
+        self.completed_labels_ = taught.completed
+        self.expected_positives_ = taught.expected_positives
+        self.history_ = taught.snapshot.history
+        self.best_epoch_ = taught.snapshot.best_epoch
+        self.validation_score_ = taught.snapshot.best_map
+        self.class_names_ = np.array(lesson.table.classes)
+        self.classes_ = [np.array([0, 1]) for _ in self.class_names_]
+        return self
+
+    def predict_proba(self, X: npt.ArrayLike | Images) -> Scores:
+        """Calibrated scores (N, L) in [0, 1]; NaN for images that cannot be read."""
+        check_is_fitted(self)
+        with _as_value_error():
+            network = self.network_.to(device_of(self.device))
+            scores = predict_all(network, self._source(X))
+        return self.decisions_.calibrate(scores)
+
+    def predict(self, X: npt.ArrayLike | Images) -> npt.NDArray[np.int64]:
+        """Labels (N, L) of 1 and 0, by the thresholds chosen in `fit`."""
+        check_is_fitted(self)
+        return self.decisions_.decide(self.predict_proba(X)).astype(np.int64)
+
+    def score(self, X: npt.ArrayLike | Images, y: npt.ArrayLike) -> float:
+        """Mean average precision over the known entries of y."""
+        scores = self.predict_proba(X)
+        with _as_value_error():
+            truth = label_table(y, len(scores), list(self.class_names_)).values
+            if not can_rank(truth):
+                raise InputError("y: no class has both a positive and a negative: no mAP to be had")
+            return mean_average_precision(scores, truth)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.string = True
+        return tags
+
+    def _checked(self) -> RunConfig:
+        """The parameters as a configuration, which checks them; its files are not used."""
+        values = {name: value for name, value in self.get_params().items() if name in _SHARED}
+        if self.mode not in ("linear", "end-to-end"):
+            raise InputError(f"mode: expected 'linear' or 'end-to-end', got {self.mode!r}")
+        if self.expected_positives == "truth":
+            raise InputError("expected_positives: expected a number or 'estimate', got 'truth'")
+        if not isinstance(self.options, Mapping | None):
+            raise InputError(f"options: expected a dictionary, got {self.options!r:.200}")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31)
+        return RunConfig.read(
+            {
+                **values,
+                "labels": "y",
+                "output": ".",
+                "options": dict(self.options or {}),
+                "seed": int(seed),
+            },
+            type(self).__name__,
+        )
+
+    def _source(self, X: npt.ArrayLike | Images) -> Source:
+        """What is to be predicted, of the same kind as in `fit`."""
+        paths = image_paths(X)
+        if (paths is None) != (self.image_view_ is None):
+            kinds = ("features", "image paths")
+            was, now = kinds if self.image_view_ is None else kinds[::-1]
+            raise InputError(f"X: expected {was} as in fit, got {now}")
+        if paths is None or self.image_view_ is None:
+            return ArraySource(torch.from_numpy(self._features(X, reset=False)))
+        size, mean, std = self.image_view_
+        allowed = self.max_bad or 0
+        return ImageSource(paths, size, mean, std, workers=self.workers, max_bad=allowed)
+
+    def _features(self, X: Any, reset: bool) -> Features:
+        """X as an array that torch takes, which those read backwards are not."""
+        if np.ma.is_masked(X):
+            raise InputError("X: expected every feature, some are masked")
+        values: Features = validate_data(self, X, dtype=np.float32, reset=reset)
+        return values if min(values.strides) >= 0 else values.copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "network_"):
+            self.network_.cpu()  # so that it can be loaded where there is no GPU
+        state: dict[str, Any] = super().__getstate__()
+        return state
+
+
+_SHARED = set(RunConfig.model_fields) - {"classes", "options"}
+
+
+def image_paths(X: object) -> list[str] | None:
+    """The paths, if X is a sequence of them; None if it is something else."""
+    if isinstance(X, np.ndarray) and X.ndim != 1:
+        return None
+    if isinstance(X, str | os.PathLike) or not isinstance(X, Sequence | np.ndarray):
+        return None
+    items = list(X)
+    if not items or not all(isinstance(item, str | os.PathLike) for item in items):
+        return None
+    return [os.fspath(item) for item in items]
+
+
+def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable:
+    """y as a table of `count` images; NaN and what is masked become unobserved.
+
+    The columns of a data frame go by their names, all others by their places.
+    """
+    if y is None:
+        raise InputError("requires y to be passed, but the target y is None")
+    columns = [str(name) for name in getattr(y, "columns", ())]
+    values = _values(y)
+    if values.ndim != 2:
+        raise InputError(
+            "y: expected a matrix (images × classes) of 1 (positive), 0 (negative) and -1 or NaN "
+            f"(unobserved), got {type_of_target(values)} labels in {values.ndim} dimension(s). "
+            "Only binary classification is supported, per class."
+        )
+    if len(values) != count:
+        raise InputError(f"X and y: inconsistent numbers of samples: {count} and {len(values)}")
+    places = [str(place) for place in range(values.shape[1])]
+    names = [str(name) for name in (columns or places if classes is None else classes)]
+    if len(names) != values.shape[1]:
+        raise InputError(f"y: expected {len(names)} classes, got {values.shape[1]} columns")
+    if sorted(columns) == sorted(names):
+        values = values[:, [columns.index(name) for name in names]]
+    elif columns and columns != places and names != places:
+        odd = next(name for name in columns if name not in names)
+        raise InputError(f"y: column {odd!r} is none of the classes ({did_you_mean(odd, names)})")
+    if not np.array_equal(values, np.round(values)):
+        raise InputError("y: expected 1, 0 and -1 or NaN, got continuous values")
+    return LabelTable(tuple(str(row) for row in range(count)), tuple(names), check_values(values))
+
+
+def _values(y: Any) -> npt.NDArray[Any]:
+    """The numbers of y, with −1 for what is not there."""
+    if hasattr(y, "toarray"):
+        y = y.toarray()
+    elif hasattr(y, "columns"):
+        y = y.to_numpy(dtype=np.float64, na_value=np.nan)
+    given: Any = np.ma.asarray(y)
+    if given.dtype.kind == "O" and not any(isinstance(each, str) for each in given.flat):
+        with suppress(TypeError, ValueError):
+            given = given.astype(np.float64)
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"y: expected numbers, 1, 0 and -1 or NaN, got {given.dtype.name} labels")
+    hidden = np.ma.getmaskarray(given) | np.isnan(given.data)
+    wide = given.data if given.dtype.kind in "fi" else given.data.astype(np.int64)
+    return np.where(hidden, UNOBSERVED, wide)
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """A mistake of the user as scikit-learn's users expect it."""
+    try:
+        yield
+    except UserError as problem:
+        raise ValueError(str(problem)) from None
+
+
+@contextmanager
+def _unchanged_by_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """What is known of an earlier fit stays whole where a later one fails."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise

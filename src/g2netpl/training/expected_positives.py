@@ -1,0 +1,156 @@
+"""k, the expected number of positives per image, for people who cannot know it.
+
+Images whose labels are all known tell it directly. Where labels of both signs are missing at
+random, the share of positives among the observed labels of each class tells. People who name what
+they see and a few things that are not there observe positives far more often than negatives: where
+negatives are few, both rates are compared first.
+
+Otherwise rank all (image, class) pairs of the labelled images by a classifier that takes
+"observed" as its target and has not seen the image. The most positive-looking pairs, 0.7 times as
+many as there are observed positives, are taken as true. The share of them that was observed is the
+chance that a positive gets observed, and k is the number of observed positives per labelled image
+divided by it. Images without any label are taken to be like those with one. Wrong pairs at the top
+make k too large; that images with few positives rank first makes it too small; 0.7 is a balance.
+Of very many classes those with the most observed positives are ranked: the chance is theirs.
+Features that tell nothing leave a guess, one positive more than was observed, and features that
+tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from g2netpl.base.errors import InputError, counted
+from g2netpl.game.loop import Setup, play_epoch
+from g2netpl.game.network.network import build_network
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.images.features import Features
+from g2netpl.images.loader import ArraySource, training_batches
+from g2netpl.labels.entries import Labels, dense, of_classes, per_class, per_image, take
+from g2netpl.labels.settings import IndexArray
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix
+
+_ENOUGH_COMPLETE = 10
+_RANKED_IMAGES = 4000
+_RANKED_CLASSES = 1500  # a classifier of more would take minutes
+_ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
+_DEPTH = 0.7  # pairs that are looked at, as a share of the observed positives
+_MANY_NEGATIVES = 5  # per positive: no more is asked before labels count as missing at random
+_FEW_IMAGES = 300  # labelled ones, below which k is told as a guess
+_TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
+
+
+def check(k: float, classes: int) -> None:
+    """Refuse more positives per image than there are classes."""
+    if k > classes:
+        raise InputError(
+            f"expected_positives: {k:g} per image, but there are only {classes} classes"
+        )
+
+
+def estimate(
+    visible: Labels,
+    validation: Labels | None,
+    features_of: Callable[[IndexArray], Features],
+    seed: int,
+) -> tuple[float, str]:
+    """k and how it was found; `features_of` gives the vectors of some rows of `visible`."""
+    for labels, where in ((validation, "validation"), (visible, "training")):
+        k = None if labels is None else from_complete(labels)
+        if k is not None:
+            return k, f"from completely labelled {where} images"
+    by_shares, both = from_both_signs(visible), "estimated from observed positives and negatives"
+    many = _MANY_NEGATIVES * per_class(visible, POSITIVE).sum()
+    if by_shares is not None and per_class(visible, NEGATIVE).sum() >= many:
+        return by_shares, both
+    labelled = np.flatnonzero(per_image(visible, POSITIVE))
+    order = np.random.default_rng([seed, 0x6B6B]).permutation(labelled)
+    chosen = np.sort(order[:_RANKED_IMAGES])
+    features = features_of(chosen)
+    readable = ~np.isnan(features).any(axis=1)
+    k = from_positives(features[readable], take(visible, chosen[readable]), seed)
+    if by_shares is not None and observed_alike(visible, k):
+        return by_shares, both
+    if len(labelled) < _FEW_IMAGES:
+        few = f"estimated from positives of {counted(len(labelled), 'image')}"
+        return k, f"{few}, which is a guess; --expected-positives K if you know better"
+    return k, "estimated from positives"
+
+
+def observed_alike(labels: Labels, k: float) -> bool:
+    """Whether positives are observed at most twice as often as negatives, if there are k."""
+    images, classes = labels.shape
+    positives, negatives = per_class(labels, POSITIVE).sum(), per_class(labels, NEGATIVE).sum()
+    return bool(positives / (images * k) <= 2.0 * negatives / (images * max(classes - k, 1e-9)))
+
+
+def from_complete(labels: Labels) -> float | None:
+    """k from images whose labels are all known; None if there are hardly any."""
+    complete = take(labels, np.flatnonzero(per_image(labels) == labels.shape[1]))
+    if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
+        return None
+    return float(per_image(complete, POSITIVE).mean())
+
+
+def from_both_signs(labels: Labels) -> float | None:
+    """k where labels of both signs are missing at random; None where they are not.
+
+    At random means that the number of observed negatives varies from image to image as it does
+    when every label is drawn by itself; observers who name a fixed number per image give it away.
+    """
+    positives, negatives = per_class(labels, POSITIVE), per_image(labels, NEGATIVE)
+    share = negatives.mean() / labels.shape[1]
+    if not positives.any() or negatives.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
+        return None
+    if share == 0.0:
+        return None
+    return float((positives / np.maximum(per_class(labels), 1)).sum())
+
+
+def from_positives(features: Features, observed: Labels, seed: int = 0) -> float:
+    """k from observed positives alone, by ranking pairs with cross-fitted linear classifiers."""
+    labelled = np.flatnonzero(per_image(observed, POSITIVE))
+    mean = float(per_image(observed, POSITIVE)[labelled].mean())
+    if len(labelled) < _ENOUGH_TO_RANK:
+        return mean
+    ranked = take(of_classes(observed, _most_observed(observed)), labelled)
+    seen = dense(ranked, np.arange(len(labelled)))
+    scores = _cross_fitted(features[labelled], seen, seed)
+    count = int((seen == POSITIVE).sum())
+    top = np.argsort(-scores, axis=None)[: max(round(_DEPTH * count), 1)]
+    observed_share = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
+    by_chance = count / len(labelled) / seen.shape[1]
+    telling = min(_TELLING, seen.shape[1] / 2)  # few classes: chance is never far
+    belief = float(np.clip((observed_share / by_chance - 1) / max(telling - 1, 0.5), 0, 1))
+    estimate, guess = np.log(mean / observed_share), np.log(mean + 1)
+    k = np.exp(belief * estimate + (1 - belief) * guess)
+    return float(np.clip(k, mean, observed.shape[1]))
+
+
+def _most_observed(observed: Labels) -> IndexArray:
+    """The classes that are ranked, in their order: all, or those with the most positives."""
+    often = np.argsort(-per_class(observed, POSITIVE), kind="stable")
+    return np.sort(often[:_RANKED_CLASSES])
+
+
+def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Features:
+    """Scores of each half by a linear classifier trained on the other half, 400 steps of Adam."""
+    order = np.random.default_rng([seed, 0x6B65]).permutation(len(features))
+    halves = np.array_split(order, 2)
+    scores = np.zeros(observed.shape, dtype=np.float32)
+    rate = min(0.05, 1.28 / features.shape[1])
+    for train, apply in (halves, halves[::-1]):
+        known = ObservedLabels.of(observed[train])
+        source = ArraySource(torch.from_numpy(features[train]))
+        network = build_network("features", observed.shape[1], width=features.shape[1], seed=seed)
+        optimizer = torch.optim.Adam(network.parameters(), lr=rate)
+        player = FixedPlayer(Setup(known, 1.0, rate), FixedOptions(unobserved_weight=1.0))
+        batches_per_epoch = -(-len(train) // 64)
+        for epoch in range(-(-400 // batches_per_epoch)):
+            batches = training_batches(source, known, 64, seed, epoch)
+            play_epoch(network, player, batches, optimizer, 0.0, 1.0)
+        scores[apply] = predict_all(network, ArraySource(torch.from_numpy(features[apply])))
+    return scores

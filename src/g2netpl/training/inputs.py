@@ -1,0 +1,197 @@
+"""Where the inputs of a run come from: image files, or features of the frozen backbone."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from g2netpl.base import launch as launched
+from g2netpl.base.arrays import finite_rows
+from g2netpl.base.console import Console
+from g2netpl.base.disk import file_stamp
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.methods import find_method
+from g2netpl.game.network.network import Backbone, build_backbone
+from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
+from g2netpl.images.feature_cache import cache_key, cached
+from g2netpl.images.features import Features, compute_features
+from g2netpl.images.loader import ArraySource, ImageSource, Part, Source
+from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.images.views import PAIR
+from g2netpl.labels.settings import IndexArray
+from g2netpl.runs.config import RunConfig
+from g2netpl.training.data import Material
+from g2netpl.training.epochs import Validation
+from g2netpl.training.progress import epoch_bar
+
+
+def backbone_of(config: RunConfig) -> Backbone:
+    """The backbone that a run asks for."""
+    return build_backbone(
+        config.backbone,
+        pretrained=config.pretrained,
+        weights=config.weights,
+        image_size=config.image_size,
+        seed=config.seed,
+    )
+
+
+def most_bad(config: RunConfig, images: int) -> int:
+    """How many of the images may be unreadable."""
+    return max(1, images // 1000) if config.max_bad is None else config.max_bad
+
+
+class Sources:
+    """The images of each part; with `linear` their features, computed once and cached."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        material: Material,
+        backbone: Backbone,
+        console: Console,
+        team: Team = ALONE,
+        kept: KeptImages | None = None,
+    ) -> None:
+        self.config, self.material, self.backbone = config, material, backbone
+        self.console, self.team = console, team
+        self._paths = material.paths
+        self._validation_paths = material.validation_paths
+        self._test_paths = None if material.test is None else material.test.paths
+        self._features: dict[str, ArraySource] = {}
+        self._image_sources: dict[str, ImageSource] = {}
+        self._bad: dict[str, str] = {}
+        self._kept: KeptImages = {} if kept is None else kept
+        self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
+
+    def prepare(self) -> None:
+        """Do before the first epoch what can fail: compute the features, or look at the files."""
+        for paths in (self._paths, self._validation_paths, self._test_paths):
+            mine = (paths or [])[self.team.rank :: self.team.size]
+            found = [problem for problem in map(header_problem, mine) if problem]
+            problems = [
+                each for part in self.team.tell(json.dumps(found)) for each in json.loads(part)
+            ]
+            check_bad(problems, self._max_bad(paths or []))
+        if self.config.mode != "end-to-end":
+            self.all(True)
+            self.validation(True)
+            self.test(True)
+        if self.config.mode != "linear":  # which make their caches
+            self.all(False)
+            self.validation(False)
+
+    def bad_images(self) -> list[str]:
+        """What was wrong with the images that could not be read so far."""
+        for source in self._image_sources.values():
+            self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
+        return sorted(self._bad.values())
+
+    def all(self, linear: bool) -> Source:
+        """Every image of the label file, in its order."""
+        return self._source("file", self._paths, linear)
+
+    def training(self, linear: bool) -> Source:
+        """The training part."""
+        return Part(self.all(linear), self.material.training)
+
+    def validation(self, linear: bool) -> Validation | None:
+        """The validation part with what is known about it."""
+        if self.material.validation is None:
+            return None
+        source = (
+            Part(self.all(linear), self.material.held_out)
+            if self._validation_paths is None
+            else self._source("validation", self._validation_paths, linear)
+        )
+        return Validation(source, self.material.validation.values)
+
+    def test(self, linear: bool) -> Source | None:
+        """The test images."""
+        return None if self._test_paths is None else self._source("test", self._test_paths, linear)
+
+    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+        """Features of some training images, for the estimate of k."""
+        chosen = self.material.training[rows]
+        if linear:  # they are computed for the training anyway
+            self.all(linear)
+            features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()
+            return features
+        allowed = self._max_bad(self._paths)
+        source = self._images([self._paths[row] for row in chosen], allowed)
+        return compute_features(self.backbone.module, source, team=self.team)
+
+    def _max_bad(self, paths: Sequence[str]) -> int:
+        return most_bad(self.config, len(paths))
+
+    def _images(
+        self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
+    ) -> ImageSource:
+        config, backbone = self.config, self.backbone
+        return ImageSource(
+            paths,
+            config.image_size,
+            backbone.mean,
+            backbone.std,
+            seed=config.seed,
+            view=PAIR if find_method(config.method).two_views else config.view,
+            workers=config.workers,
+            max_bad=self._max_bad(paths) if max_bad is None else max_bad,
+            decoder=config.decoder,
+            cache=cache,
+        )
+
+    def _cache(self, name: str, paths: list[str]) -> ImageCache | None:
+        """For images that every epoch looks at."""
+        if name == "test":
+            return None
+        key = (tuple(paths), self.config.image_size, self.config.decoder)
+        stamps = repr([file_stamp(path) for path in paths])
+        files = hashlib.sha256(stamps.encode()).digest()
+        cache = self._kept.pop(key, None)
+        if cache is None or cache.files != files:  # of other pictures
+            cache, line = self._budget.make(len(paths), self.config.image_size)
+            if line:
+                self._say(line)
+        if cache is not None:
+            cache.files, self._kept[key] = files, cache
+        return cache
+
+    def _source(self, name: str, paths: list[str], linear: bool) -> Source:
+        if not linear:
+            if name not in self._image_sources:
+                self._image_sources[name] = self._images(paths, cache=self._cache(name, paths))
+            return self._image_sources[name]
+        if name not in self._features:
+            self._features[name] = ArraySource(torch.from_numpy(self._frozen(paths)))
+        return self._features[name]
+
+    def _frozen(self, paths: list[str]) -> Features:
+        """Features of all images, from the cache where they are there; of a bad one all NaN."""
+        module, config, bad = self.backbone.module, self.config, {}
+
+        def compute(rows: IndexArray) -> Features:
+            some = [paths[row] for row in rows]
+            source = self._images(some, self._max_bad(paths))
+            with epoch_bar(self.console, 1, len(some)) as bar:
+                features = compute_features(module, source, on_batch=bar.advance, team=self.team)
+            bad.update({some[row]: text for row, text in source.bad.items()})
+            features[list(source.bad)] = np.nan
+            return features
+
+        view = f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
+        key = cache_key(module, paths, f"{config.backbone} {view} {config.decoder}")
+        folder = Path(config.cache) if config.cache else None
+        features = cached(folder, key, paths, self.backbone.width, compute, self.team, self._say)
+        for row in np.flatnonzero(~finite_rows(features)):
+            features[row] = np.nan
+            bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")
+        check_bad(bad.values(), self._max_bad(paths))
+        self._bad |= bad
+        return features
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, highlight=False, soft_wrap=True, markup=False)

@@ -1,0 +1,143 @@
+"""What happened, epoch by epoch: JSON lines on disk, and a bar for the person who waits."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+
+from g2netpl.base.console import Console
+
+_WIDE = 100  # columns of a terminal
+
+Item = TypeVar("Item")
+
+
+def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+    """Write all epochs, a JSON object per line.
+
+    Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
+    """
+    lines = "".join(json.dumps(record) + "\n" for record in history)
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(lines, encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def describe(record: dict[str, Any]) -> str:
+    """One epoch in one line."""
+    parts = [f"cost {record['cost']:.4f}"]
+    for key, name, form in (
+        ("validation_map", "mAP", "{:.1%}"),
+        ("regret", "regret", "{:.3f}"),
+        ("undecided", "undecided", "{:.0%}"),
+        ("images_per_second", "", "{:.0f} images/s"),
+    ):
+        if record.get(key) is not None:
+            parts.append(f"{name} {form.format(record[key])}".strip())
+    return " · ".join(parts)
+
+
+def follow(
+    console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
+) -> Iterator[Item]:
+    """Pass outcomes through under a bar; a line for each where there is no terminal."""
+    with following(console, total) as bar:
+        for outcome in outcomes:
+            bar.done(name(outcome))
+            yield outcome
+
+
+class Following:
+    """A bar over trainings; lines where there is no terminal."""
+
+    def __init__(self, progress: Progress, console: Console, total: int) -> None:
+        self.progress, self.console, self.total = progress, console, total
+        self.task = progress.add_task("training", total=total, note="")
+        self._done = 0
+
+    def tell(self, line: str) -> None:
+        """Something that is to stay on the screen."""
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def say(self, note: str) -> None:
+        """How far a training is."""
+        self.progress.update(self.task, note=note)
+        if not self.console.is_terminal:
+            self.tell(note)
+
+    def done(self, note: str) -> None:
+        """A training is done."""
+        self._done += 1
+        self.progress.update(self.task, advance=1, note=note)
+        if not self.console.is_terminal:
+            self.tell(f"{self._done}/{self.total} {note}")
+
+
+@contextmanager
+def following(console: Console, total: int) -> Iterator[Following]:
+    """Show progress over several trainings."""
+    with _bar(console, MofNCompleteColumn(), _note()) as progress:
+        yield Following(progress, console, total)
+
+
+class EpochBar:
+    """A bar over all images of all epochs; a line per epoch where there is no terminal."""
+
+    def __init__(self, progress: Progress, console: Console, epochs: int, images: int) -> None:
+        self.progress, self.console = progress, console
+        self.task = progress.add_task("training", total=epochs * images, note="")
+
+    def advance(self, images: int) -> None:
+        """Some images are done."""
+        self.progress.update(self.task, advance=images)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """An epoch is done."""
+        note = describe(record)
+        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
+        if not self.console.is_terminal:
+            self.console.print(f"epoch {record['epoch']}: {note}", highlight=False)
+
+
+@contextmanager
+def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[int], None]]:
+    """Show progress over images; gives a function to call after some of them."""
+    with _bar(console, MofNCompleteColumn()) as progress:
+        task = progress.add_task(what, total=images)
+        yield lambda count: progress.update(task, advance=count)
+
+
+@contextmanager
+def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[EpochBar]:
+    """Show progress while training."""
+    with _bar(console, _note()) as progress:
+        yield EpochBar(progress, console, epochs, images)
+
+
+def _note() -> TextColumn:
+    """What was last said; it takes what room the bar leaves, and is cut where that is little."""
+    room = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    return TextColumn("{task.fields[note]}", markup=False, table_column=room)
+
+
+def _bar(console: Console, *more: ProgressColumn) -> Progress:
+    """A bar with times, and more columns; nothing where there is no terminal."""
+    width = 20 if console.width >= _WIDE else 10
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=width))
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    expand = any(column.get_table_column().ratio for column in more)
+    hidden = not console.is_terminal
+    return Progress(*columns, *times, *more, console=console, disable=hidden, expand=expand)

@@ -1,0 +1,101 @@
+"""One step that nobody remembers, before old results are touched: what a flag breaks shows here."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.memory import available_memory, show_size
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.images.loader import Batch, epoch_groups, readable_batch
+from g2netpl.labels.table import POSITIVE
+from g2netpl.runs.config import Mode, RunConfig
+from g2netpl.training.inputs import Sources
+from g2netpl.training.phases import Players, phases_of
+from g2netpl.training.steps import NumericalStop
+
+_EVALUATED = 16  # images at a time, at the least
+_PIXEL = 5  # bytes of a colour on its way to a network on the CPU: as it is decoded, and as a float
+
+
+def check_memory(config: RunConfig, images: int, device: torch.device) -> None:
+    """Refuse images of which not even one batch can be had; what the network needs comes on top."""
+    at_once = min(images, max(_EVALUATED, 0 if config.mode == "linear" else config.batch_size))
+    needed = at_once * 3 * config.image_size**2 * (_PIXEL if device.type == "cpu" else 1)
+    free = available_memory()
+    if needed > free:
+        raise InputError(
+            f"image_size {config.image_size:,}: {at_once} images at once take "
+            f"{show_size(needed)}, and {show_size(free)} of memory are free; use a smaller "
+            "--image-size or --batch-size"
+        )
+
+
+def rehearse(config: RunConfig, contest: Players, sources: Sources) -> None:
+    """Take one step of every phase and go back, or say what stands against it."""
+    for phase in phases_of(config):
+        linear, device = phase.mode == "linear", contest.accelerator.device
+        part = sources.training(linear)
+        groups = epoch_groups(len(part), config.batch_size, config.seed, phase.first_epoch)
+        rows = contest.team.shares(groups[0])[contest.team.rank]
+        with _told(config):
+            for inputs in part.load([rows] if len(rows) else [], phase.first_epoch, device):
+                batch = readable_batch(rows, inputs, contest.observed)
+                if len(batch):
+                    network = contest.network.head() if linear else contest.network
+                    _try_step(config, contest, network, phase.mode, batch)
+
+
+def _try_step(
+    config: RunConfig, contest: Players, network: nn.Module, mode: Mode, batch: Batch
+) -> None:
+    """Let the network take a step, look at what it says then, and put its weights back."""
+    rate, training = config.rate(mode), network.training
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    optimizer = make_optimizer(config.optimizer, network.parameters(), rate)
+    seen = contest.player.inputs(batch)
+    wanted = (batch.observed == POSITIVE).float()
+    network.train()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            for _ in range(2):
+                with contest.accelerator.autocast():
+                    logits = network(seen)
+                targets = wanted.repeat(len(logits) // len(wanted), 1)  # of several views
+                cost = binary_cross_entropy_with_logits(logits.float(), targets)
+                optimizer.zero_grad()
+                cost.backward()  # type: ignore[no-untyped-call]
+                if _are_numbers(network):
+                    optimizer.step()
+    finally:
+        network.zero_grad()
+        network.load_state_dict(before)
+        network.train(training)
+    if not torch.isfinite(cost.detach()):
+        raise NumericalStop(
+            f"learning rate {rate:g}: after one step the network's cost is {cost.item()}; use a "
+            "smaller learning rate"
+        )
+
+
+def _are_numbers(network: nn.Module) -> bool:
+    """Whether all gradients are; 16-bit ones that are not are left out by the training too."""
+    gradients = (each.grad for each in network.parameters() if each.grad is not None)
+    return all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+
+
+@contextmanager
+def _told(config: RunConfig) -> Iterator[None]:
+    """Too little memory is one line."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        if isinstance(problem, RuntimeError) and "memory" not in str(problem):
+            raise
+        raise InputError(
+            f"image_size {config.image_size:,}, batch_size {config.batch_size:,}: one step needs "
+            "more memory than there is; make one of them smaller"
+        ) from None

@@ -1,0 +1,92 @@
+"""When to save: after every epoch, by the clock or by steps, and when a signal asks for it."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from g2netpl.base.locks import check_ours
+from g2netpl.base.processes import Team
+from g2netpl.base.signals import Interrupts, Stopped
+from g2netpl.images.loader import Batch
+from g2netpl.training.checkpoints import Writer
+from g2netpl.training.snapshots import Snapshot
+
+_SAVE, _STOP = 1, 2
+
+
+class Keeper:
+    """Watches a training and keeps it on the disk."""
+
+    def __init__(
+        self,
+        folder: Path,
+        interrupts: Interrupts,
+        team: Team,
+        minutes: float,
+        steps: int | None,
+        names: Callable[[list[int]], list[str]],
+        on_saved: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.folder, self.interrupts, self.team, self.names = folder, interrupts, team, names
+        self.seconds, self.every = 60.0 * minutes, steps
+        self.writer = Writer(folder, on_saved)
+        self.phase = 0
+        self._saved_at, self._steps = time.monotonic(), 0
+        self._resting: Snapshot | None = None
+
+    def step(self, take: Callable[[], Snapshot]) -> None:
+        """After a step; the ranks of a team do the same at the same step."""
+        self._steps += 1
+        self.writer.check()
+        due = self.team.leads and self._is_due()
+        asked = _STOP if self.interrupts.wanted else _SAVE if due else 0
+        agreed = self.team.most(asked)
+        if agreed:
+            self._save(take())
+        if agreed == _STOP:
+            raise self.stopped()
+
+    def trained(self, snapshot: Snapshot) -> None:
+        """All steps of an epoch are done, and nothing is measured yet."""
+        self._resting = snapshot
+        if self.team.most(int(self.interrupts.wanted)):
+            raise self.stopped()
+
+    def epoch(self, snapshot: Snapshot) -> None:
+        """After an epoch."""
+        with self.interrupts.noted():
+            self._save(snapshot)
+            self._resting = None
+
+    def stopped(self) -> Stopped:
+        """Save what is not saved yet, and say how to go on."""
+        if self._resting is not None:
+            self._save(self._resting)
+            self._resting = None
+        self.writer.finish()
+        how = "stopped and saved" if self.writer.has_saved else "stopped"
+        return Stopped(f"{how}; {self.interrupts.advice}")
+
+    def nonsense(self, epoch: int, batch: Batch, cost: float) -> None:
+        """Note which images gave a cost that is no number."""
+        if self.team.leads:
+            check_ours(self.folder)
+            images = self.names(batch.rows.tolist())
+            line = json.dumps(
+                {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
+            )
+            with open(self.folder / "nonsense.jsonl", "a", encoding="utf-8") as file:
+                file.write(line + "\n")
+
+    def _is_due(self) -> bool:
+        if self.writer.is_busy:
+            return False
+        by_steps = self.every is not None and self._steps % self.every == 0
+        return by_steps or 0 < self.seconds <= time.monotonic() - self._saved_at
+
+    def _save(self, snapshot: Snapshot) -> None:
+        self._saved_at = time.monotonic()
+        if self.team.leads:
+            check_ours(self.folder)
+            self.writer.submit(snapshot, self.phase)
