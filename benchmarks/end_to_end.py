@@ -28,7 +28,7 @@ from g2netpl.game.network.network import build_backbone, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.cache import CacheBudget
 from g2netpl.images.loader import ImageSource
-from g2netpl.images.pixels import list_images
+from g2netpl.labels.paths import list_images
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.epochs import Schedule, fit
 from g2netpl.training.steps import Loop

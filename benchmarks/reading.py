@@ -22,7 +22,7 @@ from measure import Figure, make_photos, one_thread, show
 from PIL import Image
 
 from g2netpl.images.loader import ImageSource, epoch_groups
-from g2netpl.images.pixels import list_images
+from g2netpl.labels.paths import list_images
 
 SIZE, BATCH = 224, 64
 

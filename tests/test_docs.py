@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from g2netpl.game.batches import Batch
 from g2netpl.game.equations import best_response
 from g2netpl.game.loop import Setup
 from g2netpl.game.methods import METHODS
-from g2netpl.images.loader import Batch
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "dev" / "log"
@@ -52,7 +52,7 @@ def test_the_method_of_extending_md_works_as_it_stands():
 
 
 def test_the_page_of_methods_is_made_from_the_catalogue():
-    from g2netpl.commands.methods_pages import methods_page
+    from g2netpl.reports.methods import methods_page
 
     assert (ROOT / "docs" / "methods.md").read_text(encoding="utf-8") == methods_page()
     for name in METHODS:

@@ -11,12 +11,12 @@ from hypothesis.extra.numpy import arrays
 from g2netpl.base.errors import InputError
 from g2netpl.labels import entries
 from g2netpl.labels import table as labels
+from g2netpl.labels.counts import from_both_signs, from_complete
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats.collector import say_the_same
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable, repeated
 from g2netpl.runs.metrics import can_rank
-from g2netpl.training.expected_positives import from_both_signs, from_complete
 
 SHAPES = st.tuples(st.integers(0, 8), st.integers(1, 6))
 LABELS = st.sampled_from([-1, -1, -1, 0, 1])

@@ -8,9 +8,10 @@ from test_costs import LOGITS, OBSERVED, K
 from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
+from g2netpl.game.batches import Batch
 from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import make_player
-from g2netpl.images.loader import Batch, ImageSource
+from g2netpl.images.loader import ImageSource
 from g2netpl.images.views import PAIR
 
 WEAK = torch.logit(

@@ -15,9 +15,9 @@ from g2netpl.experiments.paper import (
     find_recipes,
     published,
 )
+from g2netpl.game.batches import Batch
 from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import METHODS, make_player, method_options, split_variant
-from g2netpl.images.loader import Batch
 from g2netpl.labels.settings import Setting
 
 # --- the paper's tables, line by line as printed ------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from g2netpl.cli import build_parser, main
-from g2netpl.commands.methods_pages import markdown_table
+from g2netpl.reports.methods import markdown_table
 from g2netpl.review.session import Review
 
 ROOT = Path(__file__).parents[1]

@@ -10,12 +10,19 @@ from PIL import Image
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.images.pixels import find, list_images, locate
-from g2netpl.labels.formats import LabelFileError, Reading, read_classes, read_labels, write_labels
+from g2netpl.labels.formats import (
+    LabelFileError,
+    Reading,
+    read_classes,
+    read_labels,
+    read_matching,
+    write_labels,
+)
 from g2netpl.labels.look_alikes import look_alikes
+from g2netpl.labels.paths import find, list_images, locate
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import read_matching, read_material
+from g2netpl.training.data import read_material
 
 ONE, TWO = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from g2netpl.base.errors import InputError
-from g2netpl.images.pixels import find, header_problem, list_images, locate, open_image, squashed
+from g2netpl.images.pixels import header_problem, open_image, squashed
 from g2netpl.labels.formats import FORMATS, find_format, read_labels
+from g2netpl.labels.paths import find, list_images, locate
 
 OPENED: list[str] | None = None
 

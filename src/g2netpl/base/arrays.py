@@ -20,6 +20,8 @@ from numpy.lib import format as npy
 
 from g2netpl.base.disk import reserve
 
+Scores = npt.NDArray[np.float32]
+
 WHOLE = 1 << 24  # cells of a table up to which it is one block
 _BLOCK = 1 << 20  # cells of a block of a larger one
 

@@ -43,7 +43,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.disk import write_text_whole
     from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target
-    from g2netpl.images.pixels import list_images, locate
+    from g2netpl.labels.paths import list_images, locate
     from g2netpl.runs.card import make_card, one_line
     from g2netpl.runs.export import export
     from g2netpl.runs.run import load_run

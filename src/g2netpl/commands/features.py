@@ -39,12 +39,11 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.game.network.network import build_backbone
     from g2netpl.images.features import FeatureFolder, Features, compute_features, write_features
     from g2netpl.images.loader import ImageSource
-    from g2netpl.images.pixels import locate
-    from g2netpl.labels.formats import read_labels
+    from g2netpl.labels.formats import read_labels, read_matching
+    from g2netpl.labels.paths import locate
     from g2netpl.labels.settings import split_indices
     from g2netpl.runs.folder import RUN_FORMAT
     from g2netpl.runs.ownership import check_folder, claimed
-    from g2netpl.training.data import read_matching
     from g2netpl.training.progress import epoch_bar
 
     console = Console()

@@ -22,8 +22,8 @@ def run(flags: argparse.Namespace) -> None:
     from rich.table import Table
 
     from g2netpl.base.console import Console
-    from g2netpl.commands.methods_pages import markdown_table, methods_page
     from g2netpl.game.methods import METHODS, method_options
+    from g2netpl.reports.methods import markdown_table, methods_page
 
     console = Console()
     if flags.method is not None:

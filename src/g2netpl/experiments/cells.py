@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.options import in_full
 from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.experiments.label_quality import label_maps, watch_labels
@@ -30,7 +31,7 @@ from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.settings import IndexArray, Setting
 from g2netpl.labels.table import POSITIVE, LabelMatrix
-from g2netpl.runs.metrics import Scores, ranked_map
+from g2netpl.runs.metrics import ranked_map
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.divergence import attempt
 from g2netpl.training.epochs import Schedule, Validation, fit

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
-from g2netpl.runs.metrics import Scores, ranked_map
+from g2netpl.runs.metrics import ranked_map
 
 Record = dict[str, Any]
 _QUARTILES = (0.25, 0.5, 0.75)

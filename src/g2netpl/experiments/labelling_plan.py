@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError, counted
 from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
@@ -30,7 +31,7 @@ from g2netpl.images.loader import ArraySource
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import Scores, Truth, can_rank
+from g2netpl.runs.metrics import Truth, can_rank
 from g2netpl.training.data import read_material
 from g2netpl.training.inputs import Sources, backbone_of
 from g2netpl.training.lesson import device_of, on_features, teach

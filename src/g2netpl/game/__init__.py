@@ -1,1 +1,44 @@
-"""The room of game."""
+"""Algorithm 1 of the paper and its two players. Read `loop` first.
+
+`loop` is the game, `batches` what both players see, `players/` has one label player per method,
+`network/` the other player, `equations` the paper's formulas, `methods` the table of all methods.
+A method of your own is one class and one row; nothing else in this room needs to change.
+"""
+
+from typing import TYPE_CHECKING
+
+from g2netpl.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from g2netpl.base.options import Options as Options
+    from g2netpl.game.batches import Batch as Batch
+    from g2netpl.game.loop import LabelPlayer as LabelPlayer
+    from g2netpl.game.loop import Predict as Predict
+    from g2netpl.game.loop import Proposal as Proposal
+    from g2netpl.game.loop import Setup as Setup
+    from g2netpl.game.loop import play_epoch as play_epoch
+    from g2netpl.game.methods import METHODS as METHODS
+    from g2netpl.game.methods import Method as Method
+    from g2netpl.game.network.network import Backbone as Backbone
+    from g2netpl.game.network.network import build_network as build_network
+
+__getattr__, __all__ = lazily(
+    "g2netpl",
+    {
+        "play_epoch": "game.loop",
+        "LabelPlayer": "game.loop",
+        "Proposal": "game.loop",
+        "Setup": "game.loop",
+        "Predict": "game.loop",
+        "Batch": "game.batches",
+        "METHODS": "game.methods",
+        "Method": "game.methods",
+        "Options": "base.options",
+        "Backbone": "game.network.network",
+        "build_network": "game.network.network",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,7 +4,7 @@ An epoch reads the generation of the epoch before and writes the next one, so wh
 the start of the epoch does not depend on what was visited since: an epoch that is begun again, or
 taken up in the middle, gives the same answer again.
 
-These stores are tensors, which a checkpoint writes; `mapped_store.py` has those that do not fit.
+These stores are tensors, which a checkpoint writes; `mapped_memory.py` has those that do not fit.
 """
 
 from collections.abc import Callable, Mapping

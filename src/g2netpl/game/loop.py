@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.batches import Batch
 from g2netpl.game.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.game.label_memory import LabelStore, OfRows, State, join_states, load_states
-from g2netpl.game.network.network import batch_statistics, share_dropout
+from g2netpl.game.network.network import bare, batch_statistics, share_dropout
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.shelf import IN_MEMORY, Shelf
-from g2netpl.images.loader import Batch
-from g2netpl.training.snapshots import bare
 
 Predict = Callable[[Tensor], Tensor]
 Costed = tuple[Tensor, Tensor]

@@ -18,11 +18,12 @@ import numpy as np
 from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, open_file
-from g2netpl.images.pixels import find, list_images, open_image
+from g2netpl.images.pixels import open_image
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.look_alikes import look_alikes
+from g2netpl.labels.paths import find, list_images
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 

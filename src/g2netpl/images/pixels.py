@@ -5,15 +5,11 @@ on white; of an animation the first frame is taken; more than 64 megapixels are 
 anything is decoded. Only formats that Pillow decodes by itself are opened.
 """
 
-import os
-import stat
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import BinaryIO
 
 import numpy as np
@@ -21,19 +17,13 @@ import numpy.typing as npt
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.inside import Unfit, is_below, open_file
+from g2netpl.base.inside import Unfit, open_file
 from g2netpl.images.jpeg import Decoder, decode_jpeg
 from g2netpl.images.resize import resize
-from g2netpl.labels.spelling import Spelling
-from g2netpl.labels.table import name_problem
 
 MAX_PIXELS = 64_000_000
 
 DECODED = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF")
-SUFFIXES = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
-    *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".ico", ".jp2", ".j2k", ".avif"),
-)
 
 TURNS = {  # by the value of EXIF's orientation
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -115,91 +105,6 @@ def check_bad(problems: Collection[str], most: int) -> None:
         raise InputError(
             f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
         )
-
-
-@dataclass(frozen=True)
-class Located:
-    """Where named images are: a path for each, and which of them are not there."""
-
-    paths: list[str]
-    missing: list[int]
-
-
-def find(names: Sequence[str], root: str | Path) -> Located:
-    """Look for the named images below `root`; a name that leads out of it is refused.
-
-    Where no file has a name, one whose name looks the same is meant: see `spelling`.
-    """
-    root = os.fspath(root)
-    if not os.path.isdir(root):
-        raise InputError(f"{root}: no such image folder")
-    base = os.path.realpath(root)
-    inside: dict[str, bool] = {}  # folders that were looked at
-    spelling = Spelling(root)
-    paths: list[str] = []
-    missing = []
-    for row, name in enumerate(names):
-        problem = name_problem(name)
-        if problem is not None:
-            raise InputError(f"image {name!r}: {problem}")
-        path = spelling.path(name)
-        paths.append(path)
-        folder = os.path.dirname(path)
-        try:
-            if folder not in inside:
-                inside[folder] = is_below(folder, base)
-            kind = os.lstat(path).st_mode
-            if not inside[folder] or (stat.S_ISLNK(kind) and not is_below(path, base)):
-                raise InputError(f"image {name!r}: leads out of the image folder {root}")
-            if stat.S_ISLNK(kind):
-                kind = os.stat(path).st_mode
-        except (OSError, ValueError):  # not there, too long a name, a loop of links
-            missing.append(row)
-            continue
-        if not stat.S_ISREG(kind):
-            raise InputError(f"image {name!r}: not a regular file in {root}")
-    if spelling.others:
-        spelling.check(set(names))
-    return Located(paths, missing)
-
-
-def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
-    """Paths of the named images below `root`, all of which must be there; `more` to the hint."""
-    located = find(names, root)
-    if located.missing:
-        first = names[located.missing[0]]
-        above = Path(root).parent
-        hint = "is --images the right folder"
-        if _exists(above / first):
-            hint = f"try --images {quote(str(above))}"
-        if _exists(Path(root) / first.replace("\\", "/")):  # a file from Windows
-            hint = "could the label file have / instead of \\"
-        raise InputError(
-            f"{root}: {len(located.missing):,} of {len(names):,} images of the label file are not "
-            f"there, the first is {first!r}; {hint}?{more}"
-        )
-    return located.paths
-
-
-def list_images(root: str | Path) -> list[str]:
-    """Names of all image files below `root`, by their ending, sorted; hidden files are left out."""
-    root = os.fspath(root)
-    if not os.path.isdir(root):
-        raise InputError(f"{root}: no such image folder")
-    base = os.path.realpath(root)
-    names = []
-    for folder, subfolders, files in os.walk(root):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        for file in files:
-            if file.startswith(".") or not file.lower().endswith(SUFFIXES):
-                continue
-            path = os.path.join(folder, file)
-            name = os.path.relpath(path, root).replace(os.sep, "/")
-            if not _is_text(name):
-                raise InputError(f"{root}: {name!r}: the file name is not valid UTF-8; rename it")
-            if os.path.isfile(path) and (not os.path.islink(path) or is_below(path, base)):
-                names.append(name)
-    return sorted(names)
 
 
 @contextmanager
@@ -298,18 +203,3 @@ def _unreadable(stream: BinaryIO, problem: Exception) -> str:
 def _shown(text: object) -> str:
     """A path or a message without line breaks and control characters."""
     return str(text) if str(text).isprintable() else repr(str(text))[1:-1]
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

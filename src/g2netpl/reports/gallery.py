@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError, counted
-from g2netpl.images.pixels import find, open_image
+from g2netpl.images.pixels import open_image
 from g2netpl.labels.formats import find_format
+from g2netpl.labels.paths import find
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.runs.completion import Completed
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import Scores
 
 PHOTO = 256  # pixels of its longer side
 _SHELF = 8  # cards of each kind

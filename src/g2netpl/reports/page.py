@@ -16,7 +16,7 @@ def render(template: str, **content: Any) -> str:
     """The page of a template in `templates/`."""
     from jinja2 import Environment, FunctionLoader
 
-    folder = files("g2netpl") / "templates"
+    folder = files("g2netpl.reports") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,

@@ -26,7 +26,7 @@ class ReviewServer(LocalServer):
 
     def __init__(self, review: Review, pictures: Pictures, order: str, port: int = 0) -> None:
         self.review, self.pictures, self.order = review, pictures, order
-        folder = files("g2netpl") / "templates"
+        folder = files("g2netpl.review") / "page"
         super().__init__(
             {
                 path: Answer((folder / name).read_bytes(), kind)

@@ -13,8 +13,9 @@ from typing import Any
 from PIL import Image
 
 from g2netpl.base.errors import InputError
-from g2netpl.images.pixels import find, open_image
+from g2netpl.images.pixels import open_image
 from g2netpl.labels.formats import image_folder
+from g2netpl.labels.paths import find
 
 SIZES = (256, 1024)  # pixels of the longer side, at most
 _KEPT_BYTES = 32 << 20

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, Field
 
 from g2netpl.runs.thresholds import Decisions
 from g2netpl.base.errors import InputError
-from g2netpl.runs.metrics import Scores
+from g2netpl.base.arrays import Scores
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import class_problem

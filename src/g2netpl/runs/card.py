@@ -40,7 +40,7 @@ def make_card(run: Run, exported: Exported, file: str, licence: str | None = Non
     counts = _counts(run)
     environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
     environment.filters["text"] = as_text
-    template = (files("g2netpl") / "templates" / "card.md").read_text(encoding="utf-8")
+    template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
     return environment.from_string(template).render(
         name=Path(file).stem,
         file=file,

@@ -3,7 +3,7 @@
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,6 @@ from g2netpl.base.options import (
     none_from_text,
 )
 from g2netpl.labels.settings import Setting
-from g2netpl.training.trackers import parse_trackers
 from g2netpl.images.views import ViewName
 
 PATHS = {
@@ -44,6 +43,23 @@ PATHS = {
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
 _LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
+
+
+TRACKERS = ("tensorboard", "mlflow", "trackio")
+
+
+def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
+    """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
+    parts = [texts] if isinstance(texts, str) else texts
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise InputError(f"track: expected names of trackers, got {texts!r}")
+    names = [name.strip() for part in parts for name in part.split(",")]
+    names = [name for name in names if name and name != "none"]
+    for name in names:
+        kind = name.partition(":")[0]
+        if kind not in TRACKERS:
+            raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
+    return tuple(dict.fromkeys(names))
 
 
 class RunConfig(Options):

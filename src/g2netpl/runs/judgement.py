@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.runs.metrics import Scores, Truth
+from g2netpl.runs.metrics import Truth
+from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
 Floats = npt.NDArray[np.float64]

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.entries import Labels, per_class
+from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
-Scores = npt.NDArray[np.float32]
 Truth = npt.NDArray[np.int8]
 
 _COLUMNS = 16  # that are copied at once, since they lie side by side

@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.thresholds import Decisions
-from g2netpl.runs.metrics import Scores
+from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.folder import (
     SavedLabels,

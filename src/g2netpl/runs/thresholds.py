@@ -123,7 +123,7 @@ def choose(
 
 def tells_prevalence(truth: Truth) -> bool:
     """Whether the share of positives among known labels is that among all labels."""
-    from g2netpl.training.expected_positives import from_both_signs, from_complete
+    from g2netpl.labels.counts import from_both_signs, from_complete
 
     return from_complete(truth) is not None or from_both_signs(truth) is not None
 

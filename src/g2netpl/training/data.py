@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +10,11 @@ import numpy as np
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
 from g2netpl.images.inspection import is_own_folder, several_tags
-from g2netpl.images.pixels import find, list_images, locate
-from g2netpl.labels.entries import per_class, with_columns
-from g2netpl.labels.formats import find_format, read_labels
-from g2netpl.labels.formats.reading import Reading, places
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.formats import find_format, read_labels, read_matching
+from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.look_alikes import look_alikes_note
+from g2netpl.labels.paths import find, list_images, locate
 from g2netpl.labels.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
@@ -118,30 +118,6 @@ def read_material(config: RunConfig) -> Material:
         note,
         (*notes, *found),
     )
-
-
-def read_matching(
-    path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
-) -> LabelTable:
-    """A second label file, which must know the same classes; its columns are put in order."""
-    usual = reading or Reading()
-    if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
-        return read_labels(path, format, replace(usual, classes=table.classes))
-    other = read_labels(path, format, replace(usual, classes=None))
-    found = places(other.classes, table.classes)
-    unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]
-    there = set(found)
-    lacking = [name for place, name in enumerate(table.classes) if place not in there]
-    odd = sorted(unlike + lacking)
-    if odd:
-        side = "only here" if odd[0] in other.classes else "missing here"
-        raise InputError(
-            f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
-            f"{side}"
-        )
-    columns = [place for place in found if place is not None]
-    labels = with_columns(other.held, columns, len(table.classes))
-    return LabelTable(other.images, table.classes, labels, notes=other.notes)
 
 
 def _split(table: LabelTable, setting: Setting, config: RunConfig) -> tuple[IndexArray, IndexArray]:

@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.processes import Team
+from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import LabelPlayer, kept_state, play_epoch, take_up
 from g2netpl.game.network.predicting import opinions, predict_all
 from g2netpl.game.observed import ObservedLabels
-from g2netpl.images.loader import Source, training_batches
+from g2netpl.images.loader import Source
 from g2netpl.runs.metrics import Truth, can_rank, mean_average_precision
 from g2netpl.training.equilibrium import Equilibrium
 from g2netpl.training.snapshots import Record, Snapshot, copy_state, load_network

@@ -20,12 +20,13 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.arrays import row_blocks
+from g2netpl.game.batches import readable_batch
 from g2netpl.game.label_memory import OfRows
 from g2netpl.game.loop import LabelPlayer, batch_cost
+from g2netpl.game.network.network import bare
 from g2netpl.game.observed import ObservedLabels
-from g2netpl.images.loader import Source, readable_batch
+from g2netpl.images.loader import Source
 from g2netpl.labels.table import NEGATIVE, POSITIVE
-from g2netpl.training.snapshots import bare
 
 Reading = dict[str, Any]  # numbers, or None where there are none
 _OF_LABELS = ("movement", "flips", "undecided", "soft_positives", "soft_histogram")

@@ -17,6 +17,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError, UserError, did_you_mean
 from g2netpl.game.network.predicting import predict_all
@@ -24,7 +25,7 @@ from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, ImageSource, Source
 from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import Scores, can_rank, mean_average_precision
+from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.training.lesson import device_of, on_features, on_images, teach
 
 Images = Sequence[str | os.PathLike[str]]

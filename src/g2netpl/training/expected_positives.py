@@ -22,18 +22,19 @@ import numpy as np
 import torch
 
 from g2netpl.base.errors import InputError, counted
+from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import Setup, play_epoch
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.images.features import Features
-from g2netpl.images.loader import ArraySource, training_batches
+from g2netpl.images.loader import ArraySource
+from g2netpl.labels.counts import from_both_signs, from_complete, observed_alike
 from g2netpl.labels.entries import Labels, dense, of_classes, per_class, per_image, take
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix
 
-_ENOUGH_COMPLETE = 10
 _RANKED_IMAGES = 4000
 _RANKED_CLASSES = 1500  # a classifier of more would take minutes
 _ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
@@ -78,36 +79,6 @@ def estimate(
         few = f"estimated from positives of {counted(len(labelled), 'image')}"
         return k, f"{few}, which is a guess; --expected-positives K if you know better"
     return k, "estimated from positives"
-
-
-def observed_alike(labels: Labels, k: float) -> bool:
-    """Whether positives are observed at most twice as often as negatives, if there are k."""
-    images, classes = labels.shape
-    positives, negatives = per_class(labels, POSITIVE).sum(), per_class(labels, NEGATIVE).sum()
-    return bool(positives / (images * k) <= 2.0 * negatives / (images * max(classes - k, 1e-9)))
-
-
-def from_complete(labels: Labels) -> float | None:
-    """k from images whose labels are all known; None if there are hardly any."""
-    complete = take(labels, np.flatnonzero(per_image(labels) == labels.shape[1]))
-    if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
-        return None
-    return float(per_image(complete, POSITIVE).mean())
-
-
-def from_both_signs(labels: Labels) -> float | None:
-    """k where labels of both signs are missing at random; None where they are not.
-
-    At random means that the number of observed negatives varies from image to image as it does
-    when every label is drawn by itself; observers who name a fixed number per image give it away.
-    """
-    positives, negatives = per_class(labels, POSITIVE), per_image(labels, NEGATIVE)
-    share = negatives.mean() / labels.shape[1]
-    if not positives.any() or negatives.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
-        return None
-    if share == 0.0:
-        return None
-    return float((positives / np.maximum(per_class(labels), 1)).sum())
 
 
 def from_positives(features: Features, observed: Labels, seed: int = 0) -> float:

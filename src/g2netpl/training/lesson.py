@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
 from g2netpl.game.loop import Setup
@@ -25,7 +26,7 @@ from g2netpl.labels.settings import IndexArray, Setting, observe, split_indices
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs import thresholds as decisions
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import Scores, can_rank
+from g2netpl.runs.metrics import can_rank
 from g2netpl.runs.thresholds import Decisions
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.data import Material

@@ -9,8 +9,9 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory, show_size
+from g2netpl.game.batches import Batch, readable_batch
 from g2netpl.game.network.optimizers import make_optimizer
-from g2netpl.images.loader import Batch, epoch_groups, readable_batch
+from g2netpl.images.loader import epoch_groups
 from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training.inputs import Sources

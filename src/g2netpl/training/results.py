@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from g2netpl.base.arrays import WHOLE, Blocks, room, row_blocks, write_npy, write_npz
+from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks, write_npy, write_npz
 from g2netpl.base.disk import write_json, written_whole
 from g2netpl.base.processes import ALONE, Team
 from g2netpl.game.loop import LabelPlayer
@@ -18,7 +18,7 @@ from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import Scores, can_rank, evaluate, ranked_map
+from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.scores import Judged, write_scores
 from g2netpl.runs.thresholds import Decisions, choose
 from g2netpl.training.checkpoints import save_state

@@ -8,7 +8,7 @@ from pathlib import Path
 from g2netpl.base.locks import check_ours
 from g2netpl.base.processes import Team
 from g2netpl.base.signals import Interrupts, Stopped
-from g2netpl.images.loader import Batch
+from g2netpl.game.batches import Batch
 from g2netpl.training.checkpoints import Writer
 from g2netpl.training.snapshots import Snapshot
 

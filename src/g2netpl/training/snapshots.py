@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from g2netpl.game.network.network import bare
+
 Record = dict[str, Any]
 State = dict[str, Tensor]
 
@@ -71,9 +73,3 @@ def copy_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         },
         "param_groups": [dict(group) for group in content["param_groups"]],
     }
-
-
-def bare(network: nn.Module) -> nn.Module:
-    """The network itself, where it is wrapped for several processes."""
-    module: nn.Module = getattr(network, "module", network)
-    return module

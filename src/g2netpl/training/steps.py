@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from g2netpl.base.errors import UserError
 from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.batches import Batch
 from g2netpl.game.loop import LabelPlayer, Tally, kept_state
-from g2netpl.images.loader import Batch
-from g2netpl.training.snapshots import Snapshot, bare, copy_optimizer, copy_state, is_finite
+from g2netpl.game.network.network import bare
+from g2netpl.training.snapshots import Snapshot, copy_optimizer, copy_state, is_finite
 
 _NONSENSE = 3  # batches in a row whose cost is no number
 

@@ -1,1 +1,1 @@
-"""The room of game/network."""
+"""The network: a backbone, pooling, a classifier; weights, optimizers, and what it predicts."""

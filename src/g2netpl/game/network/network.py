@@ -309,3 +309,9 @@ def _width(module: nn.Module, image_size: int) -> int | None:
 
 
 BACKBONES: dict[str, Callable[[bool], Backbone]] = {"tiny": _tiny, "lite0": _lite0}
+
+
+def bare(network: nn.Module) -> nn.Module:
+    """The network itself, where it is wrapped for several processes."""
+    module: nn.Module = getattr(network, "module", network)
+    return module

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.network.network import bare
 from g2netpl.images.loader import Source, in_turns, plain_groups
-from g2netpl.runs.metrics import Scores
-from g2netpl.training.snapshots import bare
 
 
 def _in_memory(shape: tuple[int, int]) -> Scores:

@@ -12,8 +12,8 @@ from pydantic import Field
 from torch import Tensor
 
 from g2netpl.base.options import Options
+from g2netpl.game.batches import Batch
 from g2netpl.game.loop import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.images.loader import Batch
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from g2netpl.base.errors import InputError
+from g2netpl.game.batches import Batch
 from g2netpl.game.equations import (
     GaussianMap,
     LabelMap,
@@ -25,7 +26,6 @@ from g2netpl.game.label_memory import LabelStore, OfRows
 from g2netpl.game.loop import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.game.players.part_weights import PartWeights
 from g2netpl.game.players.soft_options import SoftOptions
-from g2netpl.images.loader import Batch
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED
 
 

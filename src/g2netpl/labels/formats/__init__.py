@@ -1,10 +1,11 @@
 """Label files in and out: one format per file, one row each in FORMATS."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels.entries import with_columns
 from g2netpl.labels.formats import (
     coco,
     imagefolder,
@@ -19,7 +20,7 @@ from g2netpl.labels.formats import (
 )
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
 from g2netpl.labels.formats.problems import LabelFileError, Problem
-from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, read_classes
+from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
 from g2netpl.labels.formats.text import is_text
 from g2netpl.labels.table import LabelTable, name_problem, plain_name
 
@@ -34,6 +35,7 @@ __all__ = [
     "image_folder",
     "read_classes",
     "read_labels",
+    "read_matching",
     "write_labels",
 ]
 
@@ -232,3 +234,27 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
 def image_folder(path: str | Path, format: str | None = None) -> Path:
     """Where the images of a label file are, if nobody says."""
     return find_format(Path(path), format).image_folder(Path(path))
+
+
+def read_matching(
+    path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
+) -> LabelTable:
+    """A second label file, which must know the same classes; its columns are put in order."""
+    usual = reading or Reading()
+    if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
+        return read_labels(path, format, replace(usual, classes=table.classes))
+    other = read_labels(path, format, replace(usual, classes=None))
+    found = places(other.classes, table.classes)
+    unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]
+    there = set(found)
+    lacking = [name for place, name in enumerate(table.classes) if place not in there]
+    odd = sorted(unlike + lacking)
+    if odd:
+        side = "only here" if odd[0] in other.classes else "missing here"
+        raise InputError(
+            f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
+            f"{side}"
+        )
+    columns = [place for place in found if place is not None]
+    labels = with_columns(other.held, columns, len(table.classes))
+    return LabelTable(other.images, table.classes, labels, notes=other.notes)

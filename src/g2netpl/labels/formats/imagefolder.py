@@ -15,7 +15,6 @@ import numpy as np
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.images.pixels import list_images
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import parquet, table, tags
 from g2netpl.labels.formats.collector import Collector
@@ -24,6 +23,7 @@ from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.table import TAG_HEADERS
 from g2netpl.labels.formats.text import text_blocks
+from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 _PARTS = ("train", "val", "valid", "validation", "test")

@@ -10,12 +10,12 @@ import numpy as np
 
 from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.images.pixels import SUFFIXES
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
+from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
 _COLUMNS = ("ImageID", "LabelName", "Confidence")

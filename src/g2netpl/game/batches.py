@@ -1,0 +1,83 @@
+"""The batches of an epoch: some images, and what was observed about them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.images.loader import Rows, Source, epoch_groups, share_bad
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some training images and what was observed about them. It holds no truth."""
+
+    rows: Tensor  # (B,) int64: position of each image in the training part
+    inputs: Tensor  # (B, …) images or features; with several processes our own share
+    observed: Tensor  # (B, L) int8: 1, 0, −1
+    number: int = 0  # of the batch in its epoch
+    counts: tuple[int, ...] = ()  # with several processes: how many of the images each has
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def training_batches(
+    source: Source,
+    observed: ObservedLabels | Tensor,
+    batch_size: int,
+    seed: int,
+    epoch: int,
+    *,
+    first: int = 0,
+    team: Team = ALONE,
+) -> Iterator[Batch]:
+    """The batches of one epoch from the first asked for, on the device of `observed`."""
+    observed = ObservedLabels.of(observed)
+    groups = epoch_groups(len(source), batch_size, seed, epoch)[first:]
+    shares = [team.shares(rows) for rows in groups]
+    # a rank without an image looks at one that is not its own, for nothing
+    mine = [share[team.rank] if len(share[team.rank]) else share[0][:1] for share in shares]
+    loaded = source.load(mine, epoch, observed.device)
+    for number, (share, inputs) in enumerate(zip(shares, loaded, strict=True), start=first):
+        if team.size == 1:
+            batch = readable_batch(share[0], inputs, observed, number)
+        else:
+            batch = _shared_batch(share, inputs, observed, number, team, source)
+        if len(batch):
+            yield batch
+
+
+def _shared_batch(
+    share: list[Rows],
+    inputs: Tensor,
+    observed: ObservedLabels,
+    number: int,
+    team: Team,
+    source: Source,
+) -> Batch:
+    """All rows that some rank could read, with the inputs of this one."""
+    rows, counts = torch.from_numpy(np.concatenate(share)), [len(rows) for rows in share]
+    here, nothing = ~inputs.flatten(1)[:, 0].isnan(), torch.zeros_like(inputs[:1])
+    if team.most(int((~here[: counts[team.rank]]).any())):
+        readable = team.join(here.to(torch.uint8), counts).bool()
+        rows, inputs = rows[readable.cpu()], inputs[here]
+        counts = [int(part.sum()) for part in torch.split(readable, counts)]
+        share_bad(source, team)
+    if not counts[team.rank]:
+        inputs = nothing
+    rows = rows.to(observed.device)
+    return Batch(rows, inputs, observed.rows(rows), number, tuple(counts))
+
+
+def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels, number: int = 0) -> Batch:
+    """A batch of inputs and what was observed, without the images that cannot be read."""
+    unreadable = inputs.flatten(1)[:, 0].isnan()
+    if unreadable.any():
+        rows, inputs = rows[~unreadable.cpu().numpy()], inputs[~unreadable]
+    index = torch.from_numpy(rows).to(observed.device)
+    return Batch(index, inputs, observed.rows(index), number)
