@@ -11,7 +11,7 @@ from g2netpl.runs.config import read_config
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),
     "an integer of 5,000 digits": ("epochs = " + "9" * 5000, "not valid TOML"),
-    "a hexadecimal one": ("epochs = 0x" + "f" * 5000, "got a int too large to be shown"),
+    "a hexadecimal one": ("epochs = 0x" + "f" * 5000, "got what is too large to be shown (int)"),
     "20,000 brackets": ("epochs = " + "[" * 20_000 + "]" * 20_000, "not valid TOML"),
     "3,000 tables in tables": ("epochs = " + "{a = " * 3000 + "1" + "}" * 3000, "not valid TOML"),
     "too large a file": ("# " + "x" * (1 << 22), "expected a configuration, 4,194,304 bytes"),

@@ -120,4 +120,4 @@ def _in_short(value: object) -> str:
     try:
         return f"{value!r:.200}"
     except (ValueError, RecursionError):
-        return f"a {type(value).__name__} too large to be shown"
+        return f"what is too large to be shown ({type(value).__name__})"
