@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from measure import Figure, observed_positives, show
 
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.game.player import Setup
 from g2netpl.training.checkpoints import Writer
 from g2netpl.training.snapshots import Snapshot, copy_state
 from g2netpl.training.steps import Loop, Steps

@@ -22,10 +22,11 @@ from measure import Figure, observed_positives, one_thread, show
 from torch.nn import functional
 
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.game.network_step import network_cost
+from g2netpl.game.player import Setup
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import ArraySource, Part
 from g2netpl.training.epochs import Schedule, Validation, fit

@@ -22,10 +22,10 @@ import torch
 from measure import Figure, make_photos, observed_positives, show
 from torch.nn import functional
 
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.network import build_backbone, build_network
 from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.game.player import Setup
 from g2netpl.images.cache import CacheBudget
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.paths import list_images

@@ -25,7 +25,7 @@ from torch import Tensor
 from g2netpl import METHODS, Batch, LabelPlayer, Method, Options, Proposal, Setup
 from g2netpl.experiments.cells import train_cell
 from g2netpl.experiments.grid import Comparison, scenes_contest
-from g2netpl.game.loop import Predict
+from g2netpl.game.player import Predict
 
 POSITIVE, UNOBSERVED = 1, -1
 

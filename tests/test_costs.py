@@ -7,8 +7,9 @@ import torch
 
 from g2netpl.game.batches import Batch
 from g2netpl.game.costs import expected_positives, reversed_bce, soft_bce
-from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import make_player
+from g2netpl.game.network_step import network_cost
+from g2netpl.game.player import Setup
 
 # predictions f and observed labels; the other entries are unobserved (−1)
 F = torch.tensor([[0.8, 0.5, 0.2, 0.1], [0.6, 0.5, 0.9, 0.5], [0.5, 0.25, 0.5, 0.75]])

@@ -5,10 +5,11 @@ import torch
 from torch import nn
 
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import Proposal, Setup, batch_cost, network_cost
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.boostlu import BoostedNetwork
 from g2netpl.game.network.network import Network
+from g2netpl.game.network_step import batch_cost, network_cost
+from g2netpl.game.player import Proposal, Setup
 
 OBSERVED = torch.tensor([[1, -1, -1], [-1, -1, 0], [-1, -1, -1], [-1, 1, -1]], dtype=torch.int8)
 INPUTS = torch.randn(4, 5, generator=torch.Generator().manual_seed(0))

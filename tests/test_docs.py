@@ -9,8 +9,8 @@ import torch
 
 from g2netpl.game.batches import Batch
 from g2netpl.game.equations import best_response
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import METHODS
+from g2netpl.game.player import Setup
 
 ROOT = Path(__file__).parents[1]
 LOG = ROOT / "dev" / "log"

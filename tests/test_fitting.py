@@ -8,10 +8,10 @@ from scipy.stats import norm
 
 from g2netpl.base.errors import InputError
 from g2netpl.game.equations import regret
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import METHODS, make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource, epoch_groups
 from g2netpl.training.checkpoints import load_checkpoint, save_checkpoint
 from g2netpl.training.epochs import Schedule, Validation, fit

@@ -9,8 +9,9 @@ from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import make_player
+from g2netpl.game.network_step import network_cost
+from g2netpl.game.player import Setup
 from g2netpl.images.loader import ImageSource
 from g2netpl.images.views import PAIR
 

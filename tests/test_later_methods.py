@@ -20,8 +20,9 @@ from test_costs import (
 from g2netpl.base.errors import InputError
 from g2netpl.commands.parsing import split_list
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import make_player, method_options
+from g2netpl.game.network_step import network_cost
+from g2netpl.game.player import Setup
 from g2netpl.game.players.entropy import entropy
 from g2netpl.game.players.large_loss import largest
 

@@ -9,10 +9,10 @@ from hypothesis.extra.numpy import arrays
 
 from g2netpl.game import observed as module
 from g2netpl.game.batches import readable_batch, training_batches
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import METHODS, dropout_of, make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.observed import ObservedLabels, Runs
+from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.entries import Entries
 from g2netpl.training.epochs import Schedule, fit

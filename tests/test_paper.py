@@ -16,8 +16,9 @@ from g2netpl.experiments.paper import (
     published,
 )
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import METHODS, make_player, method_options, split_variant
+from g2netpl.game.network_step import network_cost
+from g2netpl.game.player import Setup
 from g2netpl.labels.settings import Setting
 
 # --- the paper's tables, line by line as printed ------------------------------------------------

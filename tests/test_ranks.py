@@ -24,10 +24,10 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Team, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.game.batches import training_batches
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource, ImageSource
 from g2netpl.training import agreement, description
 from g2netpl.training import epochs as fitting

@@ -19,11 +19,12 @@ from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments.grid import Cell, Comparison, Contest
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import Setup, network_cost
 from g2netpl.game.methods import METHODS, dropout_of, make_player
 from g2netpl.game.network.network import DropoutLinear, build_classifier, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import opinions
+from g2netpl.game.network_step import network_cost
+from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import LabelTable
 from g2netpl.training import epochs as fitting

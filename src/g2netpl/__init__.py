@@ -11,13 +11,13 @@ from g2netpl.base.lazy import lazily
 if TYPE_CHECKING:
     from g2netpl.base.options import Options as Options
     from g2netpl.game.batches import Batch as Batch
-    from g2netpl.game.loop import LabelPlayer as LabelPlayer
-    from g2netpl.game.loop import Proposal as Proposal
-    from g2netpl.game.loop import Setup as Setup
     from g2netpl.game.methods import METHODS as METHODS
     from g2netpl.game.methods import Method as Method
     from g2netpl.game.network.network import Backbone as Backbone
     from g2netpl.game.network.network import build_network as build_network
+    from g2netpl.game.player import LabelPlayer as LabelPlayer
+    from g2netpl.game.player import Proposal as Proposal
+    from g2netpl.game.player import Setup as Setup
     from g2netpl.images.scenes import make_scenes as make_scenes
     from g2netpl.images.scenes import write_scenes as write_scenes
     from g2netpl.labels.formats import read_labels as read_labels
@@ -58,9 +58,9 @@ __getattr__, __all__ = lazily(
         "Options": "base.options",
         "build_network": "game.network.network",
         "Backbone": "game.network.network",
-        "LabelPlayer": "game.loop",
-        "Proposal": "game.loop",
-        "Setup": "game.loop",
+        "LabelPlayer": "game.player",
+        "Proposal": "game.player",
+        "Setup": "game.player",
         "Batch": "game.batches",
         "load_run": "runs.run",
         "load_bundle": "runs.bundle",

@@ -180,7 +180,7 @@ def small_disk(lab, kind="g2netpl"):
         yield what, difference(content(whole.folder), content(out))
 
 
-NAN = {"at": "g2netpl.game.loop:LabelPlayer.inputs", "action": "nan"}
+NAN = {"at": "g2netpl.game.player:LabelPlayer.inputs", "action": "nan"}
 
 
 def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):

@@ -131,7 +131,7 @@ BEFORE = (
     ("g2netpl linear", {"at": "g2netpl.images.feature_cache:cached", "number": 2}),
     ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
     ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
-    ("g2netpl k", {"at": "g2netpl.game.loop:network_cost", "number": 99}),
+    ("g2netpl k", {"at": "g2netpl.game.network_step:network_cost", "number": 99}),
     ("g2netpl", {"at": "g2netpl.training.data:read_material"}),
     ("g2netpl", {"at": "g2netpl.game.network.network:build_backbone"}),
     ("g2netpl", {"at": "g2netpl.images.pixels:header_problem", "number": 20}),
@@ -158,7 +158,11 @@ def second_keys(lab, kind="g2netpl", tries=10):
     """A second Ctrl-C while the first one saves: exit 130, and no file is torn."""
     for number in range(tries):
         training = lab.new(kind, checkpoint_steps=100, **(MAPPED if number % 2 else {}))
-        first = {"at": "g2netpl.game.loop:network_cost", "number": 3 + number, "action": "int"}
+        first = {
+            "at": "g2netpl.game.network_step:network_cost",
+            "number": 3 + number,
+            "action": "int",
+        }
         second = {
             "at": "g2netpl.base.disk:write_durably",
             "number": 1 + number // 2,
@@ -193,7 +197,7 @@ REPLACING = (
     {"at": "os:rename", "matching": ".moving", "after": True},
     {"at": "open", "matching": "run.json.new", "action": "tear"},
     {"at": "g2netpl.training.rehearsal:rehearse", "after": True},
-    {"at": "g2netpl.game.loop:network_cost", "number": 2},
+    {"at": "g2netpl.game.network_step:network_cost", "number": 2},
     {"at": "os:rename", "matching": "checkpoints"},
     {"at": "os:rename", "matching": "checkpoints", "after": True},
     {"at": "os:rename", "matching": ".before"},
@@ -224,8 +228,8 @@ def overwrites(lab, kind="role linear", old="g2netpl linear", moments=REPLACING,
 
 
 WORKERS = (
-    {"at": "g2netpl.game.loop:network_cost", "number": 3},
-    {"at": "g2netpl.game.loop:network_cost", "number": 14},
+    {"at": "g2netpl.game.network_step:network_cost", "number": 3},
+    {"at": "g2netpl.game.network_step:network_cost", "number": 14},
     {"at": "g2netpl.training.epochs:predict_all", "number": 2},
     {"at": "g2netpl.training.equilibrium:Equilibrium.read"},
     {"at": "g2netpl.training.saving:Keeper.epoch"},
@@ -253,7 +257,7 @@ def orphans(lab, kind="g2netpl", tries=3):
     """kill -9 with loader processes: the folder is free at once, though they live on a moment."""
     for number in range(tries):
         training = lab.new(kind, workers=2)
-        moment = {"at": "g2netpl.game.loop:network_cost", "number": 2 + 5 * number}
+        moment = {"at": "g2netpl.game.network_step:network_cost", "number": 2 + 5 * number}
         outcome = training.run({**moment, "action": "kill"})
         again = training.resume(workers=0)
         problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"

@@ -3,8 +3,8 @@
 import torch
 
 from g2netpl.base.options import Options
-from g2netpl.game.loop import LabelPlayer, Proposal
 from g2netpl.game.methods import Method
+from g2netpl.game.player import LabelPlayer, Proposal
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
 

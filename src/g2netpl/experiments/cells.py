@@ -21,12 +21,12 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.options import in_full
 from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.experiments.label_quality import label_maps, watch_labels
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import dropout_of, make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import Setup
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.settings import IndexArray, Setting

@@ -13,11 +13,12 @@ from g2netpl.experiments.grid import load_contest
 from g2netpl.experiments.photo_cells import config_of
 from g2netpl.experiments.reproduction import Plan, Training
 from g2netpl.game.batches import training_batches
-from g2netpl.game.loop import Setup, play_epoch
+from g2netpl.game.loop import play_epoch
 from g2netpl.game.methods import find_method, make_player, method_options
 from g2netpl.game.network.network import build_backbone, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import Setup
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.entries import Entries
 from g2netpl.runs.config import RunConfig

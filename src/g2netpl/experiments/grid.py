@@ -15,7 +15,6 @@ from torch import Tensor
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.options import LARGEST_BATCH, MOST_EPOCHS, WIDEST, check_range
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import (
     find_method,
     make_player,
@@ -24,6 +23,7 @@ from g2netpl.game.methods import (
     weights_to_try,
 )
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import Setup
 from g2netpl.images.features import read_features
 from g2netpl.labels.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
 from g2netpl.labels.table import POSITIVE, LabelMatrix, LabelTable

@@ -23,8 +23,8 @@ from g2netpl.experiments.data import Subject, with_test_part
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import watch_labels
 from g2netpl.experiments.photo_parts import Parts, read_parts
-from g2netpl.game.loop import LabelPlayer
 from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.player import LabelPlayer
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
 from g2netpl.runs.config import RunConfig

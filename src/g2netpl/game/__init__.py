@@ -12,24 +12,24 @@ from g2netpl.base.lazy import lazily
 if TYPE_CHECKING:
     from g2netpl.base.options import Options as Options
     from g2netpl.game.batches import Batch as Batch
-    from g2netpl.game.loop import LabelPlayer as LabelPlayer
-    from g2netpl.game.loop import Predict as Predict
-    from g2netpl.game.loop import Proposal as Proposal
-    from g2netpl.game.loop import Setup as Setup
     from g2netpl.game.loop import play_epoch as play_epoch
     from g2netpl.game.methods import METHODS as METHODS
     from g2netpl.game.methods import Method as Method
     from g2netpl.game.network.network import Backbone as Backbone
     from g2netpl.game.network.network import build_network as build_network
+    from g2netpl.game.player import LabelPlayer as LabelPlayer
+    from g2netpl.game.player import Predict as Predict
+    from g2netpl.game.player import Proposal as Proposal
+    from g2netpl.game.player import Setup as Setup
 
 __getattr__, __all__ = lazily(
     "g2netpl",
     {
         "play_epoch": "game.loop",
-        "LabelPlayer": "game.loop",
-        "Proposal": "game.loop",
-        "Setup": "game.loop",
-        "Predict": "game.loop",
+        "LabelPlayer": "game.player",
+        "Proposal": "game.player",
+        "Setup": "game.player",
+        "Predict": "game.player",
         "Batch": "game.batches",
         "METHODS": "game.methods",
         "Method": "game.methods",

@@ -6,7 +6,7 @@ from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.base.options import Options
-from g2netpl.game.loop import LabelPlayer, Setup
+from g2netpl.game.player import LabelPlayer, Setup
 from g2netpl.game.players.entropy import EntropyOptions, EntropyPlayer
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.game.players.fixmatch import FixMatchOptions, FixMatchPlayer

@@ -21,8 +21,8 @@ from torch import Tensor
 from g2netpl.base.disk import write_durably
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.processes import ALONE, Team
-from g2netpl.game.loop import LabelPlayer
 from g2netpl.game.network.network import Network, bare, check_numbers
+from g2netpl.game.player import LabelPlayer
 from g2netpl.runs.answers import FILE, Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_saved_labels, read_training

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from g2netpl.base.processes import Team
 from g2netpl.game.batches import training_batches
-from g2netpl.game.loop import LabelPlayer, kept_state, play_epoch, take_up
+from g2netpl.game.loop import play_epoch
 from g2netpl.game.network.predicting import opinions, predict_all
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import LabelPlayer, kept_state, take_up
 from g2netpl.images.loader import Source
 from g2netpl.runs.metrics import Truth, can_rank, mean_average_precision
 from g2netpl.training.equilibrium import Equilibrium
@@ -101,7 +102,7 @@ def fit(
                 optimizer,
                 progress,
                 expected,
-                loop.backward,
+                backward=loop.backward,
                 tally=steps.tally,
                 on_nonsense=steps.nonsense,
                 team=loop.team,

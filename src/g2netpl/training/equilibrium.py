@@ -22,9 +22,10 @@ from torch import Tensor, nn
 from g2netpl.base.arrays import row_blocks
 from g2netpl.game.batches import readable_batch
 from g2netpl.game.label_memory import OfRows
-from g2netpl.game.loop import LabelPlayer, batch_cost
 from g2netpl.game.network.network import bare
+from g2netpl.game.network_step import batch_cost
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import LabelPlayer
 from g2netpl.images.loader import Source
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 

@@ -23,10 +23,11 @@ import torch
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.game.batches import training_batches
-from g2netpl.game.loop import Setup, play_epoch
+from g2netpl.game.loop import play_epoch
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import Setup
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource

@@ -14,12 +14,12 @@ from torch import nn
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
-from g2netpl.game.loop import Setup
 from g2netpl.game.methods import dropout_of, find_method, make_player
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import Setup
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, Part, Source
 from g2netpl.labels.settings import IndexArray, Setting, observe, split_indices

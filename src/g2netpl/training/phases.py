@@ -10,12 +10,12 @@ from torch import nn
 from g2netpl.base.console import Console
 from g2netpl.base.processes import Team
 from g2netpl.base.signals import Interrupts, Stopped
-from g2netpl.game.loop import LabelPlayer, Setup, take_up
 from g2netpl.game.methods import dropout_of, make_player
 from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.player import LabelPlayer, Setup, take_up
 from g2netpl.game.shelf import Shelf
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training.checkpoints import checkpoint_bytes, load_checkpoint

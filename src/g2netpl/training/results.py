@@ -11,9 +11,9 @@ from torch import nn
 from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks, write_npy, write_npz
 from g2netpl.base.disk import write_json, written_whole
 from g2netpl.base.processes import ALONE, Team
-from g2netpl.game.loop import LabelPlayer
 from g2netpl.game.network.network import Network
 from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.player import LabelPlayer
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix

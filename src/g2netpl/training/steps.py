@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from g2netpl.base.errors import UserError
 from g2netpl.base.processes import ALONE, Team
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import LabelPlayer, Tally, kept_state
 from g2netpl.game.network.network import bare
+from g2netpl.game.network_step import Tally
+from g2netpl.game.player import LabelPlayer, kept_state
 from g2netpl.training.snapshots import Snapshot, copy_optimizer, copy_state, is_finite
 
 _NONSENSE = 3  # batches in a row whose cost is no number

@@ -13,7 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from g2netpl.base.options import Options, list_from_text
 from g2netpl.game.batches import Batch
-from g2netpl.game.loop import LabelPlayer, Predict, Proposal, Setup
+from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 Pair = tuple[float, float]

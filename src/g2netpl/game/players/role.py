@@ -16,7 +16,7 @@ from g2netpl.base.options import Options
 from g2netpl.game.batches import Batch
 from g2netpl.game.costs import expected_positives, soft_bce
 from g2netpl.game.label_memory import OfRows, State
-from g2netpl.game.loop import LabelPlayer, Predict, Proposal, Setup
+from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8

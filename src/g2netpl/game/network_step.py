@@ -1,0 +1,135 @@
+"""The network's move: one step on the cost of what the label player proposed."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from g2netpl.base.processes import ALONE, Team
+from g2netpl.game.batches import Batch
+from g2netpl.game.costs import expected_positives, reversed_bce, soft_bce
+from g2netpl.game.network.network import bare, batch_statistics, share_dropout
+from g2netpl.game.player import LabelPlayer, Proposal
+
+Costed = tuple[Tensor, Tensor]
+
+
+def batch_cost(
+    network: nn.Module,
+    inputs: Tensor,
+    proposal: Proposal,
+    expected: float,
+    join: Callable[[Tensor], Tensor] = lambda logits: logits,
+) -> Costed:
+    """The network's cost for one batch, and its logits; `join` adds those of other processes."""
+    if proposal.depth is None or not getattr(bare(network), "is_deep", False):
+        logits = join(network(inputs).float())
+        return network_cost(logits, proposal, expected), logits
+    logits, apart = (join(each.float()) for each in network(inputs, apart=True))
+    deep, shallow = proposal.split()
+    cost = network_cost(logits, deep, expected) + network_cost(apart, shallow, expected)
+    return cost, logits
+
+
+def network_cost(logits: Tensor, proposal: Proposal, expected: float) -> Tensor:
+    """L_obs + L_unobs of the paper for one batch, as the label player proposed it."""
+    if proposal.entry_cost is None:
+        cost = soft_bce(logits, proposal.targets, proposal.weights)
+    else:
+        cost = (proposal.weights * proposal.entry_cost(logits)).sum() / logits.numel()
+    if proposal.reversed_weights is not None:
+        cost = cost + reversed_bce(logits, proposal.targets, proposal.reversed_weights)
+    if proposal.regulariser > 0:
+        cost = cost + proposal.regulariser * expected_positives(logits, expected)
+    return cost
+
+
+@dataclass
+class Tally:
+    """What an epoch has come to so far."""
+
+    cost: float | Tensor = 0.0  # Σ over images of the network's cost
+    images: int = 0
+
+    def count(self, cost: Tensor, images: int) -> None:
+        """One more batch."""
+        self.cost = self.cost + cost.detach() * images
+        self.images += images
+
+    @property
+    def mean(self) -> float:
+        """The network's mean cost."""
+        return float(self.cost) / max(self.images, 1)
+
+
+class NetworkStep:
+    """One move of the network for each batch, together with the other ranks where there are some.
+
+    A batch whose cost is not finite moves nobody, and `on_nonsense` is told.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        player: LabelPlayer,
+        optimizer: torch.optim.Optimizer,
+        expected: float,
+        backward: Callable[[Tensor], object] = Tensor.backward,
+        tally: Tally | None = None,
+        on_nonsense: Callable[[Batch, float], None] | None = None,
+        team: Team = ALONE,
+    ) -> None:
+        self.network, self.player, self.optimizer = network, player, optimizer
+        self.expected, self.backward, self.team = expected, backward, team
+        self.tally, self.on_nonsense = tally or Tally(), on_nonsense
+        self._statistics = batch_statistics(network)
+
+    def seated(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches, each with the network told what part of it this rank sees."""
+        self.network.train()
+        for batch in batches:
+            self._batch = batch
+            if self.team.size > 1:
+                self._take_seat(batch)
+            yield batch
+        if self.team.size > 1:
+            self.network.train()
+            share_dropout(self.network)
+
+    def __call__(self, batch: Batch, proposal: Proposal) -> Tensor | None:
+        """Take the step; gives the predictions for the labels to answer, None if there was none."""
+        self.optimizer.zero_grad()
+        inputs = self.player.inputs(batch)
+        cost, logits = batch_cost(self.network, inputs, proposal, self.expected, self._join)
+        if self.on_nonsense is not None and not torch.isfinite(cost.detach()):
+            self.on_nonsense(batch, float(cost.detach()))
+            return None
+        self.backward(cost * self.team.size)  # the mean over ranks of what each knows a part of
+        self.team.average(self._statistics)
+        self.optimizer.step()
+        self.tally.count(cost, len(batch))
+        return self.predict(batch.inputs) if self.player.fresh else logits.detach().sigmoid()
+
+    def predict(self, inputs: Tensor) -> Tensor:
+        """Predictions without a gradient and without moving batch-norm statistics."""
+        training = self.network.training
+        self.network.eval()
+        with torch.no_grad():
+            logits = bare(self.network)(inputs).float()
+            predicted = self.team.join(logits.sigmoid(), self._batch.counts)
+        self.network.train(training)
+        return predicted
+
+    def _join(self, logits: Tensor) -> Tensor:
+        """The logits of all ranks, view by view where an image has several."""
+        if self.team.size == 1:
+            return logits
+        views = logits.view(-1, len(self._batch.inputs), logits.shape[1])
+        return torch.cat([self.team.join(view, self._batch.counts) for view in views])
+
+    def _take_seat(self, batch: Batch) -> None:
+        """A rank that sees nothing of a batch is not to learn from it."""
+        counts, rank = batch.counts, self.team.rank
+        self.network.train(counts[rank] > 0)
+        share_dropout(self.network, sum(counts[:rank]), sum(counts[rank + 1 :]))

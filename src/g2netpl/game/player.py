@@ -1,0 +1,160 @@
+"""The label player: what a method proposes for the labels nobody observed, and how they move.
+
+To add a method, derive from `LabelPlayer` in `players/` and add a row to `METHODS`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import torch
+from torch import Tensor
+
+from g2netpl.game.batches import Batch
+from g2netpl.game.label_memory import LabelStore, OfRows, State, join_states, load_states
+from g2netpl.game.observed import ObservedLabels
+from g2netpl.game.shelf import IN_MEMORY, Shelf
+
+Predict = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What both players know before the first move. There is no truth in it, nor in a batch.
+
+    The observed labels may be given as a tensor (N, L) of 1, 0 and −1.
+    """
+
+    observed: ObservedLabels
+    expected_positives: float  # k, per image
+    learning_rate: float  # of the network
+    seed: int = 0
+    epochs: int = 10  # of the whole training
+    deep: bool = False  # whether the backbone learns too, or the classifier alone
+    shelf: Shelf = IN_MEMORY  # where labels are kept
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "observed", ObservedLabels.of(self.observed))
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What the network shall learn from one batch."""
+
+    targets: Tensor  # (B, L) in [0, 1]
+    weights: Tensor  # (B, L) ≥ 0; the cost is their weighted sum over B·L
+    regulariser: float = 0.0  # weight of R
+    reversed_weights: Tensor | None = None  # (B, L): entries that enter as CE(ŷ, target) instead
+    entry_cost: Callable[[Tensor], Tensor] | None = None  # logits → (B, L), in place of CE
+    depth: Tensor | None = None  # (B, L) in [0, 1]: the share that teaches the backbone too
+
+    def split(self) -> tuple["Proposal", "Proposal"]:
+        """What the whole network learns, with R, and what the classifier alone learns besides."""
+        deep = torch.ones_like(self.weights) if self.depth is None else self.depth
+
+        def part(share: Tensor, regulariser: float) -> Proposal:
+            other = self.reversed_weights
+            return replace(
+                self,
+                weights=self.weights * share,
+                regulariser=regulariser,
+                reversed_weights=None if other is None else other * share,
+                depth=None,
+            )
+
+        return part(deep, self.regulariser), part(1.0 - deep, 0.0)
+
+
+class LabelPlayer:
+    """The second player: one per method, built once per training from `Setup` and options.
+
+    What it learns about each image it keeps in memories, which it asks for with `remember`: they
+    are saved, gone on with and turned over at the end of an epoch without a word of its own.
+    """
+
+    memories: Mapping[str, LabelStore] = MappingProxyType({})
+    """All that `remember` gave, by name."""
+
+    fresh = False
+    """Answer the prediction after the network's step, at the price of a second forward."""
+
+    rounds = 1
+    """How often the network is trained, each time from its start."""
+
+    passes = 0
+    """With several rounds: predictions of each image with dropout, before the next round."""
+
+    def remember(
+        self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
+    ) -> LabelStore:
+        """A memory of numbers per image, one for each class or `width`, that starts like this."""
+        shape = (len(setup.observed), setup.observed.shape[1] if width is None else width)
+        memory = setup.shelf.store(name, shape, start, setup.observed.device)
+        self.memories = {**self.memories, name: memory}
+        return memory
+
+    def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Before every round but the first: their mean and deviation, in blocks."""
+
+    def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
+        """Before the first epoch: the labels of an earlier game, asked for by rows."""
+
+    def begin_phase(self, learning_rate: float, deep: bool) -> None:
+        """The network's learning rate, and whether the backbone learns, from here on."""
+
+    def inputs(self, batch: Batch) -> Tensor:
+        """What the network sees; a player that asked for two views stacks them to (2B, …)."""
+        return batch.inputs
+
+    def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
+        """Targets and weights for this batch; `progress` is φ, the share of epochs finished."""
+        raise NotImplementedError
+
+    def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
+        """Move the labels, given the network's predictions for this batch."""
+
+    def end_epoch(self) -> None:
+        """After the last batch of an epoch: the next one reads what this one wrote."""
+        for memory in self.memories.values():
+            memory.end_epoch()
+
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """(N, L) in [0, 1] with observed entries at their value; None where there are none.
+
+        With `rows`, those of some images alone.
+        """
+        return None
+
+    def labels_now(self) -> OfRows | None:
+        """Soft labels as a function of rows, which stays with this moment while epochs follow."""
+        return None
+
+    def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
+        """Mean gain of the labels of some images by jumping to their best response."""
+        return None
+
+    def state(self) -> State:
+        """Everything needed to go on exactly from here; the memories, unless there is more."""
+        return join_states(self.memories)
+
+    def load_state(self, state: State) -> None:
+        """Go on from `state`."""
+        load_states(self.memories, state)
+
+    def owns(self, value: Tensor) -> bool:
+        """Whether nobody changes this tensor of the state any more; all others are copied."""
+        return any(memory.owns(value) for memory in self.memories.values())
+
+
+def kept_state(player: LabelPlayer) -> State:
+    """The player's state, as it stays while the game goes on; for a snapshot."""
+    return {
+        name: value if player.owns(value) else value.detach().clone()
+        for name, value in player.state().items()
+    }
+
+
+def take_up(player: LabelPlayer, kept: State) -> None:
+    """Let the player go on from a state of a snapshot, which stays as it is."""
+    own = tuple(f"{name}." for name in player.memories)  # which are copied when they are loaded
+    player.load_state({k: v if k.startswith(own) else v.clone() for k, v in kept.items()})
