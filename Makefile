@@ -13,7 +13,7 @@ test: lint
 
 browser-test: $(READY)  # needs node and chromium (or CHROMIUM=path)
 	npm install --prefix tests/browser --no-package-lock --ignore-scripts --no-audit --no-fund
-	.venv/bin/python -m pytest tests/test_review_browser.py -rs
+	.venv/bin/python -m pytest tests/browser/test_review_browser.py -rs
 
 lint: $(READY)
 	.venv/bin/ruff check .

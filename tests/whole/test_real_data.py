@@ -10,7 +10,7 @@ from g2netpl.images.features import compute_features, read_features
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.formats import read_labels
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real photos are not on this machine")
 
 

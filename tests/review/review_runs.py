@@ -82,7 +82,7 @@ class Page:
 
     def __init__(self, run, *flags, port=0):
         arguments = ["review", str(run), "--no-browser", "--port", str(port), *flags]
-        source = str(Path(__file__).parents[1] / "src")
+        source = str(Path(__file__).parents[2] / "src")
         path = os.pathsep.join([source, os.environ.get("PYTHONPATH", "")])
         self.process = subprocess.Popen(
             [sys.executable, "-m", "g2netpl", *arguments],

@@ -15,7 +15,7 @@ import pytest
 import torch
 from ranks import Group
 from safetensors.torch import load_file
-from test_fitting import INPUTS, TRUTH, VISIBLE
+from test_epochs import INPUTS, TRUTH, VISIBLE
 from torch import nn
 
 from g2netpl import RunConfig, load_run, train

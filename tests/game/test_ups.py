@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from test_costs import LOGITS, NEGATIVE, OBSERVED, POSITIVE, K
-from test_fitting import INPUTS, TRUTH, VISIBLE, without_times
+from test_epochs import INPUTS, TRUTH, VISIBLE, without_times
 from torch import nn
 from torch.nn import functional
 

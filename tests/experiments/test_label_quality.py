@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
-from test_fitting import INPUTS, TRUTH
+from test_epochs import INPUTS, TRUTH
 
 from g2netpl.experiments.cells import train_cell
 from g2netpl.experiments.grid import Cell, Comparison, Contest

@@ -12,7 +12,7 @@ from g2netpl.game.equations import best_response
 from g2netpl.game.methods import METHODS
 from g2netpl.game.player import Setup
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 LOG = ROOT / "dev" / "log"
 PAGES = [page for folder in (ROOT / "docs", LOG, ROOT) for page in sorted(folder.glob("*.md"))]
 

@@ -14,7 +14,7 @@ from test_review_security import HOSTILE
 
 from g2netpl.runs.answers import in_force, read_decisions
 
-HERE = Path(__file__).parent / "browser"
+HERE = Path(__file__).parent
 NODE = shutil.which("node")
 CHROMIUM = os.environ.get("CHROMIUM") or next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from faults import damage, deaths, refusals
 from faults.driver import Driver
 from faults.scene import Lab, content, difference, make_photos

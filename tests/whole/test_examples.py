@@ -19,7 +19,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from g2netpl import load_run
 from g2netpl.images.scenes import CLASSES, make_scenes
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 

@@ -11,7 +11,7 @@ from g2netpl.cli import build_parser, main
 from g2netpl.reports.methods import markdown_table
 from g2netpl.review.session import Review
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
