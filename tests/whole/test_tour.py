@@ -1,4 +1,4 @@
-"""docs/tour.md is followed from the first line to the last, in an empty folder.
+"""docs/start/tour.md is followed from the first line to the last, in an empty folder.
 
 Trainings are cut short, so figures may differ, but every line that the tour shows must be said:
 numbers apart, by the same words; where nothing is random, with the same numbers.
