@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from g2netpl.base.disk import text_written_whole
-from g2netpl.labels.entries import with_labels
 from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels.entries import with_labels
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.folder import read_saved_labels

@@ -22,16 +22,16 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from g2netpl.runs.thresholds import Decisions
-from g2netpl.base.errors import InputError
 from g2netpl.base.arrays import Scores
+from g2netpl.base.errors import InputError
+from g2netpl.base.options import Options
+from g2netpl.images.pixels import MAX_PIXELS, Pixels, check_bad, open_image, squash
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import class_problem
-from g2netpl.images.pixels import MAX_PIXELS, Pixels, check_bad, open_image, squash
 from g2netpl.labels.table import repeated
 from g2netpl.runs.onnx_file import read_entries
-from g2netpl.base.options import Options
+from g2netpl.runs.thresholds import Decisions
 
 KEY, SEAL = "g2netpl", b"g2netpl.sha256"
 INPUT, OUTPUT = "pixels", "scores"

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
-from g2netpl.images.inspection import ClassCount
 from g2netpl.base.errors import InputError, counted
-from g2netpl.runs.export import Exported
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.game.methods import METHODS
+from g2netpl.images.inspection import ClassCount
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
+from g2netpl.runs.export import Exported
 from g2netpl.runs.run import Run
 
 FEW = 10  # positives; a class with fewer is named among the limits

@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.runs.thresholds import Decisions, choose
+from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.arrays import Scores
-from g2netpl.labels.formats import Reading, find_format, parquet, read_labels
+from g2netpl.labels.formats import Reading, find_format, parquet, read_labels, read_matching
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.table import IMAGE_HEADERS
 from g2netpl.labels.formats.text import CsvWriter, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
-from g2netpl.labels.formats import read_matching
 from g2netpl.runs.run import Run
+from g2netpl.runs.thresholds import Decisions, choose
 
 _MARKS = ";|,\t/"  # between the tags of an image
 SOURCES = ("observed", "soft", "predicted", "unreadable")

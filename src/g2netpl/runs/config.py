@@ -9,11 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from g2netpl.runs.thresholds import parse_rule
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.formats import FORMATS, Reading, read_classes
-from g2netpl.labels.formats.reading import Absent
-from g2netpl.images.jpeg import Decoder
 from g2netpl.base.memory import parse_size
 from g2netpl.base.options import (
     LARGEST_BATCH,
@@ -24,8 +20,12 @@ from g2netpl.base.options import (
     Options,
     none_from_text,
 )
-from g2netpl.labels.settings import Setting
+from g2netpl.images.jpeg import Decoder
 from g2netpl.images.views import ViewName
+from g2netpl.labels.formats import FORMATS, Reading, read_classes
+from g2netpl.labels.formats.reading import Absent
+from g2netpl.labels.settings import Setting
+from g2netpl.runs.thresholds import parse_rule
 
 PATHS = {
     "labels",

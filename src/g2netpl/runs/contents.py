@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.runs.config import RunConfig
-from g2netpl.runs.thresholds import Decisions
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.completion import Completed, fill_in
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import (
     Content,
     read_evaluation,
@@ -20,6 +19,7 @@ from g2netpl.runs.folder import (
     read_training,
 )
 from g2netpl.runs.scores import Judged, KeptScores, read_scores
+from g2netpl.runs.thresholds import Decisions
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
-from g2netpl.images.loader import ImageSource
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.terminal import shown
 from g2netpl.game.network.network import Network
 from g2netpl.game.network.predicting import predict_all
+from g2netpl.images.loader import ImageSource
+from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
 from g2netpl.runs.folder import read_training
 from g2netpl.runs.run import Run
-from g2netpl.base.terminal import shown
 
 TOLERANCE = 1e-4
 _DRAWN = 17  # a full batch, and one image alone

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import FiniteFloat
 
-from g2netpl.runs.aside import recover
-from g2netpl.runs.thresholds import Decisions, Written
 from g2netpl.base.errors import InputError
-from g2netpl.labels.table import LabelMatrix, check_values
 from g2netpl.base.options import Shape
+from g2netpl.labels.table import LabelMatrix, check_values
+from g2netpl.runs.aside import recover
 from g2netpl.runs.scores import read_arrays
+from g2netpl.runs.thresholds import Decisions, Written
 
 RUN_FORMAT = 2
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import Labels, per_class
-from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
+from g2netpl.labels.entries import Labels, per_class
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
 Truth = npt.NDArray[np.int8]

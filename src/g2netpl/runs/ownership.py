@@ -7,12 +7,12 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-from g2netpl.runs.aside import FILES, REPLACED, RESULTS, Aside, cells
-from g2netpl.runs.config import PATHS, RunConfig
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.locks import LOCK, locked
 from g2netpl.images.identity import content_of
+from g2netpl.runs.aside import FILES, REPLACED, RESULTS, Aside, cells
+from g2netpl.runs.config import PATHS, RunConfig
 from g2netpl.runs.folder import RUN_FORMAT, read_run, read_training
 
 

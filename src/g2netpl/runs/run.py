@@ -32,10 +32,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.runs.config import RunConfig
-from g2netpl.runs.thresholds import Decisions
 from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import (
     SavedLabels,
     check_finished,
@@ -45,6 +44,7 @@ from g2netpl.runs.folder import (
     read_thresholds,
     read_training,
 )
+from g2netpl.runs.thresholds import Decisions
 
 if TYPE_CHECKING:
     from g2netpl.game.network.network import Network
@@ -89,8 +89,8 @@ class Run:
 
         Up to `max_bad` files may be unreadable; their scores are NaN.
         """
-        from g2netpl.images.loader import ImageSource
         from g2netpl.game.network.predicting import predict_all
+        from g2netpl.images.loader import ImageSource
 
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         if not names:

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.base.arrays import Blocks, in_short, read_npz, write_npz
+from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npz
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 
 SCORES = "scores.npz"

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.base.options import Shape
+from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _ENOUGH = 5  # labels proposed on validation before their precision is believed
