@@ -22,7 +22,7 @@ lint: $(READY)
 
 # The docs as a site in site/; a link that leads nowhere is an error.
 docs: $(READY)
-	.venv/bin/python -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 
 # A thousand trainings that are killed, stopped and damaged: half an hour.
 faults: $(READY)

@@ -98,7 +98,7 @@ def test_readme_is_one_screen_with_a_picture_and_the_two_commands():
 
 
 def test_the_tree_of_readme_is_the_rooms():
-    (tree,) = blocks("", README)
+    (tree,) = blocks("text", README)
     first, *rest = tree.splitlines()
     assert first == "src/g2netpl/"
     rows = [re.fullmatch(r"  (\w+)/ +(\S.+)", line) for line in rest]
