@@ -2,7 +2,7 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test faults browser-test lint bench clean
+.PHONY: demo test docs faults browser-test lint bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
@@ -20,6 +20,10 @@ lint: $(READY)
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 
+# The docs as a site in site/; a link that leads nowhere is an error.
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
+
 # A thousand trainings that are killed, stopped and damaged: half an hour.
 faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
@@ -32,8 +36,8 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,pretrained,study,tensorboard,dev]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,pretrained,study,tensorboard,dev,docs]'
 	touch $(READY)
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs site

@@ -11,7 +11,7 @@ scenes, the same masks, start and order for all.
     python examples/own_method.py
     python examples/own_method.py --setting sspl:0.2
 
-It writes `comparison.csv`. To make a method part of the package: docs/extending.md.
+It writes `comparison.csv`. To make a method part of the package: docs/develop/extending.md.
 """
 
 import argparse

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from g2netpl.training.estimator import PartialLabelClassifier as PartialLabelClassifier
     from g2netpl.training.session import train as train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __getattr__, __all__ = lazily(
     __name__,

@@ -93,7 +93,7 @@ def main(words):
 
 
 def print_table(rows):
-    """As it stands in docs/reliability.md."""
+    """As it stands in docs/use/reliability.md."""
     widths = [max(len(row[column]) for row in [*rows, ("trial", "wanted")]) for column in (0, 1)]
     for row in (("trial", "wanted", "seen", "seconds"), ("---", "---", "---:", "---:"), *rows):
         last = row[3] if isinstance(row[3], str) else f"{row[3]:.0f}"

@@ -241,7 +241,7 @@ sys.exit(max(rank.wait() for rank in ranks))
 
 def test_the_slurm_script_of_the_docs(given, tmp_path):
     """With an srun of our own: after a signal the job is queued again, and then finishes."""
-    page = (Path(__file__).parents[2] / "docs" / "several-processes.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "use" / "several-processes.md").read_text()
     script = re.search(r"```sh\n(#!/bin/bash\n.*?)```", page, re.DOTALL)[1]
     tools = tmp_path / "tools"
     tools.mkdir()

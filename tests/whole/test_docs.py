@@ -1,12 +1,18 @@
 """The pages in docs: what they show runs, and they point at files that exist."""
 
 import csv
+import importlib
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
+from test_architecture import ROOMS
 
+import g2netpl
 from g2netpl.game.batches import Batch
 from g2netpl.game.equations import best_response
 from g2netpl.game.methods import METHODS
@@ -14,14 +20,132 @@ from g2netpl.game.player import Setup
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "dev" / "log"
-PAGES = [page for folder in (ROOT / "docs", LOG, ROOT) for page in sorted(folder.glob("*.md"))]
+DOCS = ROOT / "docs"
+SHELVES = ("start", "use", "method", "develop")
+PAGES = [
+    *sorted(DOCS.rglob("*.md")),
+    *sorted(LOG.glob("*.md")),
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / ".github").rglob("*.md")),
+    ROOT / "examples" / "README.md",
+]
+FOLDERS = ("benchmarks", "dev", "docs", "examples", "src", "tests", ".github")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def text_of(page):
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def anchors(page):
+    """The headings of a page, as a link names them."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for heading in re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE):
+        words = re.sub(r"[^\w\s-]", "", heading.lower()).strip()
+        yield re.sub(r"\s", "-", words)
+
+
+@each_page
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+    for target, anchor in re.findall(
+        r"\]\(([^)#\s]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")
+    ):
         if "://" not in target:
-            assert (page.parent / target).exists(), target
+            path = page.parent / target if target else page
+            assert path.exists(), target
+            assert not anchor or anchor in anchors(path), (target, anchor)
+
+
+@each_page
+def test_paths_that_are_named_are_there(page):
+    """Those from the root of the repository, and modules by their room."""
+    for name in re.findall(r"(?<!`)`([^`\s]+)`(?!`)", page.read_text(encoding="utf-8")):
+        first = name.partition("/")[0]
+        if first in FOLDERS and "/" in name:
+            assert list(ROOT.glob(name.partition("::")[0])), name
+        elif first in ROOMS and name.endswith(".py") and "trusting" not in name:
+            assert (ROOT / "src" / "g2netpl" / name).is_file(), name
+
+
+def test_every_page_is_on_a_shelf_and_in_the_index_and_on_the_site():
+    there = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"index.md"}
+    assert {name.partition("/")[0] for name in there} == set(SHELVES)
+    assert set(re.findall(r"\]\(([^)#]+)", text_of("index.md"))) >= there
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert set(re.findall(r"- .+: (.+\.md)$", site, flags=re.MULTILINE)) == there | {"index.md"}
+
+
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert built.returncode == 0, built.stderr
+    loaded = (
+        r"<(?:script|img|iframe|source)[^>]+src=[\"']?(?:https?:)?//|<link[^>]+href=[\"']?https?:"
+    )
+    pages = list(tmp_path.rglob("*.html"))
+    assert len(pages) > len(list(DOCS.rglob("*.md")))
+    for page in pages:
+        assert not re.search(loaded, page.read_text(encoding="utf-8")), page
+    names = (tmp_path / "use" / "api" / "index.html").read_text(encoding="utf-8")
+    for name in set(g2netpl.__all__) | set(importlib.import_module("g2netpl.game").__all__):
+        assert re.search(rf'id="g2netpl\.[\w.]*{name}"', names), name
+
+
+def test_the_versions_are_one():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "version"
+    ]
+    assert g2netpl.__version__ == version
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[(\d.*?)\] - \d{4}-\d\d-\d\d$", changes, flags=re.MULTILINE)
+    assert released[0] == version
+
+
+def test_the_rooms_of_architecture_md_are_the_rooms():
+    rows = re.findall(
+        r"^\| `(\w+)` \| .+ \|$", text_of("develop/architecture.md"), flags=re.MULTILINE
+    )
+    assert tuple(rows) == ROOMS
+
+
+def test_a_training_and_its_report_take_the_steps_of_architecture_md(small_training, tmp_path):
+    """Each step is first finished after the one before; no step goes back to an earlier room."""
+    from g2netpl.reports.run import write_run_report
+
+    rows = re.findall(
+        r"^\| \d+ \| `([\w/]+)` \| `([\w.]+)` \|",
+        text_of("develop/architecture.md"),
+        flags=re.MULTILINE,
+    )
+    assert len(rows) == 10
+    rooms = [ROOMS.index(module.partition("/")[0]) for module, _ in rows]
+    assert rooms == sorted(rooms)
+    codes = {}
+    for module, name in rows:
+        found = importlib.import_module("g2netpl." + module.replace("/", "."))
+        for part in name.split("."):
+            found = getattr(found, part)
+        codes[found.__code__] = name
+    finished = []
+
+    def watch(frame, event, _):
+        name = codes.get(frame.f_code)
+        if event == "return" and name is not None and name not in finished:
+            finished.append(name)
+
+    sys.setprofile(watch)
+    try:
+        run = g2netpl.train(g2netpl.RunConfig(**small_training()))
+        write_run_report(run.folder, tmp_path / "report.html")
+    finally:
+        sys.setprofile(None)
+    assert finished == [name for _, name in rows]
 
 
 def test_the_table_of_the_log_has_every_file_with_its_question_and_answer():
@@ -39,7 +163,7 @@ def test_the_table_of_the_log_has_every_file_with_its_question_and_answer():
 
 
 def test_the_method_of_extending_md_works_as_it_stands():
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    text = text_of("develop/extending.md")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     names = {}
     exec(compile(code, "extending.md", "exec"), names)
@@ -52,9 +176,10 @@ def test_the_method_of_extending_md_works_as_it_stands():
 
 
 def test_the_page_of_methods_is_made_from_the_catalogue():
-    from g2netpl.reports.methods import methods_page
+    from g2netpl.reports.methods import markdown_table, methods_page
 
-    assert (ROOT / "docs" / "methods.md").read_text(encoding="utf-8") == methods_page()
+    assert text_of("method/methods.md") == methods_page()
+    assert markdown_table() in methods_page()
     for name in METHODS:
         assert f"## `{name}`" in methods_page()
 
@@ -76,9 +201,9 @@ def test_what_game_md_says_about_the_cubic():
 
 
 def test_the_tables_of_results_md_say_what_their_files_say():
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    page = text_of("method/results.md")
     written = {}
-    for path in (ROOT / "docs" / "figures").glob("coco-*-rows.csv"):
+    for path in (DOCS / "figures").glob("coco-*-rows.csv"):
         with path.open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 if row["best epoch"]:

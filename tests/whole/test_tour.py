@@ -1,4 +1,4 @@
-"""docs/tour.md is followed from the first line to the last, in an empty folder.
+"""docs/start/tour.md is followed from the first line to the last, in an empty folder.
 
 Trainings are cut short, so figures may differ, but every line that the tour shows must be said:
 numbers apart, by the same words; where nothing is random, with the same numbers.
@@ -12,7 +12,7 @@ import pytest
 
 from g2netpl.cli import COMMANDS, build_parser, main, name_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tour.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "start" / "tour.md").read_text(encoding="utf-8")
 SHORT = {
     "train": ["--epochs", "2", "--workers", "0"],
     "search": ["--epochs", "1", "--workers", "0"],

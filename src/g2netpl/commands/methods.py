@@ -3,8 +3,8 @@
 examples:
   g2netpl methods
   g2netpl methods g2netpl        its options, their defaults and meaning
-  g2netpl methods --markdown     the table of README
-  g2netpl methods --page         all of them with their options, as docs/methods.md
+  g2netpl methods --markdown     the table as Markdown
+  g2netpl methods --page         all of them with their options, as docs/method/methods.md
 """
 
 import argparse

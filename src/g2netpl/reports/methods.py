@@ -1,17 +1,17 @@
-"""The methods as pages: the table of README, and docs/methods.md."""
+"""The methods as a page: docs/method/methods.md, a table and the options of each."""
 
 from g2netpl.game.methods import METHODS, method_options
 
 
 def markdown_table() -> str:
-    """The catalogue as the table of README."""
+    """The catalogue as a table."""
     lines = ["| method | what it does | source |", "| --- | --- | --- |"]
     lines += [f"| `{name}` | {row.summary} | {row.source} |" for name, row in METHODS.items()]
     return "\n".join(lines)
 
 
 def methods_page() -> str:
-    """The catalogue with every option, as docs/methods.md."""
+    """The catalogue with every option, as docs/method/methods.md."""
     lines = [
         "# Methods and their options",
         "",
@@ -19,6 +19,8 @@ def methods_page() -> str:
         "`--set KEY=VALUE`, or in a comparison as `METHOD:KEY=VALUE`. “Tried” are the values of",
         "`--search-weights`. Several numbers are written `slope=0,2`, among methods in brackets:",
         "`--methods 'gr:slope=(0,2),an'`.",
+        "",
+        markdown_table(),
     ]
     for name, row in METHODS.items():
         options = method_options(name, {})

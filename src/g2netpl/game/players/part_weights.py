@@ -1,4 +1,4 @@
-"""How much each part of the network's cost counts in the game; docs/decisions.md says why."""
+"""How much each part of the network's cost counts in the game; why: docs/method/decisions.md."""
 
 from dataclasses import dataclass
 

@@ -2,7 +2,7 @@
 
 It proposes û with the confidence-aware weight ξ, and responds by lowering its own cost, which
 pulls û to 0 or 1 and keeps it near the network's prediction. Where the paper leaves a choice open,
-the choice is an option; `docs/decisions.md` says why the defaults are what they are.
+the choice is an option; `docs/method/decisions.md` says why the defaults are what they are.
 """
 
 from collections.abc import Callable
