@@ -110,9 +110,8 @@ INPUTS = torch.from_numpy(RANDOM.normal(size=(40, 6)).astype(np.float32))
 SEEN = np.full((40, 7), -1, dtype=np.int8)
 SEEN[np.arange(40), RANDOM.integers(0, 7, 40)] = RANDOM.integers(0, 2, 40)
 VARIANTS = [(name, {}) for name in METHODS] + [
-    ("g2netpl", {"averaging": "own"}),
     ("g2netpl", {"momentum": 0.5}),
-    ("g2netpl", {"response": "best_response", "memory": "stateless"}),
+    ("g2netpl", {"response": "best_response"}),
     ("ll-cp", {"rate": 0.3}),
 ]
 

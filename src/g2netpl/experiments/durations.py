@@ -71,7 +71,6 @@ def _passes(training: Training) -> float:
     asked: tuple[bool, ...] = (  # forwards besides that of the step
         two_views,  # the weak view, which teaches
         getattr(options, "prediction", "reuse") == "fresh",
-        getattr(options, "memory", "stored") == "stateless",
     )
     epoch = (2 if two_views else 1) + sum(asked) * _FORWARD
     rounds, between = training.rounds, int(getattr(options, "passes", 0))

@@ -53,8 +53,6 @@ class SoftPlayer(LabelPlayer):
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Take up an earlier game where its labels were left."""
-        if self.options.memory == "stateless":
-            return
         every = torch.arange(len(self.observed), device=self.observed.device)
         for rows in every.split(4096):  # type: ignore[no-untyped-call]
             labels = soft(rows)
@@ -79,13 +77,9 @@ class SoftPlayer(LabelPlayer):
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """û as target and w·ξ(û, φ) as weight where nothing was observed (Eq. 7 and 8)."""
-        if self.options.memory == "stateless":
-            soft = self._respond_exactly(predict(batch.inputs), None)
-            self._in_play = None
-        else:
-            latent = self.store.read(batch.rows)
-            soft, slope = self._soft_and_slope(latent)
-            self._in_play = (latent, soft, slope)
+        latent = self.store.read(batch.rows)
+        soft, slope = self._soft_and_slope(latent)
+        self._in_play = (latent, soft, slope)
         known = batch.observed != UNOBSERVED
         targets = self._with_observed(soft, batch.observed, known)
         beta, gamma = self.options.beta, self.options.gamma
@@ -110,7 +104,7 @@ class SoftPlayer(LabelPlayer):
             return
         latent, soft, slope = self._in_play
         if self.options.response == "best_response":
-            latent = self._respond_exactly(predicted, soft)
+            latent = best_response(predicted, self._penalty_at(predicted), self.options.cost, soft)
         else:
             size = self.options.step_size * progress**self.options.step_growth
             penalty = self._penalty_at(predicted)
@@ -133,16 +127,12 @@ class SoftPlayer(LabelPlayer):
 
     def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
         """û for every training image, or for some, observed entries at their value."""
-        if self.options.memory == "stateless":
-            return None
         if rows is None:
             return self._shown(self.store.previous, self.observed.whole())
         return self._shown(self.store.read(rows), self.observed.rows(rows))
 
     def labels_now(self) -> OfRows | None:
         """The same as a function of rows."""
-        if self.options.memory == "stateless":
-            return None
         read = self.store.reader()
         return lambda rows: self._shown(read(rows), self.observed.rows(rows))
 
@@ -153,13 +143,10 @@ class SoftPlayer(LabelPlayer):
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
         unknown = self.observed.rows(rows) == UNOBSERVED
-        if self.options.memory == "stateless" or not bool(unknown.any()):
+        if not bool(unknown.any()):
             return None
         soft, _ = self._soft_and_slope(self.store.read(rows))
-        if self.options.map == "step":  # hard labels cannot do better than the right side
-            gain = (soft - self._respond_exactly(predicted, soft)).abs()
-        else:
-            gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
+        gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
         return float(gain[unknown].mean())
 
     def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
@@ -181,10 +168,3 @@ class SoftPlayer(LabelPlayer):
     def _penalty_at(self, predicted: Tensor) -> float | Tensor:
         width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None
         return penalty_at(predicted, self.penalty, width)
-
-    def _respond_exactly(self, predicted: Tensor, current: Tensor | None) -> Tensor:
-        soft = best_response(predicted, self._penalty_at(predicted), self.options.cost, current)
-        if self.options.map != "step":
-            return soft
-        undecided = torch.full_like(soft, 0.5) if current is None else current
-        return torch.where(predicted == 0.5, undecided, (soft > 0.5).float())
