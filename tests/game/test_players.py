@@ -302,7 +302,7 @@ def test_momentum_moves_the_latents_as_sgd_would():
         oracle.zero_grad()
         cost.sum().backward()
         oracle.step()
-        torch.testing.assert_close(player.store.previous, latent.detach(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(player.latents.previous, latent.detach(), atol=1e-5, rtol=1e-5)
     with pytest.raises(InputError, match="momentum needs response=gradient"):
         method_options("g2netpl", {"momentum": 0.5, "response": "best_response"})
 

@@ -369,7 +369,7 @@ def test_generations_of_a_memory_are_kept_without_a_copy():
     assert all(kept[key] is own[key] for key in generations)
     ups = []
     _, player = play("ups", epochs=2, on_epoch=ups.append)
-    assert ups[-1].player["selected"] is player.selected
+    assert ups[-1].player["selected.latents"] is player.selected.previous
 
 
 def test_a_single_memory_without_its_name_is_that_of_an_older_version():
@@ -378,7 +378,7 @@ def test_a_single_memory_without_its_name_is_that_of_an_older_version():
     other = make_player("em-apl", {}, Setup(torch.from_numpy(VISIBLE[:60]), 1.4, 0.02, 0))
     other.load_state(nameless)
     assert player.state().keys() == other.state().keys() == {"predictions.latents"}
-    assert torch.equal(other.store.previous, player.store.previous)
+    assert torch.equal(other.predictions.previous, player.predictions.previous)
 
 
 def mid_epoch(method):

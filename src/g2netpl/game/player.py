@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from g2netpl.game.batches import Batch
-from g2netpl.game.label_memory import LabelStore, OfRows, State, join_states, load_states
+from g2netpl.game.label_memory import LabelMemory, OfRows, State, join_states, load_states
+from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.observed import ObservedLabels
-from g2netpl.game.shelf import IN_MEMORY, Shelf
 
 Predict = Callable[[Tensor], Tensor]
 
@@ -31,7 +31,7 @@ class Setup:
     seed: int = 0
     epochs: int = 10  # of the whole training
     deep: bool = False  # whether the backbone learns too, or the classifier alone
-    shelf: Shelf = IN_MEMORY  # where labels are kept
+    memory_place: MemoryPlace = IN_RAM  # where labels are kept
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observed", ObservedLabels.of(self.observed))
@@ -72,7 +72,10 @@ class LabelPlayer:
     are saved, gone on with and turned over at the end of an epoch without a word of its own.
     """
 
-    memories: Mapping[str, LabelStore] = MappingProxyType({})
+    observed: ObservedLabels
+    """What is known of all images; a player with soft labels sets it."""
+
+    memories: Mapping[str, LabelMemory] = MappingProxyType({})
     """All that `remember` gave, by name."""
 
     fresh = False
@@ -86,10 +89,10 @@ class LabelPlayer:
 
     def remember(
         self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
-    ) -> LabelStore:
+    ) -> LabelMemory:
         """A memory of numbers per image, one for each class or `width`, that starts like this."""
         shape = (len(setup.observed), setup.observed.shape[1] if width is None else width)
-        memory = setup.shelf.store(name, shape, start, setup.observed.device)
+        memory = setup.memory_place.memory(name, shape, start, setup.observed.device)
         self.memories = {**self.memories, name: memory}
         return memory
 
@@ -118,16 +121,21 @@ class LabelPlayer:
         for memory in self.memories.values():
             memory.end_epoch()
 
-    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
-        """(N, L) in [0, 1] with observed entries at their value; None where there are none.
+    def labels_now(self) -> OfRows | None:
+        """Soft labels as a function of rows, which stays with this moment while epochs follow.
 
-        With `rows`, those of some images alone.
+        They are in [0, 1], (B, L), with observed entries at their value; None: there are none.
         """
         return None
 
-    def labels_now(self) -> OfRows | None:
-        """Soft labels as a function of rows, which stays with this moment while epochs follow."""
-        return None
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """The same for some training images, or for all of them, (N, L)."""
+        read = self.labels_now()
+        if read is None:
+            return None
+        if rows is not None:
+            return read(rows)
+        return torch.cat([read(block) for block in self.observed.blocks()])
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean gain of the labels of some images by jumping to their best response."""
@@ -141,15 +149,18 @@ class LabelPlayer:
         """Go on from `state`."""
         load_states(self.memories, state)
 
-    def owns(self, value: Tensor) -> bool:
-        """Whether nobody changes this tensor of the state any more; all others are copied."""
-        return any(memory.owns(value) for memory in self.memories.values())
-
 
 def kept_state(player: LabelPlayer) -> State:
-    """The player's state, as it stays while the game goes on; for a snapshot."""
+    """The player's state, as it stays while the game goes on; for a snapshot.
+
+    What is in a memory is never changed any more; all else is copied.
+    """
+
+    def is_kept(value: Tensor) -> bool:
+        return any(memory.owns(value) for memory in player.memories.values())
+
     return {
-        name: value if player.owns(value) else value.detach().clone()
+        name: value if is_kept(value) else value.detach().clone()
         for name, value in player.state().items()
     }
 

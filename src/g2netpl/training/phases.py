@@ -10,13 +10,13 @@ from torch import nn
 from g2netpl.base.console import Console
 from g2netpl.base.processes import Team
 from g2netpl.base.signals import Interrupts, Stopped
+from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.methods import dropout_of, make_player
 from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup, take_up
-from g2netpl.game.shelf import Shelf
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training.checkpoints import checkpoint_bytes, load_checkpoint
 from g2netpl.training.data import Material
@@ -76,7 +76,9 @@ class Players:
             config.seed,
             sum(phase.epochs for phase in phases),
             deep=first != "linear",
-            shelf=Shelf(Path(config.output) / "labels", config.label_memory * 1024**2, team),
+            memory_place=MemoryPlace(
+                Path(config.output) / "labels", config.label_memory * 1024**2, team
+            ),
         )
         player = make_player(config.method, config.options, setup)
         return cls(network, player, observed, k, accelerator, team)

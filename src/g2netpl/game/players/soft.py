@@ -22,7 +22,7 @@ from g2netpl.game.equations import (
     penalty_at,
     regret,
 )
-from g2netpl.game.label_memory import LabelStore, OfRows
+from g2netpl.game.label_memory import LabelMemory, OfRows
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.game.players.part_weights import PartWeights
 from g2netpl.game.players.soft_options import SoftOptions
@@ -42,22 +42,21 @@ class SoftPlayer(LabelPlayer):
         self.map: LabelMap = (
             SigmoidMap() if options.map == "sigmoid" else GaussianMap(options.sigma)
         )
-        # with the exact response F has no effect, and the store holds û itself
+        # with the exact response F has no effect, and the memory holds û itself
         self.holds_latents = options.response != "best_response"
         start = self.map.start if self.holds_latents else 0.5
-        self.store = self.remember(setup, "latents", start)
-        self.velocities: LabelStore | None = None
+        self.latents = self.remember(setup, "latents", start)
+        self.velocities: LabelMemory | None = None
         if options.momentum > 0:
             self.velocities = self.remember(setup, "velocities", 0.0)
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Take up an earlier game where its labels were left."""
-        every = torch.arange(len(self.observed), device=self.observed.device)
-        for rows in every.split(4096):  # type: ignore[no-untyped-call]
+        for rows in self.observed.blocks():
             labels = soft(rows)
-            self.store.write(rows, self.map.latent(labels) if self.holds_latents else labels)
-        self.store.end_epoch()
+            self.latents.write(rows, self.map.latent(labels) if self.holds_latents else labels)
+        self.latents.end_epoch()
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The weights of the parts depend on what learns."""
@@ -77,7 +76,7 @@ class SoftPlayer(LabelPlayer):
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """û as target and w·ξ(û, φ) as weight where nothing was observed (Eq. 7 and 8)."""
-        latent = self.store.read(batch.rows)
+        latent = self.latents.read(batch.rows)
         soft, slope = self._soft_and_slope(latent)
         self._in_play = (latent, soft, slope)
         known = batch.observed != UNOBSERVED
@@ -118,22 +117,16 @@ class SoftPlayer(LabelPlayer):
                 latent = torch.sub(latent, move, alpha=size)
             if self.velocities is not None and velocity is not None:
                 self.velocities.write(batch.rows, velocity)
-        self.store.write(batch.rows, latent)
+        self.latents.write(batch.rows, latent)
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
         self._in_play = None
         super().end_epoch()
 
-    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
-        """û for every training image, or for some, observed entries at their value."""
-        if rows is None:
-            return self._shown(self.store.previous, self.observed.whole())
-        return self._shown(self.store.read(rows), self.observed.rows(rows))
-
-    def labels_now(self) -> OfRows | None:
-        """The same as a function of rows."""
-        read = self.store.reader()
+    def labels_now(self) -> OfRows:
+        """û, observed entries at their value."""
+        read = self.latents.reader()
         return lambda rows: self._shown(read(rows), self.observed.rows(rows))
 
     def _shown(self, latent: Tensor, observed: Tensor) -> Tensor:
@@ -145,7 +138,7 @@ class SoftPlayer(LabelPlayer):
         unknown = self.observed.rows(rows) == UNOBSERVED
         if not bool(unknown.any()):
             return None
-        soft, _ = self._soft_and_slope(self.store.read(rows))
+        soft, _ = self._soft_and_slope(self.latents.read(rows))
         gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
         return float(gain[unknown].mean())
 
