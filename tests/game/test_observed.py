@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from g2netpl.game import observed as module
 from g2netpl.game.batches import readable_batch, training_batches
-from g2netpl.game.methods import METHODS, dropout_of, make_player
+from g2netpl.game.methods import METHODS, make_player, needs_of
 from g2netpl.game.network.network import build_network
 from g2netpl.game.observed import ObservedLabels, Runs
 from g2netpl.game.player import Setup
@@ -117,7 +117,8 @@ VARIANTS = [(name, {}) for name in METHODS] + [
 
 
 def train(method, options, observed):
-    network = build_network("features", 7, width=6, dropout=dropout_of(method, options), seed=0)
+    dropout = needs_of(method, options).dropout
+    network = build_network("features", 7, width=6, dropout=dropout, seed=0)
     player = make_player(method, options, Setup(observed, 1.4, 0.02, 0))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     fit(network, player, ArraySource(INPUTS), observed, 1.4, optimizer, Schedule(2, 16, 0))

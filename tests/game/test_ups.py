@@ -19,7 +19,7 @@ from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments.grid import Cell, Comparison, Contest
 from g2netpl.game.batches import Batch
-from g2netpl.game.methods import METHODS, dropout_of, make_player
+from g2netpl.game.methods import METHODS, make_player, needs_of
 from g2netpl.game.network.network import DropoutLinear, build_classifier, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import opinions
@@ -146,8 +146,8 @@ def test_the_selection_follows_the_rows_of_a_batch_and_a_resume():
 
 
 def test_dropout_is_for_ups_alone():
-    assert {name for name in METHODS if dropout_of(name, {}) > 0} == {"ups"}
-    assert dropout_of("ups", {"dropout": "0.4"}) == 0.4
+    assert {name for name in METHODS if needs_of(name, {}).dropout > 0} == {"ups"}
+    assert needs_of("ups", {"dropout": "0.4"}).dropout == 0.4
     for hidden in (0, 7):
         assert not any(
             isinstance(module, DropoutLinear)

@@ -23,6 +23,7 @@ def batch_cost(
     join: Callable[[Tensor], Tensor] = lambda logits: logits,
 ) -> Costed:
     """The network's cost for one batch, and its logits; `join` adds those of other processes."""
+    inputs = inputs if proposal.inputs is None else proposal.inputs
     if proposal.depth is None or not getattr(bare(network), "is_deep", False):
         logits = join(network(inputs).float())
         return network_cost(logits, proposal, expected), logits
@@ -100,8 +101,7 @@ class NetworkStep:
     def __call__(self, batch: Batch, proposal: Proposal) -> Tensor | None:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         self.optimizer.zero_grad()
-        inputs = self.player.inputs(batch)
-        cost, logits = batch_cost(self.network, inputs, proposal, self.expected, self._join)
+        cost, logits = batch_cost(self.network, batch.inputs, proposal, self.expected, self._join)
         if self.on_nonsense is not None and not torch.isfinite(cost.detach()):
             self.on_nonsense(batch, float(cost.detach()))
             return None
@@ -109,7 +109,9 @@ class NetworkStep:
         self.team.average(self._statistics)
         self.optimizer.step()
         self.tally.count(cost, len(batch))
-        return self.predict(batch.inputs) if self.player.fresh else logits.detach().sigmoid()
+        if self.player.needs.prediction == "fresh":
+            return self.predict(batch.inputs)
+        return logits.detach().sigmoid()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Predictions without a gradient and without moving batch-norm statistics."""

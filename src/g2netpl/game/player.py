@@ -6,6 +6,7 @@ To add a method, derive from `LabelPlayer` in `players/` and add a row to `METHO
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -38,6 +39,16 @@ class Setup:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a method needs of the training around its player; its row of METHODS says it."""
+
+    rounds: int = 1  # trainings of the network, each from its start
+    passes: int = 0  # between two rounds: predictions of every image with dropout
+    dropout: float = 0.0  # before the last layer
+    prediction: Literal["reuse", "fresh"] = "reuse"  # to be answered: the step's, or one after it
+
+
+@dataclass(frozen=True)
 class Proposal:
     """What the network shall learn from one batch."""
 
@@ -47,6 +58,7 @@ class Proposal:
     reversed_weights: Tensor | None = None  # (B, L): entries that enter as CE(ŷ, target) instead
     entry_cost: Callable[[Tensor], Tensor] | None = None  # logits → (B, L), in place of CE
     depth: Tensor | None = None  # (B, L) in [0, 1]: the share that teaches the backbone too
+    inputs: Tensor | None = None  # what the network sees, where it is not the batch's inputs
 
     def split(self) -> tuple["Proposal", "Proposal"]:
         """What the whole network learns, with R, and what the classifier alone learns besides."""
@@ -68,6 +80,9 @@ class Proposal:
 class LabelPlayer:
     """The second player: one per method, built once per training from `Setup` and options.
 
+    It must `propose`. It may `respond`, have soft labels (`labels_now`, `regret`), and take notice
+    of what begins and ends; what else a method needs is said by its row of METHODS.
+
     What it learns about each image it keeps in memories, which it asks for with `remember`: they
     are saved, gone on with and turned over at the end of an epoch without a word of its own.
     """
@@ -78,14 +93,8 @@ class LabelPlayer:
     memories: Mapping[str, LabelMemory] = MappingProxyType({})
     """All that `remember` gave, by name."""
 
-    fresh = False
-    """Answer the prediction after the network's step, at the price of a second forward."""
-
-    rounds = 1
-    """How often the network is trained, each time from its start."""
-
-    passes = 0
-    """With several rounds: predictions of each image with dropout, before the next round."""
+    needs = Needs()
+    """As the row of METHODS says."""
 
     def remember(
         self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
@@ -97,17 +106,13 @@ class LabelPlayer:
         return memory
 
     def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Before every round but the first: their mean and deviation, in blocks."""
+        """Before every round but the first: mean and deviation of the passes, in blocks."""
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Before the first epoch: the labels of an earlier game, asked for by rows."""
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The network's learning rate, and whether the backbone learns, from here on."""
-
-    def inputs(self, batch: Batch) -> Tensor:
-        """What the network sees; a player that asked for two views stacks them to (2B, …)."""
-        return batch.inputs
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Targets and weights for this batch; `progress` is φ, the share of epochs finished."""

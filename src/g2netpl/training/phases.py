@@ -11,7 +11,7 @@ from g2netpl.base.console import Console
 from g2netpl.base.processes import Team
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.mapped_memory import MemoryPlace
-from g2netpl.game.methods import dropout_of, make_player
+from g2netpl.game.methods import make_player, needs_of
 from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
@@ -33,7 +33,7 @@ Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
 
 def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
     """The network that a run asks for."""
-    dropout = dropout_of(config.method, config.options)
+    dropout = needs_of(config.method, config.options).dropout
     network = build_network(
         backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed
     )
@@ -175,7 +175,7 @@ def _play_phases(
             free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode), not linear)
         part = sources.training(linear)
-        epochs = phase.epochs * player.rounds - snapshot.finished
+        epochs = phase.epochs * player.needs.rounds - snapshot.finished
         with epoch_bar(console, epochs, len(part)) as bar:
 
             def after_epoch(

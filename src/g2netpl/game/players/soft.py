@@ -36,7 +36,6 @@ class SoftPlayer(LabelPlayer):
         self.options = options
         self.observed = setup.observed
         self.only_positives = not setup.observed.has_negatives
-        self.fresh = options.prediction == "fresh"
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (

@@ -42,7 +42,6 @@ class UpsPlayer(LabelPlayer):
 
     def __init__(self, setup: Setup, options: UpsOptions) -> None:
         self.options = options
-        self.rounds, self.passes = options.rounds, options.passes
         self.observed = setup.observed
         self.selected = self.remember(setup, "selected", float(UNOBSERVED))
 
