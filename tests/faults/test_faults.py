@@ -89,8 +89,8 @@ def test_a_full_disk(lab):
 
 
 def test_no_numbers(lab):
-    held(damage.nonsense(lab, kinds=["g2netpl linear"]))
-    held(damage.nonsense_in_pieces(lab))
+    held(damage.non_finite(lab, kinds=["g2netpl linear"]))
+    held(damage.non_finite_in_pieces(lab))
 
 
 def test_two_runs_in_a_folder(lab):

@@ -23,7 +23,6 @@ def batch_cost(
     join: Callable[[Tensor], Tensor] = lambda logits: logits,
 ) -> Costed:
     """The network's cost for one batch, and its logits; `join` adds those of other processes."""
-    inputs = inputs if proposal.inputs is None else proposal.inputs
     if proposal.depth is None or not getattr(bare(network), "is_deep", False):
         logits = join(network(inputs).float())
         return network_cost(logits, proposal, expected), logits
@@ -67,7 +66,7 @@ class Tally:
 class NetworkStep:
     """One move of the network for each batch, together with the other ranks where there are some.
 
-    A batch whose cost is not finite moves nobody, and `on_nonsense` is told.
+    A batch whose cost is not finite moves nobody, and `on_non_finite` is told.
     """
 
     def __init__(
@@ -78,12 +77,12 @@ class NetworkStep:
         expected: float,
         backward: Callable[[Tensor], object] = Tensor.backward,
         tally: Tally | None = None,
-        on_nonsense: Callable[[Batch, float], None] | None = None,
+        on_non_finite: Callable[[Batch, float], None] | None = None,
         team: Team = ALONE,
     ) -> None:
         self.network, self.player, self.optimizer = network, player, optimizer
         self.expected, self.backward, self.team = expected, backward, team
-        self.tally, self.on_nonsense = tally or Tally(), on_nonsense
+        self.tally, self.on_non_finite = tally or Tally(), on_non_finite
         self._statistics = batch_statistics(network)
 
     def seated(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -101,9 +100,10 @@ class NetworkStep:
     def __call__(self, batch: Batch, proposal: Proposal) -> Tensor | None:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         self.optimizer.zero_grad()
-        cost, logits = batch_cost(self.network, batch.inputs, proposal, self.expected, self._join)
-        if self.on_nonsense is not None and not torch.isfinite(cost.detach()):
-            self.on_nonsense(batch, float(cost.detach()))
+        seen = self._seen(batch, proposal)
+        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._join)
+        if self.on_non_finite is not None and not torch.isfinite(cost.detach()):
+            self.on_non_finite(batch, float(cost.detach()))
             return None
         self.backward(cost * self.team.size)  # the mean over ranks of what each knows a part of
         self.team.average(self._statistics)
@@ -122,6 +122,10 @@ class NetworkStep:
             predicted = self.team.join(logits.sigmoid(), self._batch.counts)
         self.network.train(training)
         return predicted
+
+    def _seen(self, batch: Batch, proposal: Proposal) -> Tensor:
+        """What the network sees: the batch's inputs, unless the proposal has others."""
+        return batch.inputs if proposal.inputs is None else proposal.inputs
 
     def _join(self, logits: Tensor) -> Tensor:
         """The logits of all ranks, view by view where an image has several."""

@@ -104,7 +104,7 @@ def fit(
                 expected,
                 backward=loop.backward,
                 tally=steps.tally,
-                on_nonsense=steps.nonsense,
+                on_non_finite=steps.non_finite,
                 team=loop.team,
             )
         seconds = steps.trained.seconds
@@ -127,7 +127,7 @@ def fit(
         state = steps.trained.network
         now = Snapshot(
             finished=now.finished + 1,
-            nonsense=steps.nonsense_in_a_row,
+            non_finite=steps.non_finite_in_a_row,
             network=state,
             optimizer=steps.trained.optimizer,
             player=kept_state(player),

@@ -195,7 +195,7 @@ def _play_phases(
                 on_batch=bar.advance,
                 on_step=keeper.step,
                 on_trained=keeper.trained,
-                on_nonsense=keeper.nonsense,
+                on_non_finite=keeper.non_finite,
                 stepping=interrupts.noted,
                 backward=contest.accelerator.backward,
                 scaler=contest.accelerator.scaler,
@@ -219,7 +219,7 @@ def _play_phases(
         if linear:
             load_network(network.head(), snapshot.best_network)
         if number + 1 < len(phases):
-            snapshot = Snapshot(history=snapshot.history, nonsense=snapshot.nonsense)
+            snapshot = Snapshot(history=snapshot.history, non_finite=snapshot.non_finite)
     return snapshot
 
 
