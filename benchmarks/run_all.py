@@ -23,7 +23,7 @@ PARTS = {  # module, function, what is less than by default
     "step": ("cost_of_the_game", "share_of_a_step", {}),
     "linear": ("cost_of_the_game", "linear", {}),
     "ranking": ("ranking", "ranking", {}),
-    "store": ("label_store", "label_store", {}),
+    "store": ("label_memory", "label_memory", {}),
     "end-to-end": ("end_to_end", "end_to_end", {}),
     "checkpoint": ("checkpointing", "checkpointing", {}),
     "images": ("reading", "images", {}),

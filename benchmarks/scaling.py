@@ -33,10 +33,10 @@ import torch
 
 from g2netpl.base.memory import available_memory
 from g2netpl.game.batches import training_batches
+from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.methods import make_player
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
-from g2netpl.game.shelf import Shelf
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.formats import read_labels
 
@@ -68,11 +68,11 @@ def game(images: int, classes: int, folder: Path, limit: int) -> Callable[[], ob
     observed = torch.full((images, classes), -1, dtype=torch.int8)
     observed[torch.arange(images), columns] = 1
     known = ObservedLabels.of(observed)
-    shelf = Shelf(folder / "labels", limit)
+    place = MemoryPlace(folder / "labels", limit)
     predicted, source = torch.rand(BATCH, classes), ArraySource(torch.zeros(images, 1))
 
     def epoch() -> None:
-        player = make_player("g2netpl", {}, Setup(known, 3.0, 1e-3, shelf=shelf))
+        player = make_player("g2netpl", {}, Setup(known, 3.0, 1e-3, memory_place=place))
         for batch in training_batches(source, known, BATCH, 0, 0):
             player.propose(batch, 0.5, torch.sigmoid)
             player.respond(batch, predicted[: len(batch)], 0.5)

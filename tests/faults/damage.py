@@ -180,13 +180,13 @@ def small_disk(lab, kind="g2netpl"):
         yield what, difference(content(whole.folder), content(out))
 
 
-NAN = {"at": "g2netpl.game.player:LabelPlayer.inputs", "action": "nan"}
+NAN = {"at": "g2netpl.game.network_step:NetworkStep._seen", "action": "nan"}
 
 
-def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):
+def non_finite(lab, kinds=("g2netpl", "role", "g2netpl linear")):
     """A batch of no numbers moves nobody and is named; three in a row: exit 5, and resumed."""
     for kind in kinds:
-        yield {"at": f"{kind}, once"}, _nonsense_once(lab, kind)
+        yield {"at": f"{kind}, once"}, _non_finite_once(lab, kind)
         for numbers in ((6, 7, 8), (3, 4, 5)):  # also from one epoch to the next
             training = lab.new(kind)
             outcome = training.run({**NAN, "number": numbers})
@@ -194,7 +194,7 @@ def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):
             if outcome.code != 5 or not outcome.is_one_line:
                 yield what, f"{outcome.code}: {outcome.said[-900:]}"
                 continue
-            (training.folder / "nonsense.jsonl").unlink()
+            (training.folder / "non_finite.jsonl").unlink()
             newest = training.checkpoints()[0]
             manifest = json.loads((newest / "manifest.json").read_text())
             steps = 4 * manifest["finished"] + manifest["step"]
@@ -207,8 +207,8 @@ def nonsense(lab, kinds=("g2netpl", "role", "g2netpl linear")):
                 yield what, "" if steps == numbers[1] else training.unlike()
 
 
-def nonsense_in_pieces(lab):
-    """Nothing but nonsense, one step per epoch: killed and resumed, or in phases, it ends too."""
+def non_finite_in_pieces(lab):
+    """Nothing but NaN, one step per epoch: killed and resumed, or in phases, it ends too."""
     always = {**NAN, "number": list(range(1, 99))}
     for kind in ("g2netpl linear", "g2netpl linear-init"):
         for deaths in (0, 3):
@@ -222,12 +222,12 @@ def nonsense_in_pieces(lab):
             yield {"at": f"{kind}, killed {deaths} times"}, problem
 
 
-def _nonsense_once(lab, kind):
+def _non_finite_once(lab, kind):
     """The sixth step, the second of the second epoch; looked at after the seventh."""
     training = lab.new(kind)
     stop = {"at": "g2netpl.training.saving:Keeper.step", "number": 6, "action": "term"}
     outcome = training.run({**NAN, "number": 6}, stop)
-    lines = (training.folder / "nonsense.jsonl").read_text().splitlines()
+    lines = (training.folder / "non_finite.jsonl").read_text().splitlines()
     noted = [json.loads(line) for line in lines]
     if outcome.code != 75 or len(noted) != 1 or (noted[0]["epoch"], noted[0]["step"]) != (2, 1):
         return f"{outcome.code}: {noted} {outcome.said[-900:]}"

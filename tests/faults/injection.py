@@ -9,7 +9,7 @@ A fault is a dictionary:
     action    kill, term, int: that signal to ourselves; worker: kill to a loader process
               full: the disk is full; tear: half of the bytes are written, then we are killed
               nan: the result is no number; sleep: a second passes
-              narrow: label stores in files have numbers of two bytes
+              narrow: label memories in files have numbers of two bytes
     after     the action comes after the call, not before
 """
 

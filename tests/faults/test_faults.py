@@ -89,8 +89,8 @@ def test_a_full_disk(lab):
 
 
 def test_no_numbers(lab):
-    held(damage.nonsense(lab, kinds=["g2netpl linear"]))
-    held(damage.nonsense_in_pieces(lab))
+    held(damage.non_finite(lab, kinds=["g2netpl linear"]))
+    held(damage.non_finite_in_pieces(lab))
 
 
 def test_two_runs_in_a_folder(lab):
@@ -113,8 +113,9 @@ def test_labels_in_files_are_the_labels_in_memory(lab, kind):
 
 
 def test_labels_in_few_bytes_go_on_exactly_too(lab):
-    """As if the store were larger than 2 GB."""
-    narrow = {"at": "g2netpl.game.shelf:Shelf.store", "number": [1, 2, 3, 4], "action": "narrow"}
+    """As if the memory were larger than 2 GB."""
+    place = "g2netpl.game.mapped_memory:MemoryPlace.memory"
+    narrow = {"at": place, "number": [1, 2, 3, 4], "action": "narrow"}
     whole = lab.new("role linear", label_memory=0)
     assert whole.run(narrow).code == 0
     assert "soft_labels.npy" in whole.unlike()  # the numbers were indeed other ones

@@ -122,14 +122,14 @@ def test_role_estimates_move_on_between_visits_as_in_dense_adam():
 
 
 def test_game_by_hand():
-    # at the start û = ½: weight of an unobserved entry 5·f·ξ, f = 3/12, ξ = 0.8·0.7/1.3
-    weight = 5 * 0.25 * 0.8 * 0.7 / 1.3
+    # at the start û = ½: weight of an unobserved entry 1.25·ξ, ξ = 0.8·0.7/1.3
+    weight = 1.25 * 0.8 * 0.7 / 1.3
     entropy = 0.5 * (UNOBSERVED + UNOBSERVED_AS_POSITIVE)
-    cost = (POSITIVE + NEGATIVE + weight * entropy) / 12 + 5 * 0.25 * R
-    options = {"averaging": "own", "unobserved_weight": 5.0, "regulariser": 5.0}
+    cost = (POSITIVE + NEGATIVE + weight * entropy) / 12 + 1.25 * R
+    options = {"unobserved_weight": 1.25, "regulariser": 1.25}
     assert cost_of("g2netpl", **options) == pytest.approx(cost, abs=1e-6)
     # CE(ŷ, ½) = ln 2 whatever ŷ is
-    literal = (POSITIVE + NEGATIVE + weight * 9 * math.log(2)) / 12 + 5 * 0.25 * R
+    literal = (POSITIVE + NEGATIVE + weight * 9 * math.log(2)) / 12 + 1.25 * R
     assert cost_of("g2netpl", order="literal", **options) == pytest.approx(literal, abs=1e-6)
     # the defaults: 0.1·ξ over B·L, a negative 0.1 + 0.9·f, and R with 10 / 4^1.5 = 1.25
     weight = 0.1 * 0.8 * 0.7 / 1.3

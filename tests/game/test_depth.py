@@ -75,15 +75,15 @@ def test_at_the_start_only_observed_labels_and_r_teach_the_backbone():
 
 def test_sure_labels_teach_the_backbone_as_before():
     net, player = build(), soft_player()
-    player.store.previous.fill_(0.5)
-    player.store.previous[:, 0] = 20.0  # û = 1
-    player.store.previous[:, 1:] = -20.0  # û = 0
+    player.latents.previous.fill_(0.5)
+    player.latents.previous[:, 0] = 20.0  # û = 1
+    player.latents.previous[:, 1:] = -20.0  # û = 0
     proposal = proposal_of(player)
     assert torch.equal(proposal.depth, torch.ones(4, 3))
     cost, _ = batch_cost(net, INPUTS, proposal, 1.2)
     one = gradients(net, cost)
     whole = soft_player(doubt_teaches="network")
-    whole.store.previous.copy_(player.store.previous)
+    whole.latents.previous.copy_(player.latents.previous)
     other = proposal_of(whole)
     assert other.depth is None
     two = gradients(net, batch_cost(net, INPUTS, other, 1.2)[0])

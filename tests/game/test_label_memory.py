@@ -10,78 +10,83 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from g2netpl.base.processes import Team
-from g2netpl.game import mapped_memory as mapped_store
-from g2netpl.game.label_memory import LabelStore, join_states, load_states
-from g2netpl.game.mapped_memory import Checksum, MappedStore, drop_generations, generation_of
-from g2netpl.game.shelf import Shelf
+from g2netpl.game import mapped_memory
+from g2netpl.game.label_memory import LabelMemory, join_states, load_states
+from g2netpl.game.mapped_memory import (
+    Checksum,
+    MappedMemory,
+    MemoryPlace,
+    drop_generations,
+    generation_of,
+)
 
 
 @pytest.fixture(params=["memory", "files", "small numbers"])
 def make(request, tmp_path, monkeypatch):
-    """A store that starts with these rows; in files, one more of the same files."""
+    """A memory that starts with these rows; in files, one more of the same files."""
     if request.param == "small numbers":
-        monkeypatch.setattr(mapped_store, "WIDE", 0)
+        monkeypatch.setattr(mapped_memory, "WIDE", 0)
 
     def make(start):
         if request.param == "memory":
-            return LabelStore(start)
-        return MappedStore(tmp_path / "labels", "latents", tuple(start.shape), start)
+            return LabelMemory(start)
+        return MappedMemory(tmp_path / "labels", "latents", tuple(start.shape), start)
 
     return make
 
 
 def test_an_epoch_reads_the_one_before_and_carries_over_what_nobody_visited(make):
-    store = make(torch.zeros(3, 2))
-    store.write(torch.tensor([1]), torch.ones(1, 2))
-    assert store.read(torch.tensor([1])).tolist() == [[0, 0]]  # not yet
-    store.end_epoch()
-    assert store.previous.tolist() == [[0, 0], [1, 1], [0, 0]]
-    store.write(torch.tensor([0, 2]), torch.full((2, 2), 5.0))
-    store.end_epoch()
-    assert store.previous.tolist() == [[5, 5], [1, 1], [5, 5]]
-    assert store.previous.dtype == store.read(torch.tensor([0])).dtype == torch.float32
+    memory = make(torch.zeros(3, 2))
+    memory.write(torch.tensor([1]), torch.ones(1, 2))
+    assert memory.read(torch.tensor([1])).tolist() == [[0, 0]]  # not yet
+    memory.end_epoch()
+    assert memory.previous.tolist() == [[0, 0], [1, 1], [0, 0]]
+    memory.write(torch.tensor([0, 2]), torch.full((2, 2), 5.0))
+    memory.end_epoch()
+    assert memory.previous.tolist() == [[5, 5], [1, 1], [5, 5]]
+    assert memory.previous.dtype == memory.read(torch.tensor([0])).dtype == torch.float32
 
 
 def test_an_epoch_begun_again_gives_the_same_answer(make):
-    store = make(torch.zeros(4, 1))
+    memory = make(torch.zeros(4, 1))
 
     def play(rows):
-        store.write(rows, store.read(rows) * 2 + rows[:, None].float())
+        memory.write(rows, memory.read(rows) * 2 + rows[:, None].float())
 
     play(torch.arange(4))
-    store.end_epoch()
-    saved = {key: value.clone() for key, value in store.state().items()}
+    memory.end_epoch()
+    saved = {key: value.clone() for key, value in memory.state().items()}
     play(torch.tensor([0, 1]))  # broken off here
-    store.load_state(saved)
+    memory.load_state(saved)
     play(torch.arange(4))
-    store.end_epoch()
-    assert store.previous.flatten().tolist() == [0, 3, 6, 9]
+    memory.end_epoch()
+    assert memory.previous.flatten().tolist() == [0, 3, 6, 9]
 
 
 def test_the_first_thing_may_be_a_write_or_the_end_of_an_epoch(make):
-    store = make(torch.full((2, 1), 3.0))
-    store.write(torch.tensor([1]), torch.ones(1, 1))
-    store.end_epoch()
-    assert store.previous.tolist() == [[3], [1]]
+    memory = make(torch.full((2, 1), 3.0))
+    memory.write(torch.tensor([1]), torch.ones(1, 1))
+    memory.end_epoch()
+    assert memory.previous.tolist() == [[3], [1]]
 
 
 def test_loaded_state_is_a_copy():
-    store = LabelStore(torch.zeros(2, 1))
+    memory = LabelMemory(torch.zeros(2, 1))
     state = {"latents": torch.ones(2, 1)}
-    store.load_state(state)
+    memory.load_state(state)
     state["latents"].zero_()
-    assert store.previous.tolist() == [[1], [1]]
+    assert memory.previous.tolist() == [[1], [1]]
 
 
 def test_a_state_that_is_being_saved_does_not_change_while_the_game_goes_on(make):
-    store = make(torch.zeros(3, 2))
-    store.write(torch.tensor([0]), torch.ones(1, 2))
-    state = store.state()
+    memory = make(torch.zeros(3, 2))
+    memory.write(torch.tensor([0]), torch.ones(1, 2))
+    state = memory.state()
     before = {key: value.clone() for key, value in state.items()}
-    store.write(torch.tensor([2]), torch.ones(1, 2))
-    store.end_epoch()
-    store.write(torch.arange(3), torch.full((3, 2), 7.0))
-    store.end_epoch()
+    memory.write(torch.tensor([2]), torch.ones(1, 2))
+    memory.end_epoch()
+    memory.write(torch.arange(3), torch.full((3, 2), 7.0))
+    memory.end_epoch()
     assert all(torch.equal(value, before[key]) for key, value in state.items())
 
 
@@ -111,46 +116,46 @@ def test_any_writes_interruptions_and_resumes_are_as_good_as_none(
 
     def make(name):
         if not in_files:
-            return LabelStore(start)
+            return LabelMemory(start)
         folder = tmp_path_factory.mktemp(name)
-        return MappedStore(folder, "latents", (ROWS, WIDTH), start)
+        return MappedMemory(folder, "latents", (ROWS, WIDTH), start)
 
     steps = [batch for batches in epochs for batch in [*batches, None]]
 
-    def play(store, position):
+    def play(memory, position):
         """A batch, or the end of an epoch; what is written depends on what was read."""
         batch = steps[position]
         if batch is None:
-            store.end_epoch()
+            memory.end_epoch()
             return
         rows = torch.tensor(batch)
-        store.write(rows, torch.full((len(rows), WIDTH), 5.0))  # a player may think twice
-        store.write(rows, store.read(rows) * 0.7 + 0.01 * position + rows[:, None] / 3)
+        memory.write(rows, torch.full((len(rows), WIDTH), 5.0))  # a player may think twice
+        memory.write(rows, memory.read(rows) * 0.7 + 0.01 * position + rows[:, None] / 3)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mapped_store, "WIDE", 2**40 if wide else 0)
+        patch.setattr(mapped_memory, "WIDE", 2**40 if wide else 0)
         whole = make("whole")
         for position in range(len(steps)):
             play(whole, position)
-        store = make("broken")
+        memory = make("broken")
         saved, position, plan = ({}, 0), 0, list(crashes)
         while position < len(steps):
             if plan and plan[0][0] % len(steps) == position:
-                saved = ({k: v.clone() for k, v in store.state().items()}, position)
+                saved = ({k: v.clone() for k, v in memory.state().items()}, position)
             if plan and plan[0][1] % len(steps) == position:
                 plan.pop(0)
                 state, position = saved
-                folder = getattr(store, "folder", None)
-                store = LabelStore(start)
+                folder = getattr(memory, "folder", None)
+                memory = LabelMemory(start)
                 if folder is not None:
-                    store = MappedStore(folder, "latents", (ROWS, WIDTH), start)
-                    spoil(folder, state, store.dtype)
+                    memory = MappedMemory(folder, "latents", (ROWS, WIDTH), start)
+                    spoil(folder, state, memory.dtype)
                 if state:
-                    store.load_state(state)
+                    memory.load_state(state)
                 continue
-            play(store, position)
+            play(memory, position)
             position += 1
-    assert torch.equal(whole.previous, store.previous)
+    assert torch.equal(whole.previous, memory.previous)
 
 
 def spoil(folder, state, dtype):
@@ -166,21 +171,21 @@ def spoil(folder, state, dtype):
 
 def filled(folder, rows=50, width=4, epochs=2):
     generator = torch.Generator().manual_seed(0)
-    store = MappedStore(folder, "latents", (rows, width), 0.5)
+    memory = MappedMemory(folder, "latents", (rows, width), 0.5)
     for _ in range(epochs):
-        store.write(torch.arange(rows), torch.randn(rows, width, generator=generator))
-        store.end_epoch()
-    store.write(torch.arange(0, rows, 3), torch.ones(len(range(0, rows, 3)), width))
-    return store
+        memory.write(torch.arange(rows), torch.randn(rows, width, generator=generator))
+        memory.end_epoch()
+    memory.write(torch.arange(0, rows, 3), torch.ones(len(range(0, rows, 3)), width))
+    return memory
 
 
 def fresh(folder, rows=50, width=4):
-    return MappedStore(folder, "latents", (rows, width), 0.5)
+    return MappedMemory(folder, "latents", (rows, width), 0.5)
 
 
 @pytest.mark.parametrize("wide", [True, False])
 def test_every_flipped_bit_of_a_file_is_noticed(tmp_path, monkeypatch, wide):
-    monkeypatch.setattr(mapped_store, "WIDE", 2**40 if wide else 0)
+    monkeypatch.setattr(mapped_memory, "WIDE", 2**40 if wide else 0)
     state = filled(tmp_path).state()
     random = np.random.default_rng(0)
     for generation, rows in ((2, range(50)), (3, range(0, 50, 3))):
@@ -231,16 +236,16 @@ def test_rows_that_are_not_written_yet_may_hold_anything(tmp_path):
     values = np.fromfile(path, np.float32).reshape(50, 4)
     values[1::3] = np.nan
     values.tofile(path)
-    store = fresh(tmp_path)
-    store.load_state(state)
-    store.end_epoch()
-    assert torch.isfinite(store.previous).all()
-    assert (store.previous[::3] == 1).all()
+    memory = fresh(tmp_path)
+    memory.load_state(state)
+    memory.end_epoch()
+    assert torch.isfinite(memory.previous).all()
+    assert (memory.previous[::3] == 1).all()
 
 
 def test_space_is_reserved_before_it_is_needed(tmp_path, monkeypatch):
-    store = MappedStore(tmp_path, "latents", (1000, 100), 0.5)
-    assert store.read(torch.tensor([0])).tolist() == [[0.5] * 100]
+    memory = MappedMemory(tmp_path, "latents", (1000, 100), 0.5)
+    assert memory.read(torch.tensor([0])).tolist() == [[0.5] * 100]
     for path in tmp_path.iterdir():
         assert path.stat().st_blocks * 512 >= path.stat().st_size == 400_000
 
@@ -249,7 +254,7 @@ def test_space_is_reserved_before_it_is_needed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match="No space left") as caught:
-        store.end_epoch()
+        memory.end_epoch()
     assert caught.value.filename == str(tmp_path / "latents.2")
 
 
@@ -262,10 +267,10 @@ def test_a_file_system_that_cannot_reserve_will_do(tmp_path, monkeypatch):
 
 
 def test_generations_are_removed_when_nobody_needs_them(tmp_path):
-    store = filled(tmp_path, epochs=4)
+    memory = filled(tmp_path, epochs=4)
     (tmp_path / "latents.note").write_text("of somebody else")
-    assert generation_of(join_states({"latents": store})) == generation_of(store.state()) == 4
-    assert generation_of(LabelStore(torch.zeros(2, 2)).state()) is None
+    assert generation_of(join_states({"latents": memory})) == generation_of(memory.state()) == 4
+    assert generation_of(LabelMemory(torch.zeros(2, 2)).state()) is None
     drop_generations(tmp_path, before=3)
     assert {path.name for path in tmp_path.iterdir()} == {
         *("latents.3", "latents.4", "latents.5"),
@@ -275,7 +280,7 @@ def test_generations_are_removed_when_nobody_needs_them(tmp_path):
 
 def test_small_numbers_are_near(tmp_path, monkeypatch):
     exact = filled(tmp_path / "wide")
-    monkeypatch.setattr(mapped_store, "WIDE", 0)
+    monkeypatch.setattr(mapped_memory, "WIDE", 0)
     small = filled(tmp_path / "small")
     assert small.dtype == np.float16
     assert (tmp_path / "small" / "latents.2").stat().st_size == 50 * 4 * 2
@@ -290,29 +295,29 @@ def test_the_first_rank_writes_the_files_and_all_read_them(tmp_path):
         def __init__(self, rank):
             self.rank = rank
 
-    ranks = [MappedStore(tmp_path, "latents", (6, 2), 0.5, Rank(rank)) for rank in (0, 1)]
-    alone = MappedStore(tmp_path / "alone", "latents", (6, 2), 0.5)
+    ranks = [MappedMemory(tmp_path, "latents", (6, 2), 0.5, Rank(rank)) for rank in (0, 1)]
+    alone = MappedMemory(tmp_path / "alone", "latents", (6, 2), 0.5)
     for rows in (torch.tensor([4, 0, 3]), torch.tensor([1])):
-        for store in (*ranks, alone):
-            store.write(rows, store.read(rows) + rows[:, None])
+        for memory in (*ranks, alone):
+            memory.write(rows, memory.read(rows) + rows[:, None])
     for _ in range(2):
-        states = [store.state() for store in (ranks[0], alone)]
+        states = [memory.state() for memory in (ranks[0], alone)]
         assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
-        for store in (*ranks, alone):
-            store.end_epoch()
-    for store in ranks:
-        assert torch.equal(store.previous, alone.previous)
+        for memory in (*ranks, alone):
+            memory.end_epoch()
+    for memory in ranks:
+        assert torch.equal(memory.previous, alone.previous)
 
 
-def test_several_stores_are_one_state(tmp_path):
-    shelf = Shelf(tmp_path, limit=0)
+def test_several_memories_are_one_state(tmp_path):
+    place = MemoryPlace(tmp_path, limit=0)
     device = torch.device("cpu")
-    both = {name: shelf.store(name, (3, 2), 0.0, device) for name in ("one", "two")}
+    both = {name: place.memory(name, (3, 2), 0.0, device) for name in ("one", "two")}
     both["two"].write(torch.tensor([1]), torch.ones(1, 2))
     state = join_states(both)
-    again = {name: shelf.store(name, (3, 2), 0.0, device) for name in ("one", "two")}
+    again = {name: place.memory(name, (3, 2), 0.0, device) for name in ("one", "two")}
     load_states(again, state)
-    for store in again.values():
-        store.end_epoch()
+    for memory in again.values():
+        memory.end_epoch()
     assert again["one"].previous.tolist() == [[0, 0]] * 3
     assert again["two"].previous.tolist() == [[0, 0], [1, 1], [0, 0]]

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from g2netpl.game import observed as module
 from g2netpl.game.batches import readable_batch, training_batches
-from g2netpl.game.methods import METHODS, dropout_of, make_player
+from g2netpl.game.methods import METHODS, make_player, needs_of
 from g2netpl.game.network.network import build_network
 from g2netpl.game.observed import ObservedLabels, Runs
 from g2netpl.game.player import Setup
@@ -110,15 +110,15 @@ INPUTS = torch.from_numpy(RANDOM.normal(size=(40, 6)).astype(np.float32))
 SEEN = np.full((40, 7), -1, dtype=np.int8)
 SEEN[np.arange(40), RANDOM.integers(0, 7, 40)] = RANDOM.integers(0, 2, 40)
 VARIANTS = [(name, {}) for name in METHODS] + [
-    ("g2netpl", {"averaging": "own"}),
     ("g2netpl", {"momentum": 0.5}),
-    ("g2netpl", {"response": "best_response", "memory": "stateless"}),
+    ("g2netpl", {"response": "best_response"}),
     ("ll-cp", {"rate": 0.3}),
 ]
 
 
 def train(method, options, observed):
-    network = build_network("features", 7, width=6, dropout=dropout_of(method, options), seed=0)
+    dropout = needs_of(method, options).dropout
+    network = build_network("features", 7, width=6, dropout=dropout, seed=0)
     player = make_player(method, options, Setup(observed, 1.4, 0.02, 0))
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     fit(network, player, ArraySource(INPUTS), observed, 1.4, optimizer, Schedule(2, 16, 0))

@@ -22,8 +22,6 @@ GAMES = [
     ("g2netpl", {"penalty_shape": "gaussian", "penalty": 3.0}),
     ("g2netpl", {"response": "best_response"}),
     ("g2netpl", {"response": "best_response", "cost": "exponential"}),
-    ("g2netpl", {"response": "best_response", "map": "step"}),
-    ("g2netpl", {"response": "best_response", "memory": "stateless"}),
     ("g2netpl", {"response": "frozen"}),
     ("g2netpl", {"momentum": 0.9, "steps": 2}),
     ("g2netpl", {"order": "literal"}),
@@ -194,37 +192,11 @@ def test_two_steps_equal_gradient_descent_by_autograd(options):
     torch.testing.assert_close(player.soft_labels(), to_soft(latent), atol=1e-6, rtol=1e-5)
 
 
-def test_best_response_is_stored_and_step_makes_it_hard():
+def test_the_best_response_is_remembered():
     player = one_visit({"response": "best_response", "penalty": 0.3}, PREDICTED)
     torch.testing.assert_close(player.soft_labels(), best_response(PREDICTED, 0.3))
-    hard = one_visit({"response": "best_response", "map": "step"}, PREDICTED)
-    assert hard.soft_labels().tolist() == [[1.0, 0.5, 0.0]]
     frozen = one_visit({"response": "frozen"}, PREDICTED)
     assert frozen.soft_labels().tolist() == [[0.5, 0.5, 0.5]]
-
-
-def test_stateless_answers_the_prediction_of_the_batch_itself():
-    observed = torch.tensor([[1, -1, -1]], dtype=torch.int8)
-    options = {"response": "best_response", "memory": "stateless", "penalty": 0.3}
-    player = make_player("g2netpl", options, Setup(observed, 1.0, 1e-3))
-    batch = Batch(torch.tensor([0]), PREDICTED, observed)
-    targets = player.propose(batch, 0.0, lambda inputs: inputs).targets
-    expected = best_response(PREDICTED, 0.3)
-    assert targets[0, 0] == 1
-    torch.testing.assert_close(targets[0, 1:], expected[0, 1:])
-    assert player.soft_labels() is None
-
-
-def test_own_averages_scale_with_the_observed_fraction():
-    observed = torch.tensor([[1, -1, -1, -1], [-1, -1, -1, -1]], dtype=torch.int8)
-    own = make_player(
-        "g2netpl", {"unobserved_weight": 6.0, "averaging": "own"}, Setup(observed, 1.0, 1e-3)
-    )
-    assert own.weights.unobserved == pytest.approx(6.0 / 8)
-    entries = make_player(
-        "g2netpl", {"unobserved_weight": 6.0, "averaging": "entries"}, Setup(observed, 1.0, 1e-3)
-    )
-    assert entries.weights.unobserved == 6.0
 
 
 @pytest.mark.parametrize(
@@ -233,13 +205,12 @@ def test_own_averages_scale_with_the_observed_fraction():
         ({"gamma": 1.5}, "gamma: .*less than or equal to 1, got 1.5"),
         ({"beta": -0.1}, "beta: .*greater than or equal to 0"),
         ({"penalty": -1}, "penalty: must be 0 or more"),
-        ({"map": "step"}, "best_response"),
-        ({"memory": "stateless"}, "best_response"),
+        ({"momentum": 0.9, "response": "best_response"}, "momentum needs response=gradient"),
         ({"gama": 0.5}, "did you mean 'gamma'"),
         ({"steps": 0}, "steps"),
         ({"penalty": float("nan")}, "penalty: .*finite"),
         ({"sigma": float("inf")}, "sigma: .*finite"),
-        ({"map": "cubic"}, "'sigmoid', 'cdf' or 'step'"),
+        ({"map": "cubic"}, "'sigmoid' or 'cdf'"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -331,7 +302,7 @@ def test_momentum_moves_the_latents_as_sgd_would():
         oracle.zero_grad()
         cost.sum().backward()
         oracle.step()
-        torch.testing.assert_close(player.store.previous, latent.detach(), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(player.latents.previous, latent.detach(), atol=1e-5, rtol=1e-5)
     with pytest.raises(InputError, match="momentum needs response=gradient"):
         method_options("g2netpl", {"momentum": 0.5, "response": "best_response"})
 

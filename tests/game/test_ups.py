@@ -19,7 +19,7 @@ from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments.grid import Cell, Comparison, Contest
 from g2netpl.game.batches import Batch
-from g2netpl.game.methods import METHODS, dropout_of, make_player
+from g2netpl.game.methods import METHODS, make_player, needs_of
 from g2netpl.game.network.network import DropoutLinear, build_classifier, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import opinions
@@ -77,7 +77,7 @@ def test_the_selection_at_every_threshold(mean, deviation, label):
     observed = torch.tensor([[-1, 1, 0]], dtype=torch.int8)
     player = player_of(observed)
     player.begin_round([(exact([[mean] * 3]), exact([[deviation] * 3]))])
-    assert player.selected.tolist() == [[label, -1, -1]]  # never what was observed
+    assert player.selected.previous.tolist() == [[label, -1, -1]]  # never what was observed
     soft = {1: 1.0, 0: 0.0, -1: 0.5}[label]
     assert player.soft_labels().tolist() == [[soft, 1.0, 0.0]]
 
@@ -91,16 +91,16 @@ def test_other_thresholds_are_used():
         negative_deviation=0.1,
     )
     player.begin_round([(exact([[0.6, 0.59, 0.4, 0.41]]), exact([[0.15, 0.15, 0.09, 0.09]]))])
-    assert player.selected.tolist() == [[1, -1, 0, -1]]
+    assert player.selected.previous.tolist() == [[1, -1, 0, -1]]
 
 
 def test_each_selection_is_made_anew():
     player = player_of()
     still = torch.zeros(3, 4)
     player.begin_round([(torch.full((3, 4), 0.9), still)])
-    assert int((player.selected == 1).sum()) == 9
+    assert int((player.selected.previous == 1).sum()) == 9
     player.begin_round([(torch.full((3, 4), 0.5), still)])
-    assert (player.selected == -1).all()
+    assert (player.selected.previous == -1).all()
 
 
 # means of the nine unobserved entries: (0, 3) and (2, 0) are sure positives, (1, 0) and (2, 3) sure
@@ -146,8 +146,8 @@ def test_the_selection_follows_the_rows_of_a_batch_and_a_resume():
 
 
 def test_dropout_is_for_ups_alone():
-    assert {name for name in METHODS if dropout_of(name, {}) > 0} == {"ups"}
-    assert dropout_of("ups", {"dropout": "0.4"}) == 0.4
+    assert {name for name in METHODS if needs_of(name, {}).dropout > 0} == {"ups"}
+    assert needs_of("ups", {"dropout": "0.4"}).dropout == 0.4
     for hidden in (0, 7):
         assert not any(
             isinstance(module, DropoutLinear)
@@ -268,8 +268,8 @@ def test_several_predictions_move_nothing_and_see_each_image_once():
     observed = torch.full((70, 4), -1, dtype=torch.int8)
     player = player_of(observed, positive_mean=0.51, negative_mean=0.49, negative_deviation=1)
     player.begin_round([(mean, deviation)])
-    assert (player.selected[5] == -1).all()
-    assert (player.selected != -1).any()
+    assert (player.selected.previous[5] == -1).all()
+    assert (player.selected.previous != -1).any()
     network.eval()  # dropout is on, and the backbone uses its statistics: as without training
     torch.manual_seed(4)
     asleep = predict_often(network, ArraySource(images[:3]), 3)
@@ -330,7 +330,7 @@ def test_every_round_starts_anew(optimizer):
     whole, player = play({"rounds": 3, **NEVER}, optimizer=optimizer)
     assert whole.finished == 9
     assert [record["epoch"] for record in whole.history] == list(range(1, 10))
-    assert (player.selected == -1).all()
+    assert (player.selected.previous == -1).all()
     for number in range(3):
         alone, _ = play({"rounds": 1}, optimizer=optimizer, first_epoch=3 * number)
         part = whole.history[3 * number : 3 * number + 3]
@@ -345,7 +345,7 @@ def test_a_second_round_learns_what_the_first_was_sure_about():
     whole, player = play(
         {"rounds": 2, "passes": 6, **SURE}, on_epoch=lambda now: kept.append(copy.deepcopy(now))
     )
-    assert (kept[2].player["selected"] == -1).all()  # nothing before the first round is over
+    assert (kept[2].player["selected.latents"] == -1).all()  # before round 1 is over
     # what the network at the end of round 1 says, by a plain loop with the same random numbers
     weight, bias = (kept[2].network[f"classifier.{name}"] for name in ("weight", "bias"))
     torch.manual_seed(3)
@@ -358,9 +358,9 @@ def test_a_second_round_learns_what_the_first_was_sure_about():
     expected[hidden & (mean >= 0.6) & (deviation < 0.3)] = 1
     expected[hidden & (mean <= 0.3) & (deviation < 0.2)] = 0
     assert {-1, 0, 1} == set(expected[hidden])
-    assert (player.selected.numpy() == expected).all()
+    assert (player.selected.previous.numpy() == expected).all()
     # and round 2 is a training on these labels from the first start
-    alone, _ = play({"rounds": 1, **SURE}, first_epoch=3, selected=player.selected)
+    alone, _ = play({"rounds": 1, **SURE}, first_epoch=3, selected=player.selected.previous)
     for ours, theirs in zip(whole.history[3:], alone.history, strict=True):
         assert (ours["cost"], ours["validation_map"]) == (theirs["cost"], theirs["validation_map"])
     other, _ = play({"rounds": 1, **SURE}, first_epoch=3)
@@ -387,7 +387,7 @@ def test_going_on_from_a_snapshot_is_exact(finished, optimizer):
     for key, value in whole.network.items():
         assert torch.equal(value, resumed.network[key])
         assert torch.equal(whole.best_network[key], resumed.best_network[key])
-    assert torch.equal(player.selected, other.selected)
+    assert torch.equal(player.selected.previous, other.selected.previous)
 
 
 def test_the_best_epoch_is_one_of_the_round_that_is_played(monkeypatch):

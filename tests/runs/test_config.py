@@ -28,7 +28,10 @@ BAD = {
     "unknown option": ("[options]\nlambda = 1", "unknown key 'lambda'"),
     "options are no table": ('options = "penalty=1"', "expected a table [options]"),
     "option out of range": ("[options]\ngamma = 2", "gamma: input should be less than or equal"),
-    "options that do not fit": ('[options]\nmap = "step"', "map=step has no gradient"),
+    "options that do not fit": (
+        '[options]\nmomentum = 0.9\nresponse = "frozen"',
+        "momentum needs response=gradient",
+    ),
     "text for a number": ('epochs = "many"', "epochs: input should be a valid integer"),
     "negative epochs": ("epochs = -1", "epochs: input should be greater than or equal to 1"),
     "infinite rate": ("learning_rate = inf", "learning_rate: input should be a finite number"),

@@ -33,7 +33,7 @@ def a_snapshot(finished=1, step=0):
         step=step,
         cost=0.1 * finished,
         images=7,
-        nonsense=2,
+        non_finite=2,
         network={"w": torch.full((2,), float(finished))},
         optimizer={**optimizer.state_dict(), "scaler": {"scale": 65536.0}},
         player={"latents": torch.zeros(2, 2)},
@@ -54,7 +54,7 @@ def test_what_is_saved_is_loaded(tmp_path):
     save_checkpoint(tmp_path, snapshot, phase=1)
     loaded, phase = load_checkpoint(tmp_path)
     assert phase == 1
-    figures = ("finished", "step", "cost", "images", "nonsense", "best_epoch", "best_map")
+    figures = ("finished", "step", "cost", "images", "non_finite", "best_epoch", "best_map")
     for name in (*figures, "history"):
         assert getattr(loaded, name) == getattr(snapshot, name)
     assert torch.equal(loaded.network["w"], snapshot.network["w"])
@@ -64,15 +64,19 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert loaded.optimizer["scaler"] == {"scale": 65536.0}
 
 
-def test_a_checkpoint_of_an_older_version_has_no_count_of_nonsense(tmp_path):
+@pytest.mark.parametrize(("written", "found"), [({}, 0), ({"nonsense": 2}, 2)])
+def test_older_versions_wrote_no_count_of_non_finite_costs_or_under_a_name(
+    tmp_path, written, found
+):
     save_checkpoint(tmp_path, a_snapshot(), phase=0)
     (path,) = (tmp_path / "checkpoints").glob("*/manifest.json")
     manifest = json.loads(path.read_text())
-    del manifest["own_sha256"], manifest["nonsense"]
+    del manifest["own_sha256"], manifest["non_finite"]
+    manifest |= written
     text = json.dumps(manifest, sort_keys=True).encode()
     manifest["own_sha256"] = hashlib.sha256(text).hexdigest()
     path.write_text(json.dumps(manifest))
-    assert load_checkpoint(tmp_path)[0].nonsense == 0
+    assert load_checkpoint(tmp_path)[0].non_finite == found
 
 
 def test_the_last_three_are_kept_and_the_newest_is_taken(tmp_path):

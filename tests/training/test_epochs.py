@@ -369,7 +369,7 @@ def test_generations_of_a_memory_are_kept_without_a_copy():
     assert all(kept[key] is own[key] for key in generations)
     ups = []
     _, player = play("ups", epochs=2, on_epoch=ups.append)
-    assert ups[-1].player["selected"] is player.selected
+    assert ups[-1].player["selected.latents"] is player.selected.previous
 
 
 def test_a_single_memory_without_its_name_is_that_of_an_older_version():
@@ -378,7 +378,7 @@ def test_a_single_memory_without_its_name_is_that_of_an_older_version():
     other = make_player("em-apl", {}, Setup(torch.from_numpy(VISIBLE[:60]), 1.4, 0.02, 0))
     other.load_state(nameless)
     assert player.state().keys() == other.state().keys() == {"predictions.latents"}
-    assert torch.equal(other.store.previous, player.store.previous)
+    assert torch.equal(other.predictions.previous, player.predictions.previous)
 
 
 def mid_epoch(method):
@@ -447,7 +447,7 @@ def test_a_batch_whose_cost_is_no_number_moves_nobody():
     def note(epoch, batch, cost):
         seen.append((epoch, 3 in batch.rows.tolist(), cost))
 
-    now, player = run(Loop(on_nonsense=note), inputs[:60])
+    now, player = run(Loop(on_non_finite=note), inputs[:60])
     assert [(epoch, with_it) for epoch, with_it, _ in seen] == [(1, True), (2, True)]
     assert all(not cost < np.inf for _, _, cost in seen)
     assert all(torch.isfinite(value).all() for value in now.network.values())
@@ -457,7 +457,7 @@ def test_a_batch_whose_cost_is_no_number_moves_nobody():
     assert NumericalStop.exit_code == 5
 
 
-def test_a_row_of_nonsense_may_go_over_the_end_of_an_epoch():
+def test_a_row_of_non_finite_costs_may_go_over_the_end_of_an_epoch():
     observed = torch.from_numpy(VISIBLE[:60])
     network = build_network("features", 4, width=6, seed=0)
     player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02, 0))
@@ -468,7 +468,7 @@ def test_a_row_of_nonsense_may_go_over_the_end_of_an_epoch():
 
 
 @pytest.mark.parametrize("alive", [1, 2, 9], ids="killed after {} epochs".format)
-def test_a_row_of_nonsense_goes_on_after_a_resume(tmp_path, alive):
+def test_a_row_of_non_finite_costs_goes_on_after_a_resume(tmp_path, alive):
     """One batch per epoch, none with a cost, and a checkpoint after each."""
 
     class Killed(BaseException):
@@ -505,7 +505,7 @@ def test_a_row_of_nonsense_goes_on_after_a_resume(tmp_path, alive):
         until_the_end()
 
 
-def test_statistics_of_a_batch_of_nonsense_are_forgotten():
+def test_statistics_of_a_batch_whose_cost_is_not_finite_are_forgotten():
     class Normed(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -530,7 +530,7 @@ def test_statistics_of_a_batch_of_nonsense_are_forgotten():
             seen.append(batch.number)
 
         schedule = Schedule(1, 16, 0)
-        loop = Loop(on_nonsense=note)
+        loop = Loop(on_non_finite=note)
         if leave_out:
             inputs[torch.from_numpy(epoch_groups(60, 16, 0, 0)[seen[0]])] = torch.nan  # unreadable
         fit(network, player, source, observed, 1.4, optimizer, schedule, loop=loop)

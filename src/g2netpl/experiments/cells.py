@@ -22,7 +22,7 @@ from g2netpl.base.options import in_full
 from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.experiments.label_quality import label_maps, watch_labels
 from g2netpl.game import plugins
-from g2netpl.game.methods import dropout_of, make_player
+from g2netpl.game.methods import make_player, needs_of
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
@@ -129,7 +129,7 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
         contest.backbone,
         len(contest.train.classes),
         hidden=comparison.hidden,
-        dropout=dropout_of(name, changes),
+        dropout=needs_of(name, changes).dropout,
         width=contest.train_inputs.shape[1],
         seed=cell.seed,
     )

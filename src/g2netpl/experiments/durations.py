@@ -14,7 +14,7 @@ from g2netpl.experiments.photo_cells import config_of
 from g2netpl.experiments.reproduction import Plan, Training
 from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import play_epoch
-from g2netpl.game.methods import find_method, make_player, method_options
+from g2netpl.game.methods import find_method, make_player, needs_of
 from g2netpl.game.network.network import build_backbone, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.observed import ObservedLabels
@@ -67,14 +67,13 @@ _FORWARD = 1 / 3  # of a pass; the way back is about two forwards
 def _passes(training: Training) -> float:
     """What a cell costs, in passes over the images, forward and back."""
     name, changes = training.comparison.options_of_cell(training.cell)
-    options, two_views = method_options(name, changes), find_method(name).two_views
+    needs, two_views = needs_of(name, changes), find_method(name).two_views
     asked: tuple[bool, ...] = (  # forwards besides that of the step
         two_views,  # the weak view, which teaches
-        getattr(options, "prediction", "reuse") == "fresh",
-        getattr(options, "memory", "stored") == "stateless",
+        needs.prediction == "fresh",
     )
     epoch = (2 if two_views else 1) + sum(asked) * _FORWARD
-    rounds, between = training.rounds, int(getattr(options, "passes", 0))
+    rounds, between = needs.rounds, needs.passes
     if training.comparison.features is None:  # dropout is behind the backbone, which looks once
         between = min(between, 1)
     return training.comparison.epochs * rounds * epoch + (rounds - 1) * between * _FORWARD

@@ -25,7 +25,7 @@ from g2netpl.experiments.grid import (
 from g2netpl.experiments.paper import Recipe
 from g2netpl.experiments.photo_cells import Photos, on_photos
 from g2netpl.experiments.photo_parts import Parts
-from g2netpl.game.methods import find_method, method_options, split_variant
+from g2netpl.game.methods import find_method, needs_of, split_variant
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.divergence import check_some_trained
 
@@ -66,7 +66,7 @@ class Training:
     def rounds(self) -> int:
         """How often the network is trained anew."""
         name, changes = self.comparison.options_of_cell(self.cell)
-        return int(getattr(method_options(name, changes), "rounds", 1))
+        return needs_of(name, changes).rounds
 
     def __str__(self) -> str:
         cell = self.cell
@@ -198,7 +198,7 @@ class Plan:
             return "it compares views of images, and there are none here"
         if find_method(plain).two_views and mode != "end-to-end":
             return f"it compares views of images, and with --mode {mode} there is one of each"
-        if mode == "linear-init" and getattr(method_options(plain, changes), "rounds", 1) > 1:
+        if mode == "linear-init" and needs_of(plain, changes).rounds > 1:
             return "it trains the network anew each round, which --mode linear-init cannot"
         return None
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from g2netpl.game.network.network import Backbone as Backbone
     from g2netpl.game.network.network import build_network as build_network
     from g2netpl.game.player import LabelPlayer as LabelPlayer
+    from g2netpl.game.player import Needs as Needs
     from g2netpl.game.player import Predict as Predict
     from g2netpl.game.player import Proposal as Proposal
     from g2netpl.game.player import Setup as Setup
@@ -29,6 +30,7 @@ __getattr__, __all__ = lazily(
         "LabelPlayer": "game.player",
         "Proposal": "game.player",
         "Setup": "game.player",
+        "Needs": "game.player",
         "Predict": "game.player",
         "Batch": "game.batches",
         "METHODS": "game.methods",

@@ -26,6 +26,11 @@ class Batch:
         return len(self.rows)
 
 
+def stacked_views(pairs: Tensor) -> Tensor:
+    """Both views of each image for one forward: the weak ones, then the strong ones, (2B, …)."""
+    return pairs.transpose(0, 1).flatten(0, 1)
+
+
 def training_batches(
     source: Source,
     observed: ObservedLabels | Tensor,

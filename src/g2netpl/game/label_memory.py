@@ -4,7 +4,7 @@ An epoch reads the generation of the epoch before and writes the next one, so wh
 the start of the epoch does not depend on what was visited since: an epoch that is begun again, or
 taken up in the middle, gives the same answer again.
 
-These stores are tensors, which a checkpoint writes; `mapped_memory.py` has those that do not fit.
+These memories are tensors, which a checkpoint writes; `mapped_memory` has those that do not fit.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ State = dict[str, Tensor]
 OfRows = Callable[[Tensor], Tensor]
 
 
-class LabelStore:
+class LabelMemory:
     """Latents (N, L), float32; `read` sees the last finished epoch, `write` the one in progress."""
 
     def __init__(self, start: Tensor) -> None:
@@ -86,18 +86,20 @@ class LabelStore:
             self._given = False
 
 
-def join_states(stores: Mapping[str, LabelStore]) -> State:
-    """The states of several stores as one, under `NAME.KEY`."""
+def join_states(memories: Mapping[str, LabelMemory]) -> State:
+    """The states of several memories as one, under `NAME.KEY`."""
     return {
         f"{name}.{key}": value
-        for name, store in stores.items()
-        for key, value in store.state().items()
+        for name, memory in memories.items()
+        for key, value in memory.state().items()
     }
 
 
-def load_states(stores: Mapping[str, LabelStore], state: State) -> None:
-    """Give each store its part of a joint state back."""
-    for name, store in stores.items():
+def load_states(memories: Mapping[str, LabelMemory], state: State) -> None:
+    """Give each memory its part of a joint state back."""
+    for name, memory in memories.items():
         start = f"{name}."
         own = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
-        store.load_state(own or state)  # an older version wrote a single one without its name
+        if not own:  # an older version wrote a single one without its name, or UPS' as a tensor
+            own = {"latents": state[name]} if name in state else state
+        memory.load_state(own)

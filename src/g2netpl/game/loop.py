@@ -26,14 +26,14 @@ def play_epoch(
     *,
     backward: Callable[[Tensor], object] = Tensor.backward,
     tally: Tally | None = None,
-    on_nonsense: Callable[[Batch, float], None] | None = None,
+    on_non_finite: Callable[[Batch, float], None] | None = None,
     team: Team = ALONE,
 ) -> float:
     """One epoch of the game, or the rest of one; `progress` is φ, `expected` is k.
 
     Returns the network's mean cost.
     """
-    step = NetworkStep(network, player, optimizer, expected, backward, tally, on_nonsense, team)
+    step = NetworkStep(network, player, optimizer, expected, backward, tally, on_non_finite, team)
     for batch in step.seated(batches):
         proposal = player.propose(batch, progress, step.predict)  # line 2: û and its weight ξ
         predicted = step(batch, proposal)  # lines 3 and 4: the network moves

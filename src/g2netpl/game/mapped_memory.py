@@ -1,11 +1,12 @@
 """A memory of the label player that is too large for tensors: files in the run folder.
 
 A file holds a generation and is mapped into memory; a checkpoint names the generation and a sum of
-what is in it.
+what is in it. `MemoryPlace` decides which memories are kept so.
 """
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ from torch import Tensor
 
 from g2netpl.base.disk import reserve, sync, sync_folder
 from g2netpl.base.processes import ALONE, Team
-from g2netpl.game.label_memory import LabelStore, OfRows, State
+from g2netpl.game.label_memory import LabelMemory, OfRows, State
 
-WIDE = 2 * 1024**3  # bytes of a store in files up to which a number has four of them
+WIDE = 2 * 1024**3  # bytes of a memory in files up to which a number has four of them
 GENERATION = "generation"
 _CHUNK = 4096  # rows at a time where all are gone through
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-class MappedStore(LabelStore):
+class MappedMemory(LabelMemory):
     """The same in files: `NAME.G` holds generation G, N·L numbers of 4 bytes, or of 2 above 2 GB.
 
     A sum of what is written is kept on the way, so that a checkpoint need not read it all again.
@@ -183,6 +184,28 @@ class MappedStore(LabelStore):
     def _chunks(self) -> Iterator[slice]:
         for start in range(0, self.shape[0], _CHUNK):
             yield slice(start, min(start + _CHUNK, self.shape[0]))
+
+
+@dataclass(frozen=True)
+class MemoryPlace:
+    """Where label memories are kept: in RAM, or those above `limit` bytes as files in `folder`."""
+
+    folder: Path | None = None
+    limit: int = 512 * 1024**2
+    team: Team = ALONE
+
+    def memory(
+        self, name: str, shape: tuple[int, int], start: OfRows | float, device: torch.device
+    ) -> LabelMemory:
+        """A memory that starts with one value, or with those of the rows, asked for in order."""
+        if self.folder is not None and 4 * math.prod(shape) > self.limit:
+            return MappedMemory(self.folder, name, shape, start, self.team)
+        if callable(start):
+            return LabelMemory(start(torch.arange(shape[0])).to(device))
+        return LabelMemory(torch.full(shape, start, device=device))
+
+
+IN_RAM = MemoryPlace()
 
 
 class Checksum:

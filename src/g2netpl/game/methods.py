@@ -1,12 +1,12 @@
 """METHODS: every method by name, with its player, its defaults and where it comes from."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.base.options import Options
-from g2netpl.game.player import LabelPlayer, Setup
+from g2netpl.game.player import LabelPlayer, Needs, Setup
 from g2netpl.game.players.entropy import EntropyOptions, EntropyPlayer
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.game.players.fixmatch import FixMatchOptions, FixMatchPlayer
@@ -21,7 +21,7 @@ from g2netpl.game.players.ups import UpsOptions, UpsPlayer
 
 @dataclass(frozen=True)
 class Method:
-    """One row of the catalogue."""
+    """One row of the catalogue: all that is known of a method, beside its player's moves."""
 
     player: type[Any]
     options: type[Options]
@@ -30,7 +30,16 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     full_labels_only: bool = False
     two_views: bool = False  # needs image files, and trains end to end
+    needs: Callable[[Any], Needs] = lambda options: Needs()  # with these options
     grid: tuple[str, tuple[Any, ...]] | None = None  # its main weight, and three values to try
+
+
+def _game_needs(options: SoftOptions) -> Needs:
+    return Needs(prediction=options.prediction)
+
+
+def _ups_needs(options: UpsOptions) -> Needs:
+    return Needs(options.rounds, options.passes, options.dropout)
 
 
 _SPML = "Cole et al., CVPR 2021"
@@ -108,6 +117,7 @@ METHODS: dict[str, Method] = {
         SoftOptions,
         "the game: soft pseudo labels against the network, our defaults",
         _PAPER,
+        needs=_game_needs,
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "g2netpl-paper": Method(
@@ -123,7 +133,6 @@ METHODS: dict[str, Method] = {
             "cost": "additive",
             "penalty_width": 0.2,
             "order": "pseudo_target",
-            "memory": "stored",
             "step_size": 1.0,
             "step_growth": 0.0,
             "momentum": 0.0,
@@ -131,13 +140,13 @@ METHODS: dict[str, Method] = {
             "penalty_shape": "gaussian",
             "beta": 0.5,
             "gamma": 1.0,
-            "averaging": "entries",
             "doubt_teaches": "network",
             "unobserved_weight": 1.0,
             "negative_weight": 1.0,
             "regulariser": 1.0,
             "prediction": "fresh",
         },
+        needs=_game_needs,
         grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     ),
     "fixmatch": Method(
@@ -153,6 +162,7 @@ METHODS: dict[str, Method] = {
         UpsOptions,
         "rounds of training on what the round before was sure and steady about (our form)",
         "Rizve et al., ICLR 2021",
+        needs=_ups_needs,
         grid=("positive_mean", (0.6, 0.7, 0.8)),
     ),
     "plmcl": Method(
@@ -167,6 +177,7 @@ METHODS: dict[str, Method] = {
             "doubt_teaches": "network",
             "negative_weight": 1.0,
         },
+        needs=_game_needs,
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "asl": Method(
@@ -258,12 +269,13 @@ def method_options(name: str, changes: Mapping[str, Any]) -> Options:
 def make_player(name: str, changes: Mapping[str, Any], setup: Setup) -> LabelPlayer:
     """The label player of a method, ready for the first epoch."""
     player: LabelPlayer = find_method(name).player(setup, method_options(name, changes))
+    player.needs = needs_of(name, changes)
     return player
 
 
-def dropout_of(name: str, changes: Mapping[str, Any]) -> float:
-    """The dropout that a method wants before the last layer; 0 for all but UPS."""
-    return float(getattr(method_options(name, changes), "dropout", 0.0))
+def needs_of(name: str, changes: Mapping[str, Any]) -> Needs:
+    """What a method with these options needs of the training around its player."""
+    return find_method(name).needs(method_options(name, changes))
 
 
 def weights_to_try(name: str, changes: Mapping[str, Any]) -> list[str]:

@@ -66,7 +66,7 @@ class Tally:
 class NetworkStep:
     """One move of the network for each batch, together with the other ranks where there are some.
 
-    A batch whose cost is not finite moves nobody, and `on_nonsense` is told.
+    A batch whose cost is not finite moves nobody, and `on_non_finite` is told.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class NetworkStep:
         expected: float,
         backward: Callable[[Tensor], object] = Tensor.backward,
         tally: Tally | None = None,
-        on_nonsense: Callable[[Batch, float], None] | None = None,
+        on_non_finite: Callable[[Batch, float], None] | None = None,
         team: Team = ALONE,
     ) -> None:
         self.network, self.player, self.optimizer = network, player, optimizer
         self.expected, self.backward, self.team = expected, backward, team
-        self.tally, self.on_nonsense = tally or Tally(), on_nonsense
+        self.tally, self.on_non_finite = tally or Tally(), on_non_finite
         self._statistics = batch_statistics(network)
 
     def seated(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -100,16 +100,18 @@ class NetworkStep:
     def __call__(self, batch: Batch, proposal: Proposal) -> Tensor | None:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         self.optimizer.zero_grad()
-        inputs = self.player.inputs(batch)
-        cost, logits = batch_cost(self.network, inputs, proposal, self.expected, self._join)
-        if self.on_nonsense is not None and not torch.isfinite(cost.detach()):
-            self.on_nonsense(batch, float(cost.detach()))
+        seen = self._seen(batch, proposal)
+        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._join)
+        if self.on_non_finite is not None and not torch.isfinite(cost.detach()):
+            self.on_non_finite(batch, float(cost.detach()))
             return None
         self.backward(cost * self.team.size)  # the mean over ranks of what each knows a part of
         self.team.average(self._statistics)
         self.optimizer.step()
         self.tally.count(cost, len(batch))
-        return self.predict(batch.inputs) if self.player.fresh else logits.detach().sigmoid()
+        if self.player.needs.prediction == "fresh":
+            return self.predict(batch.inputs)
+        return logits.detach().sigmoid()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Predictions without a gradient and without moving batch-norm statistics."""
@@ -120,6 +122,10 @@ class NetworkStep:
             predicted = self.team.join(logits.sigmoid(), self._batch.counts)
         self.network.train(training)
         return predicted
+
+    def _seen(self, batch: Batch, proposal: Proposal) -> Tensor:
+        """What the network sees: the batch's inputs, unless the proposal has others."""
+        return batch.inputs if proposal.inputs is None else proposal.inputs
 
     def _join(self, logits: Tensor) -> Tensor:
         """The logits of all ranks, view by view where an image has several."""

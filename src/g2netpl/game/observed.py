@@ -4,6 +4,7 @@ Up to half a gigabyte the labels are a matrix (N, L) of bytes. Beyond that only 
 kept, and the labels of a batch are put together when they are asked for.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from g2netpl.labels.entries import NEGATIVE, POSITIVE, UNOBSERVED, Entries, Labe
 
 LARGEST_MATRIX = 512 << 20  # bytes
 _PER_ENTRY = 5  # bytes
+_BLOCK = 4096  # rows
 
 
 class Runs(NamedTuple):
@@ -102,6 +104,10 @@ class ObservedLabels:
         labels = signs.new_full((len(index), self.shape[1]), UNOBSERVED)
         labels[image, columns[places].long()] = signs[places]
         return labels
+
+    def blocks(self) -> Iterator[Tensor]:
+        """The numbers of all rows, some thousand at a time."""
+        yield from torch.arange(len(self), device=self.device).split(_BLOCK)  # type: ignore[no-untyped-call]
 
     def whole(self) -> Tensor:
         """The labels of all images, (N, L) int8."""

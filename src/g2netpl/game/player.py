@@ -6,14 +6,15 @@ To add a method, derive from `LabelPlayer` in `players/` and add a row to `METHO
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from g2netpl.game.batches import Batch
-from g2netpl.game.label_memory import LabelStore, OfRows, State, join_states, load_states
+from g2netpl.game.label_memory import LabelMemory, OfRows, State, join_states, load_states
+from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.observed import ObservedLabels
-from g2netpl.game.shelf import IN_MEMORY, Shelf
 
 Predict = Callable[[Tensor], Tensor]
 
@@ -31,10 +32,20 @@ class Setup:
     seed: int = 0
     epochs: int = 10  # of the whole training
     deep: bool = False  # whether the backbone learns too, or the classifier alone
-    shelf: Shelf = IN_MEMORY  # where labels are kept
+    memory_place: MemoryPlace = IN_RAM  # where labels are kept
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observed", ObservedLabels.of(self.observed))
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method needs of the training around its player; its row of METHODS says it."""
+
+    rounds: int = 1  # trainings of the network, each from its start
+    passes: int = 0  # between two rounds: predictions of every image with dropout
+    dropout: float = 0.0  # before the last layer
+    prediction: Literal["reuse", "fresh"] = "reuse"  # to be answered: the step's, or one after it
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,7 @@ class Proposal:
     reversed_weights: Tensor | None = None  # (B, L): entries that enter as CE(ŷ, target) instead
     entry_cost: Callable[[Tensor], Tensor] | None = None  # logits → (B, L), in place of CE
     depth: Tensor | None = None  # (B, L) in [0, 1]: the share that teaches the backbone too
+    inputs: Tensor | None = None  # what the network sees, where it is not the batch's inputs
 
     def split(self) -> tuple["Proposal", "Proposal"]:
         """What the whole network learns, with R, and what the classifier alone learns besides."""
@@ -68,43 +80,39 @@ class Proposal:
 class LabelPlayer:
     """The second player: one per method, built once per training from `Setup` and options.
 
+    It must `propose`. It may `respond`, have soft labels (`labels_now`, `regret`), and take notice
+    of what begins and ends; what else a method needs is said by its row of METHODS.
+
     What it learns about each image it keeps in memories, which it asks for with `remember`: they
     are saved, gone on with and turned over at the end of an epoch without a word of its own.
     """
 
-    memories: Mapping[str, LabelStore] = MappingProxyType({})
+    observed: ObservedLabels
+    """What is known of all images; a player with soft labels sets it."""
+
+    memories: Mapping[str, LabelMemory] = MappingProxyType({})
     """All that `remember` gave, by name."""
 
-    fresh = False
-    """Answer the prediction after the network's step, at the price of a second forward."""
-
-    rounds = 1
-    """How often the network is trained, each time from its start."""
-
-    passes = 0
-    """With several rounds: predictions of each image with dropout, before the next round."""
+    needs = Needs()
+    """As the row of METHODS says."""
 
     def remember(
         self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
-    ) -> LabelStore:
+    ) -> LabelMemory:
         """A memory of numbers per image, one for each class or `width`, that starts like this."""
         shape = (len(setup.observed), setup.observed.shape[1] if width is None else width)
-        memory = setup.shelf.store(name, shape, start, setup.observed.device)
+        memory = setup.memory_place.memory(name, shape, start, setup.observed.device)
         self.memories = {**self.memories, name: memory}
         return memory
 
     def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Before every round but the first: their mean and deviation, in blocks."""
+        """Before every round but the first: mean and deviation of the passes, in blocks."""
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Before the first epoch: the labels of an earlier game, asked for by rows."""
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The network's learning rate, and whether the backbone learns, from here on."""
-
-    def inputs(self, batch: Batch) -> Tensor:
-        """What the network sees; a player that asked for two views stacks them to (2B, …)."""
-        return batch.inputs
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Targets and weights for this batch; `progress` is φ, the share of epochs finished."""
@@ -118,16 +126,21 @@ class LabelPlayer:
         for memory in self.memories.values():
             memory.end_epoch()
 
-    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
-        """(N, L) in [0, 1] with observed entries at their value; None where there are none.
+    def labels_now(self) -> OfRows | None:
+        """Soft labels as a function of rows, which stays with this moment while epochs follow.
 
-        With `rows`, those of some images alone.
+        They are in [0, 1], (B, L), with observed entries at their value; None: there are none.
         """
         return None
 
-    def labels_now(self) -> OfRows | None:
-        """Soft labels as a function of rows, which stays with this moment while epochs follow."""
-        return None
+    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
+        """The same for some training images, or for all of them, (N, L)."""
+        read = self.labels_now()
+        if read is None:
+            return None
+        if rows is not None:
+            return read(rows)
+        return torch.cat([read(block) for block in self.observed.blocks()])
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean gain of the labels of some images by jumping to their best response."""
@@ -141,15 +154,18 @@ class LabelPlayer:
         """Go on from `state`."""
         load_states(self.memories, state)
 
-    def owns(self, value: Tensor) -> bool:
-        """Whether nobody changes this tensor of the state any more; all others are copied."""
-        return any(memory.owns(value) for memory in self.memories.values())
-
 
 def kept_state(player: LabelPlayer) -> State:
-    """The player's state, as it stays while the game goes on; for a snapshot."""
+    """The player's state, as it stays while the game goes on; for a snapshot.
+
+    What is in a memory is never changed any more; all else is copied.
+    """
+
+    def is_kept(value: Tensor) -> bool:
+        return any(memory.owns(value) for memory in player.memories.values())
+
     return {
-        name: value if player.owns(value) else value.detach().clone()
+        name: value if is_kept(value) else value.detach().clone()
         for name, value in player.state().items()
     }
 

@@ -27,7 +27,8 @@ RESULTS = ("results.json", "results.md", "results.csv")
 _SPLIT = ("labels/train.csv", "labels/test.csv")
 FILES = {
     "train": (
-        *("history.jsonl", "nonsense.jsonl", "diverged.json", "model.safetensors"),
+        *("history.jsonl", "non_finite.jsonl", "diverged.json", "model.safetensors"),
+        "nonsense.jsonl",  # as an older version named it
         *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
         *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
     ),

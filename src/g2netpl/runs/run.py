@@ -2,7 +2,7 @@
 
 run.json          configuration, versions, fingerprint of the data, classes, image view
 history.jsonl     one line per epoch
-nonsense.jsonl    batches whose cost was no number, if there were any
+non_finite.jsonl  batches whose cost was not finite, if there were any
 checkpoints, labels   of a run that is not finished
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,

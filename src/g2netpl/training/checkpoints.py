@@ -34,7 +34,7 @@ from g2netpl.training.snapshots import Snapshot, State, is_finite
 KEPT = 3
 _PARTS = ("network", "best_network", "optimizer", "player")
 _FIGURES = (
-    *("finished", "step", "cost", "images", "seconds", "nonsense"),
+    *("finished", "step", "cost", "images", "seconds", "non_finite"),
     *("best_epoch", "best_map", "history", "converged"),
 )
 
@@ -231,7 +231,7 @@ def _load(path: Path) -> tuple[Snapshot, int]:
     manifest = _read_manifest(path)
     if manifest.pop("own_sha256") != _own_digest(manifest):
         raise ValueError("manifest.json is damaged")
-    manifest.setdefault("nonsense", 0)  # an older version wrote none
+    manifest.setdefault("non_finite", manifest.get("nonsense", 0))  # of an older version
     states = {}
     for name in _PARTS:
         content = (path / f"{name}.safetensors").read_bytes()

@@ -79,11 +79,11 @@ def fit(
     equilibrium = Equilibrium(source, observed, expected, schedule.seed)
     equilibrium.remember(player)
     quiet = _quiet_epochs(now.history, schedule)
-    while now.finished < schedule.epochs * player.rounds and not now.converged:
+    while now.finished < schedule.epochs * player.needs.rounds and not now.converged:
         if now.step == 0 and rounds.begin(now.finished):
             equilibrium.remember(player)
         epoch = schedule.first_epoch + now.finished
-        progress = epoch / (schedule.total * player.rounds)
+        progress = epoch / (schedule.total * player.needs.rounds)
         steps = Steps(network, player, optimizer, epoch, schedule.seed, now, loop)
         batches = training_batches(
             source,
@@ -104,7 +104,7 @@ def fit(
                 expected,
                 backward=loop.backward,
                 tally=steps.tally,
-                on_nonsense=steps.nonsense,
+                on_non_finite=steps.non_finite,
                 team=loop.team,
             )
         seconds = steps.trained.seconds
@@ -127,7 +127,7 @@ def fit(
         state = steps.trained.network
         now = Snapshot(
             finished=now.finished + 1,
-            nonsense=steps.nonsense_in_a_row,
+            non_finite=steps.non_finite_in_a_row,
             network=state,
             optimizer=steps.trained.optimizer,
             player=kept_state(player),
@@ -155,17 +155,17 @@ class _Rounds:
     ) -> None:
         self.network, self.player, self.source = network, player, source
         self.optimizer, self.schedule, self.team = optimizer, schedule, team
-        if player.rounds > 1:
+        if player.needs.rounds > 1:
             self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
 
     def begin(self, finished: int) -> bool:
         """Before an epoch: nothing, unless it is the first of a later round."""
-        if self.player.rounds == 1 or finished == 0 or finished % self.schedule.epochs:
+        if self.player.needs.rounds == 1 or finished == 0 or finished % self.schedule.epochs:
             return False
         with torch.random.fork_rng(devices=_cuda_devices()):
             torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
             self.player.begin_round(
-                opinions(self.network, self.source, self.player.passes, self.team)
+                opinions(self.network, self.source, self.player.needs.passes, self.team)
             )
         state, moments = self._first
         load_network(self.network, state)

@@ -14,7 +14,7 @@ from torch import nn
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
-from g2netpl.game.methods import dropout_of, find_method, make_player
+from g2netpl.game.methods import find_method, make_player, needs_of
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
@@ -109,7 +109,7 @@ def teach(lesson: Lesson, console: Console) -> Taught:
     observed = ObservedLabels.of(np.array(visible), torch.device(device))
     setup = Setup(observed, k, rate, config.seed, config.epochs, deep=learner.is_deep)
     player = make_player(config.method, config.options, setup)
-    with epoch_bar(console, config.epochs * player.rounds, len(source)) as bar:
+    with epoch_bar(console, config.epochs * player.needs.rounds, len(source)) as bar:
         snapshot = fit(
             learner,
             player,
@@ -153,7 +153,7 @@ def _network(config: RunConfig, backbone: Backbone, table: LabelTable) -> Networ
         backbone,
         len(table.classes),
         hidden=config.hidden,
-        dropout=dropout_of(config.method, config.options),
+        dropout=needs_of(config.method, config.options).dropout,
         seed=config.seed,
     )
 

@@ -10,13 +10,13 @@ from torch import nn
 from g2netpl.base.console import Console
 from g2netpl.base.processes import Team
 from g2netpl.base.signals import Interrupts, Stopped
-from g2netpl.game.methods import dropout_of, make_player
+from g2netpl.game.mapped_memory import MemoryPlace
+from g2netpl.game.methods import make_player, needs_of
 from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup, take_up
-from g2netpl.game.shelf import Shelf
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training.checkpoints import checkpoint_bytes, load_checkpoint
 from g2netpl.training.data import Material
@@ -33,7 +33,7 @@ Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
 
 def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
     """The network that a run asks for."""
-    dropout = dropout_of(config.method, config.options)
+    dropout = needs_of(config.method, config.options).dropout
     network = build_network(
         backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed
     )
@@ -76,7 +76,9 @@ class Players:
             config.seed,
             sum(phase.epochs for phase in phases),
             deep=first != "linear",
-            shelf=Shelf(Path(config.output) / "labels", config.label_memory * 1024**2, team),
+            memory_place=MemoryPlace(
+                Path(config.output) / "labels", config.label_memory * 1024**2, team
+            ),
         )
         player = make_player(config.method, config.options, setup)
         return cls(network, player, observed, k, accelerator, team)
@@ -173,7 +175,7 @@ def _play_phases(
             free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode), not linear)
         part = sources.training(linear)
-        epochs = phase.epochs * player.rounds - snapshot.finished
+        epochs = phase.epochs * player.needs.rounds - snapshot.finished
         with epoch_bar(console, epochs, len(part)) as bar:
 
             def after_epoch(
@@ -193,7 +195,7 @@ def _play_phases(
                 on_batch=bar.advance,
                 on_step=keeper.step,
                 on_trained=keeper.trained,
-                on_nonsense=keeper.nonsense,
+                on_non_finite=keeper.non_finite,
                 stepping=interrupts.noted,
                 backward=contest.accelerator.backward,
                 scaler=contest.accelerator.scaler,
@@ -217,7 +219,7 @@ def _play_phases(
         if linear:
             load_network(network.head(), snapshot.best_network)
         if number + 1 < len(phases):
-            snapshot = Snapshot(history=snapshot.history, nonsense=snapshot.nonsense)
+            snapshot = Snapshot(history=snapshot.history, non_finite=snapshot.non_finite)
     return snapshot
 
 

@@ -9,7 +9,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory, show_size
-from g2netpl.game.batches import Batch, readable_batch
+from g2netpl.game.batches import Batch, readable_batch, stacked_views
+from g2netpl.game.methods import find_method
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.loader import epoch_groups
 from g2netpl.labels.table import POSITIVE
@@ -57,7 +58,8 @@ def _try_step(
     rate, training = config.rate(mode), network.training
     before = {name: value.clone() for name, value in network.state_dict().items()}
     optimizer = make_optimizer(config.optimizer, network.parameters(), rate)
-    seen = contest.player.inputs(batch)
+    two_views = find_method(config.method).two_views
+    seen = stacked_views(batch.inputs) if two_views else batch.inputs
     wanted = (batch.observed == POSITIVE).float()
     network.train()
     try:

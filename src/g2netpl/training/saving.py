@@ -68,15 +68,15 @@ class Keeper:
         how = "stopped and saved" if self.writer.has_saved else "stopped"
         return Stopped(f"{how}; {self.interrupts.advice}")
 
-    def nonsense(self, epoch: int, batch: Batch, cost: float) -> None:
-        """Note which images gave a cost that is no number."""
+    def non_finite(self, epoch: int, batch: Batch, cost: float) -> None:
+        """Note which images gave a cost that is not finite."""
         if self.team.leads:
             check_ours(self.folder)
             images = self.names(batch.rows.tolist())
             line = json.dumps(
                 {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
             )
-            with open(self.folder / "nonsense.jsonl", "a", encoding="utf-8") as file:
+            with open(self.folder / "non_finite.jsonl", "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
     def _is_due(self) -> bool:

@@ -23,7 +23,7 @@ from g2netpl.base.locks import check_ours, locked
 from g2netpl.base.processes import Team, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
-from g2netpl.game.methods import find_method, method_options
+from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.compiling import compile_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.cache import KeptImages
@@ -270,7 +270,8 @@ def check_config(config: RunConfig) -> RunConfig:
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
     check_decoder(config.decoder)
     options = method_options(config.method, config.options)
-    if config.mode == "linear-init" and getattr(options, "rounds", 1) > 1:
+    rounds = needs_of(config.method, config.options).rounds
+    if config.mode == "linear-init" and rounds > 1:
         raise InputError(
             f"method {config.method} trains the network anew each round: use --mode linear or "
             "end-to-end"

@@ -26,7 +26,7 @@ class Snapshot:
     cost: float = 0.0
     images: int = 0
     seconds: float = 0.0
-    nonsense: int = 0  # batches in a row, up to here, whose cost is no number
+    non_finite: int = 0  # batches in a row, up to here, whose cost is not finite
     network: State = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
     player: State = field(default_factory=dict)

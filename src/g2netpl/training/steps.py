@@ -17,11 +17,11 @@ from g2netpl.game.network_step import Tally
 from g2netpl.game.player import LabelPlayer, kept_state
 from g2netpl.training.snapshots import Snapshot, copy_optimizer, copy_state, is_finite
 
-_NONSENSE = 3  # batches in a row whose cost is no number
+_NON_FINITE = 3  # batches in a row whose cost is not finite
 
 
 class NumericalStop(UserError):
-    """The cost is no longer a number."""
+    """The cost, or the network, is no longer finite."""
 
     exit_code = 5
 
@@ -50,7 +50,7 @@ class Loop:
     on_batch: Callable[[int], None] = lambda images: None
     on_step: Callable[[Callable[[], Snapshot]], None] = lambda take: None
     on_trained: Callable[[Snapshot], None] = lambda snapshot: None
-    on_nonsense: Callable[[int, Batch, float], None] = lambda epoch, batch, cost: None
+    on_non_finite: Callable[[int, Batch, float], None] = lambda epoch, batch, cost: None
     stepping: Callable[[], AbstractContextManager[None]] = nullcontext
     backward: Callable[[Tensor], object] = Tensor.backward
     scaler: Scaler | None = None
@@ -75,7 +75,7 @@ class Steps:
         self.tally = Tally(before.cost, before.images)
         self.done = before.step
         self.began = time.perf_counter() - before.seconds
-        self.nonsense_in_a_row = before.nonsense  # an epoch may be shorter than such a row
+        self.non_finite_in_a_row = before.non_finite  # an epoch may be shorter than such a row
         self.trained = before
         self._has_gpus = torch.cuda.is_available()  # asking takes a while
         self._buffers = [*bare(network).buffers()]
@@ -94,10 +94,10 @@ class Steps:
             _copy(self._buffers, self._kept)
             yield batch
             if self.tally.images > images:
-                self.nonsense_in_a_row = 0
+                self.non_finite_in_a_row = 0
             self.done = batch.number + 1
             self.loop.on_batch(len(batch))
-            if self.nonsense_in_a_row == 0:
+            if self.non_finite_in_a_row == 0:
                 self.loop.on_step(self.snapshot)
         self.trained = self.snapshot()
         self.loop.on_trained(self.trained)
@@ -109,17 +109,17 @@ class Steps:
         if self._has_gpus:
             torch.cuda.manual_seed_all(number % 2**63)
 
-    def nonsense(self, batch: Batch, cost: float) -> None:
-        """The cost of a batch is no number; after some in a row there is no use in going on.
+    def non_finite(self, batch: Batch, cost: float) -> None:
+        """The cost of a batch is not finite; after some in a row there is no use in going on.
 
         Statistics that the network keeps of what it sees are put back.
         """
         _copy(self._kept, self._buffers)
-        self.loop.on_nonsense(self.epoch + 1, batch, cost)
-        self.nonsense_in_a_row += 1
-        if self.nonsense_in_a_row == _NONSENSE:
+        self.loop.on_non_finite(self.epoch + 1, batch, cost)
+        self.non_finite_in_a_row += 1
+        if self.non_finite_in_a_row == _NON_FINITE:
             raise NumericalStop(
-                f"epoch {self.epoch + 1}: the network's cost is {cost}, {_NONSENSE} batches in a "
+                f"epoch {self.epoch + 1}: the network's cost is {cost}, {_NON_FINITE} batches in a "
                 "row; use a smaller learning rate"
             )
 
@@ -140,7 +140,7 @@ class Steps:
             cost=float(self.tally.cost),
             images=self.tally.images,
             seconds=self.seconds,
-            nonsense=self.nonsense_in_a_row,
+            non_finite=self.non_finite_in_a_row,
             network=network,
             optimizer=optimizer,
             player=kept_state(self.player),

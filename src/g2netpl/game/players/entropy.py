@@ -14,7 +14,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from g2netpl.base.options import Options
 from g2netpl.game.batches import Batch
-from g2netpl.game.label_memory import LabelStore
+from g2netpl.game.label_memory import LabelMemory
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
@@ -46,9 +46,9 @@ class EntropyPlayer(LabelPlayer):
         self.options = options
         self.observed = setup.observed
         self.epoch = 1.0 / max(1, setup.epochs)  # as a share of the training
-        self.store: LabelStore | None = None
+        self.predictions: LabelMemory | None = None
         if options.negatives > 0:
-            self.store = self.remember(setup, "predictions", 0.5)
+            self.predictions = self.remember(setup, "predictions", 0.5)
         self._limits: tuple[float, Tensor] | None = None
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
@@ -56,8 +56,8 @@ class EntropyPlayer(LabelPlayer):
         targets = (batch.observed == POSITIVE).float()
         unknown = batch.observed == UNOBSERVED
         weights = torch.where(unknown, self.options.entropy_weight, 1.0)
-        if self.store is not None and progress >= self.options.start:
-            before = self.store.read(batch.rows)
+        if self.predictions is not None and progress >= self.options.start:
+            before = self.predictions.read(batch.rows)
             chosen = unknown & (before <= self._thresholds(progress))
             targets = torch.where(chosen, before, targets)
             weights = weights.masked_fill(chosen, self.options.negatives_weight)
@@ -71,8 +71,8 @@ class EntropyPlayer(LabelPlayer):
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """Remember the predictions."""
-        if self.store is not None:
-            self.store.write(batch.rows, predicted)
+        if self.predictions is not None:
+            self.predictions.write(batch.rows, predicted)
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
@@ -81,11 +81,11 @@ class EntropyPlayer(LabelPlayer):
 
     def _thresholds(self, progress: float) -> Tensor:
         """Per class the prediction below which the share of the unobserved lies, (L,)."""
-        assert self.store is not None
+        assert self.predictions is not None
         if self._limits is None or self._limits[0] != progress:
             grown = (progress + self.epoch - self.options.start) / (1.0 - self.options.start)
             unknown = self.observed.whole() == UNOBSERVED
-            ranked = self.store.previous.masked_fill(~unknown, torch.inf).sort(dim=0).values
+            ranked = self.predictions.previous.masked_fill(~unknown, torch.inf).sort(dim=0).values
             share = self.options.negatives * min(1.0, grown)
             count = (share * unknown.sum(dim=0)).round().long()
             last = ranked.gather(0, (count - 1).clamp(min=0)[None])[0]

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from g2netpl.base.options import Options
-from g2netpl.game.batches import Batch
+from g2netpl.game.batches import Batch, stacked_views
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
@@ -33,16 +33,11 @@ class FixMatchPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: FixMatchOptions) -> None:
         self.options = options
 
-    def inputs(self, batch: Batch) -> Tensor:
-        """Both views in one forward: the weak ones, then the strong ones, (2B, 3, H, W)."""
-        pairs = batch.inputs
-        return pairs.transpose(0, 1).flatten(0, 1) if _has_views(pairs) else pairs
-
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Observed labels for the weak views, sure predictions for the strong ones."""
         targets = (batch.observed == POSITIVE).float()
         weights = self._observed_weights(batch.observed)
-        if not _has_views(batch.inputs):  # the plain view, of the diagnostics
+        if batch.inputs.ndim != 5:  # the plain view, of the diagnostics
             return Proposal(targets, weights)
         predicted = predict(batch.inputs[:, 0])
         threshold = self.options.threshold
@@ -51,6 +46,7 @@ class FixMatchPlayer(LabelPlayer):
         return Proposal(
             torch.cat([targets, (predicted >= threshold).float()]),
             2.0 * torch.cat([weights, self.options.weight * sure.float()]),
+            inputs=stacked_views(batch.inputs),
         )
 
     def _observed_weights(self, observed: Tensor) -> Tensor:
@@ -58,7 +54,3 @@ class FixMatchPlayer(LabelPlayer):
         if self.options.unobserved == "ignore":
             return known.float()
         return known.any(dim=1, keepdim=True).float().expand_as(known)
-
-
-def _has_views(inputs: Tensor) -> bool:
-    return inputs.ndim == 5

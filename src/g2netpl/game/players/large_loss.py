@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from g2netpl.base.options import Options
 from g2netpl.game.batches import Batch
-from g2netpl.game.label_memory import LabelStore
+from g2netpl.game.label_memory import LabelMemory
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
@@ -55,7 +55,7 @@ class LargeLossPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: LargeLossOptions) -> None:
         self.options = options
         self.epochs = max(1, setup.epochs)
-        self.corrected: LabelStore | None = None
+        self.corrected: LabelMemory | None = None
         if options.action == "permanent":
             self.corrected = self.remember(setup, "corrected", 0.0)
 

@@ -33,7 +33,4 @@ class PartWeights:
         if negative is None:  # most unobserved labels are negative: to observe one says little more
             least = min(unobserved, 1.0)
             negative = least + (1.0 - least) * known
-        # own averages: Σ_obs/(B·L) + w·f·Σ_unobs/(B·L) + v·f·R, f the data's observed fraction,
-        # so that the parts keep their weights in a batch that has nothing observed
-        scale = known if options.averaging == "own" else 1.0
-        return PartWeights(unobserved * scale, negative, regulariser * scale)
+        return PartWeights(unobserved, negative, regulariser)

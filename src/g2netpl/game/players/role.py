@@ -49,8 +49,7 @@ class RolePlayer(LabelPlayer):
 
     def begin_with(self, soft: OfRows) -> None:
         """Take up earlier estimates; observed entries begin as ever."""
-        every = torch.arange(len(self.observed), device=self.observed.device)
-        for rows in every.split(4096):  # type: ignore[no-untyped-call]
+        for rows in self.observed.blocks():
             unknown = self.observed.rows(rows) == UNOBSERVED
             earlier = soft(rows).logit(1e-6)
             self.logits.write(rows, torch.where(unknown, earlier, self.logits.read(rows)))
@@ -92,8 +91,8 @@ class RolePlayer(LabelPlayer):
 
     def _reader(self, steps: int) -> OfRows:
         """The estimates as they are after so many steps, as a function of rows."""
-        stores = (self.logits, self.first, self.second, self.visits)
-        readers = [store.reader() for store in stores]
+        memories = (self.logits, self.first, self.second, self.visits)
+        readers = [memory.reader() for memory in memories]
         rate = self.learning_rate
 
         def read(rows: Tensor) -> Tensor:
@@ -108,16 +107,8 @@ class RolePlayer(LabelPlayer):
         self.shown = self.steps
         super().end_epoch()
 
-    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
-        """The estimates; observed entries are given back as observed."""
-        read = self.labels_now()
-        if rows is not None:
-            return read(rows)
-        every = torch.arange(len(self.observed), device=self.observed.device)
-        return torch.cat([read(some) for some in every.split(4096)])  # type: ignore[no-untyped-call]
-
     def labels_now(self) -> OfRows:
-        """The same as a function of rows."""
+        """The estimates; observed entries are given back as observed."""
         read = self._reader(self.shown)
         return lambda rows: _shown(read(rows), self.observed.rows(rows))
 

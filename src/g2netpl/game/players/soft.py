@@ -22,7 +22,7 @@ from g2netpl.game.equations import (
     penalty_at,
     regret,
 )
-from g2netpl.game.label_memory import LabelStore, OfRows
+from g2netpl.game.label_memory import LabelMemory, OfRows
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.game.players.part_weights import PartWeights
 from g2netpl.game.players.soft_options import SoftOptions
@@ -36,30 +36,26 @@ class SoftPlayer(LabelPlayer):
         self.options = options
         self.observed = setup.observed
         self.only_positives = not setup.observed.has_negatives
-        self.fresh = options.prediction == "fresh"
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
             SigmoidMap() if options.map == "sigmoid" else GaussianMap(options.sigma)
         )
-        # with the exact response F has no effect, and the store holds û itself
+        # with the exact response F has no effect, and the memory holds û itself
         self.holds_latents = options.response != "best_response"
         start = self.map.start if self.holds_latents else 0.5
-        self.store = self.remember(setup, "latents", start)
-        self.velocities: LabelStore | None = None
+        self.latents = self.remember(setup, "latents", start)
+        self.velocities: LabelMemory | None = None
         if options.momentum > 0:
             self.velocities = self.remember(setup, "velocities", 0.0)
         self._in_play: tuple[Tensor, Tensor, Tensor | float] | None = None
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Take up an earlier game where its labels were left."""
-        if self.options.memory == "stateless":
-            return
-        every = torch.arange(len(self.observed), device=self.observed.device)
-        for rows in every.split(4096):  # type: ignore[no-untyped-call]
+        for rows in self.observed.blocks():
             labels = soft(rows)
-            self.store.write(rows, self.map.latent(labels) if self.holds_latents else labels)
-        self.store.end_epoch()
+            self.latents.write(rows, self.map.latent(labels) if self.holds_latents else labels)
+        self.latents.end_epoch()
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The weights of the parts depend on what learns."""
@@ -79,13 +75,9 @@ class SoftPlayer(LabelPlayer):
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """û as target and w·ξ(û, φ) as weight where nothing was observed (Eq. 7 and 8)."""
-        if self.options.memory == "stateless":
-            soft = self._respond_exactly(predict(batch.inputs), None)
-            self._in_play = None
-        else:
-            latent = self.store.read(batch.rows)
-            soft, slope = self._soft_and_slope(latent)
-            self._in_play = (latent, soft, slope)
+        latent = self.latents.read(batch.rows)
+        soft, slope = self._soft_and_slope(latent)
+        self._in_play = (latent, soft, slope)
         known = batch.observed != UNOBSERVED
         targets = self._with_observed(soft, batch.observed, known)
         beta, gamma = self.options.beta, self.options.gamma
@@ -110,7 +102,7 @@ class SoftPlayer(LabelPlayer):
             return
         latent, soft, slope = self._in_play
         if self.options.response == "best_response":
-            latent = self._respond_exactly(predicted, soft)
+            latent = best_response(predicted, self._penalty_at(predicted), self.options.cost, soft)
         else:
             size = self.options.step_size * progress**self.options.step_growth
             penalty = self._penalty_at(predicted)
@@ -124,26 +116,16 @@ class SoftPlayer(LabelPlayer):
                 latent = torch.sub(latent, move, alpha=size)
             if self.velocities is not None and velocity is not None:
                 self.velocities.write(batch.rows, velocity)
-        self.store.write(batch.rows, latent)
+        self.latents.write(batch.rows, latent)
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
         self._in_play = None
         super().end_epoch()
 
-    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
-        """û for every training image, or for some, observed entries at their value."""
-        if self.options.memory == "stateless":
-            return None
-        if rows is None:
-            return self._shown(self.store.previous, self.observed.whole())
-        return self._shown(self.store.read(rows), self.observed.rows(rows))
-
-    def labels_now(self) -> OfRows | None:
-        """The same as a function of rows."""
-        if self.options.memory == "stateless":
-            return None
-        read = self.store.reader()
+    def labels_now(self) -> OfRows:
+        """û, observed entries at their value."""
+        read = self.latents.reader()
         return lambda rows: self._shown(read(rows), self.observed.rows(rows))
 
     def _shown(self, latent: Tensor, observed: Tensor) -> Tensor:
@@ -153,13 +135,10 @@ class SoftPlayer(LabelPlayer):
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
         unknown = self.observed.rows(rows) == UNOBSERVED
-        if self.options.memory == "stateless" or not bool(unknown.any()):
+        if not bool(unknown.any()):
             return None
-        soft, _ = self._soft_and_slope(self.store.read(rows))
-        if self.options.map == "step":  # hard labels cannot do better than the right side
-            gain = (soft - self._respond_exactly(predicted, soft)).abs()
-        else:
-            gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
+        soft, _ = self._soft_and_slope(self.latents.read(rows))
+        gain = regret(soft, predicted, self._penalty_at(predicted), self.options.cost)
         return float(gain[unknown].mean())
 
     def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
@@ -181,10 +160,3 @@ class SoftPlayer(LabelPlayer):
     def _penalty_at(self, predicted: Tensor) -> float | Tensor:
         width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None
         return penalty_at(predicted, self.penalty, width)
-
-    def _respond_exactly(self, predicted: Tensor, current: Tensor | None) -> Tensor:
-        soft = best_response(predicted, self._penalty_at(predicted), self.options.cost, current)
-        if self.options.map != "step":
-            return soft
-        undecided = torch.full_like(soft, 0.5) if current is None else current
-        return torch.where(predicted == 0.5, undecided, (soft > 0.5).float())

@@ -1,4 +1,8 @@
-"""The choices of the game that the paper leaves open, or that a study may want to vary."""
+"""The options of the game: readings of the paper where it leaves a choice open, and numbers.
+
+Readings are `response`, `map`, `cost`, `penalty_shape`, `doubt_teaches`, `order` and `prediction`;
+docs/decisions.md says which we took, and why.
+"""
 
 from typing import Literal
 
@@ -9,7 +13,7 @@ from g2netpl.game.equations import LabelCost
 
 
 class SoftOptions(Options):
-    """The choices of the game."""
+    """Readings of the paper, and the numbers of the game."""
 
     response: Literal["gradient", "best_response", "frozen"] = Field(
         default="gradient",
@@ -23,9 +27,7 @@ class SoftOptions(Options):
     momentum: float = Field(
         default=0.0, ge=0, lt=1, description="of the latent's steps, kept for every label"
     )
-    map: Literal["sigmoid", "cdf", "step"] = Field(
-        default="cdf", description="F: sigmoid, Gaussian CDF, or step (hard labels, best_response)"
-    )
+    map: Literal["sigmoid", "cdf"] = Field(default="cdf", description="F: sigmoid or Gaussian CDF")
     sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
     cost: LabelCost = Field(default="additive", description="the labels' cost, Eq. 2 or Eq. 5")
     penalty: float | tuple[float, ...] = Field(
@@ -41,10 +43,6 @@ class SoftOptions(Options):
         default="classifier",
         description="who learns from soft labels in doubt; with classifier, the backbone does only "
         "as far as they are sure, |2û − 1|",
-    )
-    averaging: Literal["entries", "own"] = Field(
-        default="entries",
-        description="entries: all parts over B·L; own: L_unobs and R × the observed fraction",
     )
     unobserved_weight: float | None = Field(
         default=None,
@@ -70,10 +68,6 @@ class SoftOptions(Options):
     prediction: Literal["reuse", "fresh"] = Field(
         default="reuse", description="answer the forward of the step, or a new one after it"
     )
-    memory: Literal["stored", "stateless"] = Field(
-        default="stored",
-        description="keep û over epochs, or answer each batch's own prediction (best_response)",
-    )
 
     _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
         none_from_text
@@ -82,10 +76,6 @@ class SoftOptions(Options):
 
     @model_validator(mode="after")
     def _choices_fit(self) -> "SoftOptions":
-        if self.map == "step" and self.response == "gradient":
-            raise ValueError("map=step has no gradient; use response=best_response with it")
-        if self.memory == "stateless" and self.response != "best_response":
-            raise ValueError("memory=stateless needs response=best_response")
         if self.momentum > 0 and self.response != "gradient":
             raise ValueError("momentum needs response=gradient")
         penalties = self.penalty if isinstance(self.penalty, tuple) else (self.penalty,)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from g2netpl.base.options import Options
 from g2netpl.game.batches import Batch
-from g2netpl.game.label_memory import OfRows, State
+from g2netpl.game.label_memory import OfRows
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
@@ -42,61 +42,41 @@ class UpsPlayer(LabelPlayer):
 
     def __init__(self, setup: Setup, options: UpsOptions) -> None:
         self.options = options
-        self.rounds, self.passes = options.rounds, options.passes
         self.observed = setup.observed
-        self.selected = torch.full(
-            setup.observed.shape, UNOBSERVED, dtype=torch.int8, device=setup.observed.device
-        )
+        self.selected = self.remember(setup, "selected", float(UNOBSERVED))
 
     def begin_round(self, opinions: Iterable[tuple[Tensor, Tensor]]) -> None:
         """Select pseudo labels anew."""
         options = self.options
-        selected = torch.full_like(self.selected, UNOBSERVED)  # a checkpoint may hold the old one
         start = 0
         for mean, deviation in opinions:
-            rows = torch.arange(start, start + len(mean), device=selected.device)
+            rows = torch.arange(start, start + len(mean), device=self.observed.device)
             unknown = self.observed.rows(rows) == UNOBSERVED
             positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
             negative = (mean <= options.negative_mean) & (deviation < options.negative_deviation)
-            chosen = selected[start : start + len(mean)]
-            chosen[unknown & positive] = POSITIVE
-            chosen[unknown & negative] = NEGATIVE
+            selected = torch.full_like(mean, UNOBSERVED, dtype=torch.float32)
+            selected[unknown & positive] = POSITIVE
+            selected[unknown & negative] = NEGATIVE
+            self.selected.write(rows, selected)
             start += len(mean)
-        self.selected = selected
+        self.selected.end_epoch()
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """Observed and selected labels, each with weight 1."""
         known = batch.observed != UNOBSERVED
-        labels = torch.where(known, batch.observed, self.selected.index_select(0, batch.rows))
+        labels = torch.where(known, batch.observed, self.selected.read(batch.rows))
         weights = (labels != UNOBSERVED).float()
         if self.options.unobserved == "negative":
             weights = weights.masked_fill(known.any(dim=1, keepdim=True), 1.0)
         return Proposal((labels == POSITIVE).float(), weights)
 
-    def soft_labels(self, rows: Tensor | None = None) -> Tensor | None:
-        """1 and 0 where observed or selected, 0.5 elsewhere."""
-        if rows is None:
-            return _shown(self.selected, self.observed.whole())
-        return self.labels_now()(rows)
-
     def labels_now(self) -> OfRows:
-        """The same as a function of rows."""
-        selected = self.selected  # which is never changed, but replaced
-        return lambda rows: _shown(selected.index_select(0, rows), self.observed.rows(rows))
+        """1 and 0 where observed or selected, 0.5 elsewhere."""
+        read = self.selected.reader()
 
-    def state(self) -> State:
-        """The selection of this round."""
-        return {"selected": self.selected}
+        def shown(rows: Tensor) -> Tensor:
+            observed = self.observed.rows(rows)
+            labels = torch.where(observed != UNOBSERVED, observed, read(rows))
+            return labels.masked_fill(labels == UNOBSERVED, 0.5)
 
-    def owns(self, value: Tensor) -> bool:
-        """The selection is never changed, but replaced."""
-        return value is self.selected
-
-    def load_state(self, state: State) -> None:
-        """Go on from `state`."""
-        self.selected = state["selected"].to(self.selected, copy=True)
-
-
-def _shown(selected: Tensor, observed: Tensor) -> Tensor:
-    labels = torch.where(observed != UNOBSERVED, observed, selected).float()
-    return labels.masked_fill(labels == UNOBSERVED, 0.5)
+        return shown

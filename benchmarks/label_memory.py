@@ -1,10 +1,10 @@
-"""The store of labels at 1,000,000 images × 1,000 classes, in a process of its own.
+"""The memory of labels at 1,000,000 images × 1,000 classes, in a process of its own.
 
 Rows read and written per second, warm, in random batches of 256, and the anonymous memory above
 that of a process that has imported torch. Bars: 20,000 rows/s, 500 MB. The files take 4 GB.
 
-    python benchmarks/label_store.py
-    python benchmarks/label_store.py --rows 100000 --classes 1000
+    python benchmarks/label_memory.py
+    python benchmarks/label_memory.py --rows 100000 --classes 1000
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from measure import Figure, show
 
-from g2netpl.game.shelf import Shelf
+from g2netpl.game.mapped_memory import MemoryPlace
 
 ROWS, CLASSES, BATCH = 1_000_000, 1_000, 256
 
@@ -31,39 +31,39 @@ def anonymous_memory() -> int:
 
 
 def measure(rows: int, classes: int, seconds: float, folder: str) -> dict[str, float]:
-    """In the child: the store as a training would make it."""
+    """In the child: the memory as a training would make it."""
     torch.set_num_threads(1)
     before = anonymous_memory()
-    store = Shelf(Path(folder)).store("latents", (rows, classes), 0.0, torch.device("cpu"))
+    memory = MemoryPlace(Path(folder)).memory("latents", (rows, classes), 0.0, torch.device("cpu"))
     latents = torch.rand(BATCH, classes)
     order = torch.randperm(rows)[: BATCH * 400].split(BATCH)
     for batch in order:  # warm: the pages are there
-        store.write(batch, latents[: len(batch)] + 0.0 * store.read(batch))
-    store.end_epoch()
+        memory.write(batch, latents[: len(batch)] + 0.0 * memory.read(batch))
+    memory.end_epoch()
     for batch in order:
-        store.write(batch, store.read(batch).mul_(0.99))
-    store.end_epoch()
+        memory.write(batch, memory.read(batch).mul_(0.99))
+    memory.end_epoch()
     seen, most, spent = 0, 0, 0.0
     while spent < seconds:  # an epoch visits a row once
         began = time.perf_counter()
         for batch in order:
-            store.write(batch, store.read(batch).mul_(0.99))
+            memory.write(batch, memory.read(batch).mul_(0.99))
             seen += len(batch)
         spent += time.perf_counter() - began
         most = max(most, anonymous_memory() - before)
         began = time.perf_counter()
-        store.end_epoch()
+        memory.end_epoch()
         end = time.perf_counter() - began
     return {"rate": seen / spent, "memory": most, "end": end}
 
 
-def label_store(rows: int = ROWS, classes: int = CLASSES, seconds: float = 5.0) -> list[Figure]:
+def label_memory(rows: int = ROWS, classes: int = CLASSES, seconds: float = 5.0) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--measure", folder, "--rows", str(rows)]
         command += ["--classes", str(classes), "--seconds", str(seconds)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     found = json.loads(done.stdout)
-    what, note = f"label store, {rows:,} × {classes:,}", f"end of an epoch {found['end']:.1f} s"
+    what, note = f"label memory, {rows:,} × {classes:,}", f"end of an epoch {found['end']:.1f} s"
     return [
         Figure(f"{what}, read + write", found["rate"], "{:,.0f} rows/s", least=2e4, note=note),
         Figure(f"{what}, memory", found["memory"] / 1e6, "{:,.0f} MB", most=500.0),
@@ -80,4 +80,4 @@ if __name__ == "__main__":
     if flags.measure:
         print(json.dumps(measure(flags.rows, flags.classes, flags.seconds, flags.measure)))
     else:
-        show(label_store(flags.rows, flags.classes, flags.seconds))
+        show(label_memory(flags.rows, flags.classes, flags.seconds))
