@@ -41,6 +41,7 @@ COMMANDS = (
     *(observe, convert, search, compare, reproduce, features, methods),
     import_weights,
 )
+_TAKE_METHODS = (train, plan, search, compare, reproduce, methods)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -76,8 +77,20 @@ def build_parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_flags(sub)
+        if command in _TAKE_METHODS:
+            _add_plugin(sub)
         sub.set_defaults(execute=command.run, command=name)
     return parser
+
+
+def _add_plugin(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="Python file that adds methods of your own; it is run",
+    )
 
 
 def name_of(command: ModuleType) -> str:
@@ -99,6 +112,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         parsed = build_parser().parse_args(arguments)
         with launched.said_once():
             _check_launch(parsed.execute)
+            _load_plugins(parsed)
         parsed.execute(parsed)
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
@@ -124,6 +138,15 @@ def _run(arguments: Sequence[str] | None) -> int:
         say(f"g2netpl {parsed.command}: {' '.join(lacking.split())}")
         return UserError.exit_code
     return 0
+
+
+def _load_plugins(parsed: argparse.Namespace) -> None:
+    """Methods that the command line brings along; nobody else hears of the files."""
+    paths = vars(parsed).pop("plugin", [])
+    if paths:
+        from g2netpl.game.plugins import load_plugins
+
+        load_plugins(paths)
 
 
 def _is_lost() -> bool:

@@ -239,7 +239,7 @@ WORKERS = (
 
 def dead_workers(lab, kind="g2netpl", moments=None):
     """A loader process dies: exit 6 in one line, and resumed, with another number of them."""
-    moments = moments or [*WORKERS, *({"at": "*", "number": n} for n in range(1600, 4000, 200))]
+    moments = moments or [*WORKERS, *({"at": "*", "number": n} for n in range(1, 2400, 200))]
     for moment in moments:
         training = lab.new(kind, workers=2)
         outcome = training.run({**moment, "action": "worker"})

@@ -80,6 +80,11 @@ def _act(action):
         time.sleep(1)
 
 
+def _has_loaders():
+    """Whether there are loader processes, or this is one; `active_children` takes a while."""
+    return bool(multiprocessing.process._children) or multiprocessing.parent_process() is not None
+
+
 def _watch_function(fault, counter):
     module_name, _, path = fault["at"].partition(":")
     owner = importlib.import_module(module_name)
@@ -106,11 +111,13 @@ def _watch_function(fault, counter):
 
 
 def _watch_calls(fault, counter):
-    """The n-th call of any function of the package, in any thread."""
+    """The n-th call of any function of the package, in any thread; for loaders, of theirs on."""
     inside = f"{os.sep}{PACKAGE}{os.sep}"
+    counts = _has_loaders if fault["action"] == "worker" else (lambda: True)
 
     def watch(frame, event, argument):
-        if event == "call" and inside in frame.f_code.co_filename and counter.is_due():
+        ours = event == "call" and inside in frame.f_code.co_filename
+        if ours and counts() and counter.is_due():
             _act(fault["action"])
 
     threading.setprofile(watch)

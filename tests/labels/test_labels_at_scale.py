@@ -18,7 +18,7 @@ from g2netpl.commands.labelling import share_of_labels
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training.expected_positives import from_both_signs, from_complete
 from g2netpl.labels.formats import Reading, read_labels
-from g2netpl.game.loop import Setup
+from g2netpl.game.player import Setup
 from g2netpl.game.methods import make_player
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.labels.settings import Setting, observe

@@ -21,6 +21,7 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.options import in_full
 from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
 from g2netpl.experiments.label_quality import label_maps, watch_labels
+from g2netpl.game import plugins
 from g2netpl.game.methods import dropout_of, make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
@@ -76,7 +77,7 @@ def run_cells(
             torch.set_num_threads(threads)
         return
     context = get_context("spawn")
-    with context.Pool(jobs, _start_worker, (comparison,)) as pool:
+    with context.Pool(jobs, _start_worker, (comparison, list(plugins.LOADED))) as pool:
         yield from pool.imap(_work, cells)
 
 
@@ -231,8 +232,9 @@ def _test_map(network: torch.nn.Module, state: State, contest: Contest) -> float
 _worker: tuple[Contest, Comparison] | None = None
 
 
-def _start_worker(comparison: Comparison) -> None:
+def _start_worker(comparison: Comparison, own_methods: list[str]) -> None:
     global _worker
+    plugins.load_plugins(own_methods)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
     torch.set_num_threads(1)
     _worker = (load_contest(comparison.features), comparison)

@@ -242,7 +242,10 @@ METHODS: dict[str, Method] = {
 def find_method(name: str) -> Method:
     """The row of METHODS, or one line with the closest name."""
     if name not in METHODS:
-        raise InputError(f"unknown method {name!r} ({did_you_mean(name, METHODS)})")
+        raise InputError(
+            f"unknown method {name!r} ({did_you_mean(name, METHODS)}); one of your own comes with "
+            "--plugin FILE"
+        )
     return METHODS[name]
 
 

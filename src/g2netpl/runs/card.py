@@ -96,7 +96,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
         ("labels known to the training", f"{training['observed_fraction']:.2%}"),
         ("setting", _setting(training["setting"])),
         ("expected positives per image, k", f"{training['expected_positives']:.2f}"),
-        ("method", f"{method}: {METHODS[training['method']].summary}"),
+        ("method", f"{method}: {_summary(training['method'])}"),
         ("backbone", f"{training['backbone']}, {_start(training)}"),
         ("head", f"{training['head']}{hidden}"),
         ("image size", f"{contents.image_size} × {contents.image_size}"),
@@ -162,7 +162,7 @@ def _limits(contents: Contents, counts: list[ClassCount]) -> list[str]:
     limits = [
         f"Unknown is not negative: {share:.1%} of the labels were unknown, that is, nobody had "
         "said whether the class is there. What training made of them is up to its method, "
-        f"{method}: {METHODS[method].summary}."
+        f"{method}: {_summary(method)}."
     ]
     if not negatives:
         limits.append(
@@ -188,3 +188,8 @@ def _limits(contents: Contents, counts: list[ClassCount]) -> list[str]:
         "A score of a class says nothing about where in the image it is, or how often.",
     ]
     return limits
+
+
+def _summary(method: str) -> str:
+    """What a method does; of one that came with a plugin nothing is known here."""
+    return METHODS[method].summary if method in METHODS else "a method of its author's own"

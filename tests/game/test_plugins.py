@@ -1,0 +1,123 @@
+"""--plugin: methods from a file of the user's own, on the command line and in worker processes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from g2netpl.cli import main
+from g2netpl.game import plugins
+from g2netpl.game.methods import METHODS
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.table import LabelTable
+
+HALVES = """
+import torch
+from g2netpl.game import METHODS, LabelPlayer, Method, Options, Proposal
+
+class Halves(LabelPlayer):
+    def __init__(self, setup, options):
+        pass
+
+    def propose(self, batch, progress, predict):
+        known = batch.observed >= 0
+        targets = torch.where(known, batch.observed.float(), 0.5)
+        return Proposal(targets, torch.where(known, 1.0, 0.1))
+
+METHODS["halves"] = Method(Halves, Options, summary="the unknown is a half", source="this test")
+"""
+
+
+@pytest.fixture(autouse=True)
+def catalogue():
+    """The catalogue as it was, after each test."""
+    before, loaded = dict(METHODS), list(plugins.LOADED)
+    yield
+    METHODS.clear()
+    METHODS.update(before)
+    plugins.LOADED[:] = loaded
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "halves.py"
+    path.write_text(HALVES)
+    return str(path)
+
+
+@pytest.fixture
+def features(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = []
+    for name, count in (("train", 60), ("test", 30)):
+        inputs = rng.normal(size=(count, 6)).astype(np.float32)
+        values = (inputs[:, :3] > 0.3).astype(np.int8)
+        values[values.sum(axis=1) == 0, 0] = 1
+        images = tuple(f"{name}-{row}" for row in range(count))
+        parts += [inputs, LabelTable(images, ("a", "b", "c"), values)]
+    write_features(tmp_path / "features", FeatureFolder(*parts))
+    return str(tmp_path / "features")
+
+
+def test_an_own_method_is_compared_in_worker_processes(own, features, tmp_path, capsys):
+    words = f"--settings fspl --seeds 0,1 --epochs 1 --learning-rates 1e-2 --features {features}"
+    output = tmp_path / "compared"
+    command = ["compare", "--methods", "an,halves", *words.split(), "--output", str(output)]
+    assert main([*command, "--jobs", "2"]) == 2
+    assert "unknown method 'halves'" in capsys.readouterr().err
+    assert main([*command, "--jobs", "2", "--plugin", own]) == 0
+    rows = json.loads((output / "results.json").read_text())
+    assert [row["method"] for row in rows] == ["an", "halves"] * 2
+    assert "halves.py" not in (output / "run.json").read_text()
+
+
+def test_an_own_method_is_trained_and_its_run_used_without_the_file(
+    own, small_training, tmp_path, capsys
+):
+    keys = small_training(method="halves", setting="fspl", expected_positives=2.0)
+    arguments = ["train", "--plugin", own]
+    for name, value in keys.items():
+        flag = "--" + name.replace("_", "-")
+        arguments += [flag] if value is True else [flag, str(value)]
+    assert main(arguments) == 0
+    del METHODS["halves"]
+    plugins.LOADED.clear()
+    assert main(["report", keys["output"]]) == 0
+    assert main(["complete", keys["output"], "--output", str(tmp_path / "completed.csv")]) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", "--output", keys["output"]]) == 2
+    assert "comes with --plugin FILE" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 / 0", "mine.py:1: ZeroDivisionError"),
+        ("x = 1\nprint(", "mine.py:2: SyntaxError"),
+        ("import nothing_of_this_name", "mine.py:1: ModuleNotFoundError"),
+        ("x = 1", "adds no row to g2netpl.game.METHODS"),
+        ("from g2netpl.game import METHODS\nMETHODS['an'] = METHODS['wan']", "changes method 'an'"),
+        (None, "no such plugin file"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line(tmp_path, capsys, text, words):
+    path = tmp_path / "mine.py"
+    if text is not None:
+        path.write_text(text)
+    assert main(["methods", "--plugin", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_a_configuration_cannot_name_a_program(own, tmp_path, capsys):
+    config = tmp_path / "run.toml"
+    config.write_text(f'plugin = "{own}"\nlabels = "a.csv"\noutput = "b"\n')
+    assert main(["train", "--config", str(config)]) == 2
+    assert "unknown key 'plugin'" in capsys.readouterr().err
+    assert not plugins.LOADED
+
+
+def test_methods_lists_them(own, capsys):
+    assert main(["methods", "--plugin", own]) == 0
+    assert "the unknown is a half" in capsys.readouterr().out
