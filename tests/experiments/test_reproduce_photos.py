@@ -18,7 +18,7 @@ from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
@@ -143,7 +143,7 @@ def interrupt_at(monkeypatch, module, name, call):
 @pytest.mark.parametrize(
     ("module", "name", "call"),
     [
-        (Keeper, "epoch", 2),
+        (CheckpointSaver, "epoch", 2),
         (photo_cells, "watch_labels", 1),
         (photo_cells, "watch_labels", 2),
     ],
@@ -406,12 +406,12 @@ def files(photos, tmp_path):
         (".", ["--linear-epochs", "0"], "linear_epochs: "),
         (".", ["--workers", "-1"], "workers: "),
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),
-        (".", ["--expected-positives", "11"], "11 per image of only 10 classes"),
+        (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
         ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
         ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also in the"),
         ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
-        ("FILES/unknown.csv", [], "'truth' needs full labels"),
+        ("FILES/unknown.csv", [], "'truth' needs a file with full labels"),
         ("FILES/unknown.csv", ["--expected-positives", "2"], "every label must be known"),
         ("FILES/one.csv", [], "expected at least 2 images, got 1"),
         ("FILES/few.csv", [], "1 test image: no class has both"),

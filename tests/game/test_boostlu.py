@@ -139,8 +139,8 @@ def test_a_run_loads_again_and_predicts_the_same(photos, tmp_path, monkeypatch, 
     made = []
     finish = training.finish
 
-    def keep(config, material, sources, network, *rest):
-        result = finish(config, material, sources, network, *rest)  # leaves the best epoch in it
+    def keep(config, data, sources, network, *rest):
+        result = finish(config, data, sources, network, *rest)  # leaves the best epoch in it
         made.append(network)
         return result
 

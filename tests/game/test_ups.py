@@ -30,7 +30,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.training import epochs as fitting
 from g2netpl.training import phases as playing
 from g2netpl.training.epochs import Loop, Schedule, Validation, fit
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 # an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
 # mean ≤ 0.05 and deviation < 0.005 for a negative
@@ -472,7 +472,7 @@ def test_a_resumed_run_on_photos_equals_one_that_was_never_stopped(
     records = history(whole.folder)
     assert [record["epoch"] for record in records] == [1, 2, 3, 4]
     assert records[1]["undecided"] == 1 > records[2]["undecided"]  # something was selected
-    save = Keeper.epoch
+    save = CheckpointSaver.epoch
     for after in (2, 3):  # where round 1 is over, and in the middle of round 2
         broken = RunConfig(**values | {"output": str(tmp_path / f"broken{after}")})
 
@@ -483,7 +483,7 @@ def test_a_resumed_run_on_photos_equals_one_that_was_never_stopped(
                 raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(Keeper, "epoch", save_and_stop)
+            patch.setattr(CheckpointSaver, "epoch", save_and_stop)
             with pytest.raises(Stop):
                 train(broken)
         resumed = train(broken, resume=True)

@@ -562,7 +562,7 @@ def test_ranks_that_do_not_share_the_run_folder_are_refused(pair, values):
 def stopped_at(values, rank, step, resume=False, where="step", number=signal.SIGTERM):
     """Train until this rank, at some step, gets a signal."""
     owner, name = {
-        "step": (keeping.Keeper, "step"),
+        "step": (keeping.CheckpointSaver, "step"),
         "measuring": (fitting, "mean_average_precision"),
     }[where]
     original = getattr(owner, name)

@@ -14,7 +14,7 @@ from g2netpl.game.players.soft import SoftPlayer
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ class Stop(Exception):
 @pytest.fixture
 def break_off(monkeypatch):
     """Train until some checkpoints are written, then stop as a crash would."""
-    save = Keeper.epoch
+    save = CheckpointSaver.epoch
 
     def run(config, after=1):
         left = iter(range(after - 1, -1, -1))
@@ -185,7 +185,7 @@ def break_off(monkeypatch):
                 raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(Keeper, "epoch", save_and_stop)
+            patch.setattr(CheckpointSaver, "epoch", save_and_stop)
             with pytest.raises(Stop):
                 train(config)
 

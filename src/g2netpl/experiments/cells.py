@@ -19,7 +19,7 @@ import torch
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.options import in_full
-from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
+from g2netpl.experiments.grid import VALIDATION_FRACTION, Cell, Comparison, Contest, load_contest
 from g2netpl.experiments.label_quality import label_maps, watch_labels
 from g2netpl.game import plugins
 from g2netpl.game.methods import dropout_of, make_player
@@ -34,6 +34,7 @@ from g2netpl.labels.settings import IndexArray, Setting
 from g2netpl.labels.table import POSITIVE, LabelMatrix
 from g2netpl.runs.metrics import ranked_map
 from g2netpl.training import expected_positives as expected
+from g2netpl.training.data import split_and_observe
 from g2netpl.training.divergence import attempt
 from g2netpl.training.epochs import Schedule, Validation, fit
 from g2netpl.training.snapshots import Snapshot, State, load_network
@@ -119,9 +120,9 @@ def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
     """Train one cell and measure it on the test part, at the best epoch and at the last."""
     began = time.perf_counter()
     name, changes = comparison.options_of_cell(cell)
-    training, held_out, visible = split_and_observe(
-        contest.train, Setting.parse(cell.setting), cell.seed
-    )
+    setting = Setting.parse(cell.setting)
+    split = split_and_observe(contest.train, setting, VALIDATION_FRACTION, cell.seed)
+    training, held_out, visible = split.training, split.held_out, split.visible.values
     known = contest.train.values[training]
     k = _expected_positives(contest, comparison, training, visible, cell.seed)
     observed = ObservedLabels.of(visible)

@@ -22,7 +22,7 @@ from g2netpl.game.player import Setup
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.entries import Entries
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import read_material
+from g2netpl.training.data import read_training_data
 
 
 def about(seconds: float) -> str:
@@ -51,10 +51,10 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     config = config_of(
         plan.photos(name).base, trainings[0].comparison, trainings[0].cell, Path(".")
     )
-    material = read_material(config.model_copy(update={"setting": "own"}))
-    some = material.paths[: max(96, 4 * config.batch_size)]
-    rate = images_per_second(config, some, len(material.table.classes))
-    images = len(material.table) + (0 if material.test is None else len(material.test.table) / 10)
+    data = read_training_data(config.model_copy(update={"setting": "own"}))
+    some = data.paths[: max(96, 4 * config.batch_size)]
+    rate = images_per_second(config, some, len(data.table.classes))
+    images = len(data.table) + (0 if data.test is None else len(data.test.table) / 10)
     passes = sum(_passes(each) for each in trainings if each.mode != "linear")
     if any(each.mode != "end-to-end" for each in trainings):
         passes += 1  # the features of the frozen backbone, once for all

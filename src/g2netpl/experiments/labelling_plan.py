@@ -32,8 +32,8 @@ from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank
-from g2netpl.training.data import read_material
-from g2netpl.training.inputs import Sources, backbone_of
+from g2netpl.training.data import read_training_data
+from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.lesson import device_of, on_features, teach
 
 NEXT = 100  # labelled images
@@ -177,18 +177,18 @@ def read_pool(
     if is_features:
         folder = read_features(config.labels)
         return folder.train_features, folder.train
-    material = read_material(config.model_copy(update={"validation": 0.0, "setting": "own"}))
-    check_plan(material.table, config.labels)
-    for note in material.notes:
+    data = read_training_data(config.model_copy(update={"validation": 0.0, "setting": "own"}))
+    check_plan(data.table, config.labels)
+    for note in data.notes:
         console.print(f"note: {note}", highlight=False)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
-    sources = Sources(config, material, backbone, console)
+    sources = ImageInputs(config, data, backbone, console)
     sources.prepare()
-    inputs = next(sources.all(True).load([np.arange(len(material.table))], None))
+    inputs = next(sources.all(True).load([np.arange(len(data.table))], None))
     features: Features = inputs.numpy()
     readable = np.flatnonzero(~np.isnan(features).any(axis=1))
-    return features[readable], material.table.take(readable)
+    return features[readable], data.table.take(readable)
 
 
 def check_plan(table: LabelTable, where: str) -> None:

@@ -29,11 +29,12 @@ from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_history
+from g2netpl.training.checks import check_config
 from g2netpl.training.divergence import attempt
-from g2netpl.training.inputs import Sources, backbone_of
+from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.phases import Watch, network_of
 from g2netpl.training.progress import Following, describe
-from g2netpl.training.session import check_config, train
+from g2netpl.training.session import train
 from g2netpl.training.snapshots import Snapshot
 
 TRACK = "labels.jsonl"
@@ -208,21 +209,21 @@ def _watch_labels(
     now: Snapshot,
     network: nn.Module,
     player: LabelPlayer,
-    sources: Sources,
+    sources: ImageInputs,
     linear: bool,
 ) -> None:
     """Follow the soft labels over the epochs."""
     soft = player.soft_labels()
     if soft is None:
         return
-    material, track = sources.material, Path(config.output) / TRACK
-    rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(material.training))
+    data, track = sources.data, Path(config.output) / TRACK
+    rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(data.training))
     rows = np.sort(rows[:_WATCHED])
     record = watch_labels(
         soft.cpu().numpy()[rows],
         predict_all(network, Part(sources.training(linear), rows)),
-        material.table.values[material.training[rows]],
-        material.visible.values[rows],
+        data.table.values[data.training[rows]],
+        data.visible.values[rows],
     )
     seen = {**_records(track), now.history[-1]["epoch"]: record}
     lines = (json.dumps({"epoch": epoch, **each}) + "\n" for epoch, each in seen.items())

@@ -17,7 +17,7 @@ from g2netpl.labels.settings import split_indices
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
-from g2netpl.training.data import Listed, count_shared, read_material
+from g2netpl.training.data import Listed, count_shared, read_training_data
 from g2netpl.training.inputs import most_bad
 
 
@@ -75,12 +75,12 @@ class Parts:
 
 def read_parts(config: RunConfig) -> Parts:
     """Read the label files and find the images; mistakes in all of them show here."""
-    material = read_material(config)
-    whole = Listed(material.table, material.paths)
-    if material.test is not None:
-        return Parts(whole, material.test, whole.table, material.notes)
+    data = read_training_data(config)
+    whole = Listed(data.table, data.paths)
+    if data.test is not None:
+        return Parts(whole, data.test, whole.table, data.notes)
     train, test = (
         Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
         for rows in split_rows(len(whole.table))
     )
-    return Parts(train, test, whole.table, material.notes)
+    return Parts(train, test, whole.table, data.notes)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from g2netpl.base.console import Console
 from g2netpl.experiments.cells import Row, choose
@@ -25,8 +25,10 @@ from g2netpl.experiments.grid import (
 from g2netpl.experiments.paper import Recipe
 from g2netpl.experiments.photo_cells import Photos, on_photos
 from g2netpl.experiments.photo_parts import Parts
-from g2netpl.game.methods import find_method, method_options, split_variant
+from g2netpl.game.methods import method_options, split_variant
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import Mode
+from g2netpl.training.checks import obstacle
 from g2netpl.training.divergence import check_some_trained
 
 
@@ -129,12 +131,12 @@ class Plan:
                     found.setdefault((mode, cell), Training(mode, comparison, cell))
         return list(found.values())
 
-    def mode(self, name: str) -> str:
+    def mode(self, name: str) -> Mode | Literal[""]:
         """How networks of a recipe are trained on images, as the paper did unless told."""
         if self.subject.kind != "images":
             return ""
-        usual = "linear-init" if self.recipes[name].linear_init else "end-to-end"
-        return str(self.protocol.photos.get("mode") or usual)
+        usual: Mode = "linear-init" if self.recipes[name].linear_init else "end-to-end"
+        return self.protocol.photos.get("mode") or usual
 
     def epochs(self, name: str) -> int:
         """How long, as the paper did unless told; with linear-init, of everything."""
@@ -192,15 +194,11 @@ class Plan:
 
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
-        plain, changes = split_variant(method)
-        mode = self.mode(name)
-        if find_method(plain).two_views and self.subject.kind != "images":
-            return "it compares views of images, and there are none here"
-        if find_method(plain).two_views and mode != "end-to-end":
-            return f"it compares views of images, and with --mode {mode} there is one of each"
-        if mode == "linear-init" and getattr(method_options(plain, changes), "rounds", 1) > 1:
-            return "it trains the network anew each round, which --mode linear-init cannot"
-        return None
+        images, mode = self.subject.kind == "images", self.mode(name) or "end-to-end"
+        why = obstacle(*split_variant(method), full=True, mode=mode, images=images)
+        if why is None:
+            return None
+        return f"it {why}, which --mode {mode} cannot" if images else f"it {why}: here are none"
 
 
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:

@@ -23,7 +23,7 @@ from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.views import PAIR
 from g2netpl.labels.settings import IndexArray
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import Material
+from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation
 from g2netpl.training.progress import epoch_bar
 
@@ -44,23 +44,23 @@ def most_bad(config: RunConfig, images: int) -> int:
     return max(1, images // 1000) if config.max_bad is None else config.max_bad
 
 
-class Sources:
+class ImageInputs:
     """The images of each part; with `linear` their features, computed once and cached."""
 
     def __init__(
         self,
         config: RunConfig,
-        material: Material,
+        data: TrainingData,
         backbone: Backbone,
         console: Console,
         team: Team = ALONE,
         kept: KeptImages | None = None,
     ) -> None:
-        self.config, self.material, self.backbone = config, material, backbone
+        self.config, self.data, self.backbone = config, data, backbone
         self.console, self.team = console, team
-        self._paths = material.paths
-        self._validation_paths = material.validation_paths
-        self._test_paths = None if material.test is None else material.test.paths
+        self._paths = data.paths
+        self._validation_paths = data.validation_paths
+        self._test_paths = None if data.test is None else data.test.paths
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
         self._bad: dict[str, str] = {}
@@ -96,18 +96,18 @@ class Sources:
 
     def training(self, linear: bool) -> Source:
         """The training part."""
-        return Part(self.all(linear), self.material.training)
+        return Part(self.all(linear), self.data.training)
 
     def validation(self, linear: bool) -> Validation | None:
         """The validation part with what is known about it."""
-        if self.material.validation is None:
+        if self.data.validation is None:
             return None
         source = (
-            Part(self.all(linear), self.material.held_out)
+            Part(self.all(linear), self.data.held_out)
             if self._validation_paths is None
             else self._source("validation", self._validation_paths, linear)
         )
-        return Validation(source, self.material.validation.values)
+        return Validation(source, self.data.validation.values)
 
     def test(self, linear: bool) -> Source | None:
         """The test images."""
@@ -115,7 +115,7 @@ class Sources:
 
     def some_features(self, rows: IndexArray, linear: bool) -> Features:
         """Features of some training images, for the estimate of k."""
-        chosen = self.material.training[rows]
+        chosen = self.data.training[rows]
         if linear:  # they are computed for the training anyway
             self.all(linear)
             features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()

@@ -13,8 +13,7 @@ from torch import nn
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
-from g2netpl.base.errors import InputError
-from g2netpl.game.methods import dropout_of, find_method, make_player
+from g2netpl.game.methods import dropout_of, make_player
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
@@ -22,16 +21,16 @@ from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, Part, Source
-from g2netpl.labels.settings import IndexArray, Setting, observe, split_indices
-from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.labels.settings import IndexArray, Setting
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs import thresholds as decisions
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import can_rank
 from g2netpl.runs.thresholds import Decisions
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.data import Material
+from g2netpl.training.checks import FULL, VIEWS, check_method
+from g2netpl.training.data import TrainingData, check_learnable, split_and_observe
 from g2netpl.training.epochs import Schedule, Validation, fit
-from g2netpl.training.inputs import Sources, backbone_of
+from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.progress import epoch_bar
 from g2netpl.training.snapshots import Snapshot, load_network
 from g2netpl.training.steps import Loop
@@ -83,8 +82,8 @@ def on_images(config: RunConfig, paths: list[str], table: LabelTable, console: C
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     validation = table.take(held_out) if len(held_out) else None
-    material = Material(table, paths, training, visible, held_out, validation, None, None, "")
-    sources = Sources(config, material, backbone, console)
+    data = TrainingData(table, training, visible, held_out, validation, paths=paths)
+    sources = ImageInputs(config, data, backbone, console)
     sources.prepare()
     network = _network(config, backbone, table)
     linear = config.mode == "linear"
@@ -163,30 +162,20 @@ def _parts(config: RunConfig, table: LabelTable) -> tuple[IndexArray, LabelTable
 
     None are held out where they have no negatives to rank by.
     """
-    everything = np.arange(len(table))
-    labelled = np.flatnonzero((table.values != UNOBSERVED).any(axis=1))
-    _, chosen = split_indices(len(labelled), config.validation, config.seed)
-    held_out = labelled[chosen]
-    training = np.setdiff1d(everything, held_out)
-    if not (can_rank(table.values[held_out]) and (table.values[training] == POSITIVE).any()):
-        training, held_out = everything, everything[:0]
-    return (
-        training,
-        observe(table.take(training), Setting.parse(config.setting), config.seed),
-        held_out,
-    )
+    split = split_and_observe(table, Setting.parse(config.setting), config.validation, config.seed)
+    return split.training, split.visible, split.held_out
 
 
 def _check(config: RunConfig, table: LabelTable, images: bool) -> None:
-    if isinstance(config.expected_positives, float):
-        expected.check(config.expected_positives, len(table.classes))
-    method = find_method(config.method)
-    if method.full_labels_only and not table.is_complete:
-        raise InputError(f"method {config.method}: needs full labels, some are unobserved")
-    if method.two_views and not (images and config.mode == "end-to-end"):
-        raise InputError(
-            f"method {config.method}: compares views of images; give image paths and "
-            "mode='end-to-end'"
-        )
-    if not (table.values == POSITIVE).any():
-        raise InputError("y: no positive label is observed in any class; nothing to learn from")
+    expected.check(config.expected_positives, table.held)
+    check_method(
+        *(config.method, config.options),
+        full=table.is_complete,
+        mode=config.mode,
+        images=images,
+        ways_out={
+            FULL: "some are unobserved",
+            VIEWS: "give image paths and mode='end-to-end'",
+        },
+    )
+    check_learnable(table, "y")

@@ -19,16 +19,16 @@ from g2netpl.game.player import LabelPlayer, Setup, take_up
 from g2netpl.game.shelf import Shelf
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training.checkpoints import checkpoint_bytes, load_checkpoint
-from g2netpl.training.data import Material
+from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Schedule, fit
 from g2netpl.training.equilibrium import collapsed, restless, restless_words
-from g2netpl.training.inputs import Sources
+from g2netpl.training.inputs import ImageInputs
 from g2netpl.training.progress import epoch_bar, write_history
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Record, Snapshot, load_network
 from g2netpl.training.steps import Loop
 
-Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Sources, bool], None]
+Watch = Callable[[Snapshot, nn.Module, LabelPlayer, ImageInputs, bool], None]
 
 
 def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
@@ -57,15 +57,15 @@ class Players:
     def prepare(
         cls,
         config: RunConfig,
-        material: Material,
-        sources: Sources,
+        data: TrainingData,
+        sources: ImageInputs,
         accelerator: Any,
         team: Team,
         k: float,
     ) -> "Players":
         """A network for the classes, and the label player of the method."""
-        observed = ObservedLabels.of(material.visible.held, accelerator.device)
-        network = network_of(config, sources.backbone, len(material.table.classes))
+        observed = ObservedLabels.of(data.visible.held, accelerator.device)
+        network = network_of(config, sources.backbone, len(data.table.classes))
         network.to(accelerator.device)
         phases = phases_of(config)
         first = phases[0].mode
@@ -111,8 +111,8 @@ def phases_of(config: RunConfig) -> list[Phase]:
 def play(
     config: RunConfig,
     contest: Players,
-    material: Material,
-    sources: Sources,
+    data: TrainingData,
+    sources: ImageInputs,
     console: Console,
     watch: Watch | None,
     interrupts: Interrupts,
@@ -126,10 +126,10 @@ def play(
     folder, player, team = Path(config.output), contest.player, contest.team
 
     def names(rows: list[int]) -> list[str]:
-        return [material.table.images[material.training[row]] for row in rows]
+        return [data.table.images[data.training[row]] for row in rows]
 
     minutes, steps = config.checkpoint_minutes, config.checkpoint_steps
-    keeper = Keeper(folder, interrupts, team, minutes, steps, names, on_saved)
+    keeper = CheckpointSaver(folder, interrupts, team, minutes, steps, names, on_saved)
     found = _last_checkpoint(folder, player, team, console)
     snapshot, first = found or (Snapshot(), 0)
     if found is None:
@@ -152,11 +152,11 @@ def play(
 def _play_phases(
     config: RunConfig,
     contest: Players,
-    sources: Sources,
+    sources: ImageInputs,
     console: Console,
     watch: Watch | None,
     interrupts: Interrupts,
-    keeper: Keeper,
+    keeper: CheckpointSaver,
     snapshot: Snapshot,
     first: int,
 ) -> Snapshot:

@@ -14,7 +14,7 @@ from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.loader import epoch_groups
 from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.config import Mode, RunConfig
-from g2netpl.training.inputs import Sources
+from g2netpl.training.inputs import ImageInputs
 from g2netpl.training.phases import Players, phases_of
 from g2netpl.training.steps import NumericalStop
 
@@ -35,7 +35,7 @@ def check_memory(config: RunConfig, images: int, device: torch.device) -> None:
         )
 
 
-def rehearse(config: RunConfig, contest: Players, sources: Sources) -> None:
+def rehearse(config: RunConfig, contest: Players, sources: ImageInputs) -> None:
     """Take one step of every phase and go back, or say what stands against it."""
     for phase in phases_of(config):
         linear, device = phase.mode == "linear", contest.accelerator.device

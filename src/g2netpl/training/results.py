@@ -22,15 +22,15 @@ from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.scores import Judged, write_scores
 from g2netpl.runs.thresholds import Decisions, choose
 from g2netpl.training.checkpoints import save_state
-from g2netpl.training.data import Material
-from g2netpl.training.inputs import Sources
+from g2netpl.training.data import TrainingData
+from g2netpl.training.inputs import ImageInputs
 from g2netpl.training.snapshots import Record, Snapshot, load_network
 
 
 def finish(
     config: RunConfig,
-    material: Material,
-    sources: Sources,
+    data: TrainingData,
+    sources: ImageInputs,
     network: Network,
     player: LabelPlayer,
     snapshot: Snapshot,
@@ -44,7 +44,7 @@ def finish(
     folder = Path(config.output)
     linear = config.mode == "linear"
     judged: nn.Module = network.head() if linear else network
-    judged_on = _parts(material, sources, linear)
+    judged_on = _parts(data, sources, linear)
     load_network(judged, snapshot.network)
     last = _scores(judged, judged_on, team)
     load_network(judged, snapshot.best_network)
@@ -55,18 +55,18 @@ def finish(
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
     device = next(network.parameters()).device
-    soft = _soft_labels(player, folder, material.visible.held.shape, device)
-    _write_labels(folder, material, predicted, soft)
-    write_scores(folder, predicted, _judged(material, best))
-    judgement = judged_on.get("validation")
-    validation = None if judgement is None else (best["validation"], judgement[1])
-    decisions = choose(config.thresholds, validation, predicted[_enough(material)], k)
+    soft = _soft_labels(player, folder, data.visible.held.shape, device)
+    _write_labels(folder, data, predicted, soft)
+    write_scores(folder, predicted, _judged(data, best))
+    held = judged_on.get("validation")
+    validation = None if held is None else (best["validation"], held[1])
+    decisions = choose(config.thresholds, validation, predicted[_enough(data)], k)
     write_json(folder / "decisions.json", decisions.to_json())
     metrics = {
         part: _metrics(decisions, best[part], truth) for part, (_, truth) in judged_on.items()
     }
-    write_json(folder / "evaluation.json", {"classes": list(material.table.classes), **metrics})
-    test = None if material.test is None else material.test.table.values
+    write_json(folder / "evaluation.json", {"classes": list(data.table.classes), **metrics})
+    test = None if data.test is None else data.test.table.values
     return {
         "method": config.method,
         "setting": config.setting,
@@ -79,8 +79,8 @@ def finish(
         "test_map": None if test is None else ranked_map(best["test"], test),
         "last_test_map": None if test is None else ranked_map(last["test"], test),
         "pseudo_label_map": None
-        if soft is None or not material.hides_truth
-        else ranked_map(soft, material.table.dense(material.training)),
+        if soft is None or not data.hides_truth
+        else ranked_map(soft, data.table.dense(data.training)),
         "undecided": snapshot.history[-1]["undecided"],
     }
 
@@ -96,23 +96,23 @@ def _metrics(decisions: Decisions, scores: Scores, truth: LabelMatrix) -> Record
 
 
 def _parts(
-    material: Material, sources: Sources, linear: bool
+    data: TrainingData, sources: ImageInputs, linear: bool
 ) -> dict[str, tuple[Source, LabelMatrix]]:
     """Images whose labels the training has not seen, with what is known about them."""
     parts: dict[str, tuple[Source, LabelMatrix]] = {}
     validation, test = sources.validation(linear), sources.test(linear)
     if validation is not None:
         parts["validation"] = (validation.source, validation.truth)
-    if test is not None and material.test is not None:
-        parts["test"] = (test, material.test.table.values)
+    if test is not None and data.test is not None:
+        parts["test"] = (test, data.test.table.values)
     return parts
 
 
-def _judged(material: Material, scores: dict[str, Scores]) -> dict[str, Judged]:
+def _judged(data: TrainingData, scores: dict[str, Scores]) -> dict[str, Judged]:
     """The scores of each part beside the labels of its images."""
     tables = {
-        "validation": material.validation,
-        "test": None if material.test is None else material.test.table,
+        "validation": data.validation,
+        "test": None if data.test is None else data.test.table,
     }
     return {
         part: Judged(table, scores[part])
@@ -140,23 +140,23 @@ def _soft_labels(
     return soft
 
 
-def _enough(material: Material) -> IndexArray:
+def _enough(data: TrainingData) -> IndexArray:
     """Training images by whose scores k can be met: all, or some of very many."""
-    rows, classes = material.training, len(material.table.classes)
+    rows, classes = data.training, len(data.table.classes)
     if len(rows) * classes <= WHOLE:
         return rows
     return rows[:: -(-len(rows) * classes // (WHOLE // 2))]
 
 
-def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Scores | None) -> None:
+def _write_labels(folder: Path, data: TrainingData, predicted: Scores, soft: Scores | None) -> None:
     """Every label of the file: observed as observed, soft labels where there are, else ŷ."""
-    trained = np.full(len(material.table), -1)  # which of the training images it is
-    trained[material.training] = np.arange(len(material.training))
-    shape = material.table.held.shape
+    trained = np.full(len(data.table), -1)  # which of the training images it is
+    trained[data.training] = np.arange(len(data.training))
+    shape = data.table.held.shape
 
     def known(rows: IndexArray) -> LabelMatrix:
-        labels, here = material.table.dense(rows), trained[rows] >= 0
-        labels[here] = material.visible.dense(trained[rows[here]])
+        labels, here = data.table.dense(rows), trained[rows] >= 0
+        labels[here] = data.visible.dense(trained[rows[here]])
         return labels
 
     def completed(rows: IndexArray) -> Scores:
@@ -176,7 +176,7 @@ def _write_labels(folder: Path, material: Material, predicted: Scores, soft: Sco
     with written_whole(folder / "labels.npz") as file:
         write_npz(
             file,
-            images=np.array(material.table.images),
+            images=np.array(data.table.images),
             observed=Blocks(shape, np.int8, known),
             soft=(trained >= 0) & (soft is not None),
         )

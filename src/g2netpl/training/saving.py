@@ -15,7 +15,7 @@ from g2netpl.training.snapshots import Snapshot
 _SAVE, _STOP = 1, 2
 
 
-class Keeper:
+class CheckpointSaver:
     """Watches a training and keeps it on the disk."""
 
     def __init__(
