@@ -18,7 +18,7 @@ from test_reproduce import (
 
 from g2netpl.base.locks import locked
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments.data import Subject
+from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.durations import _passes, about
 from g2netpl.experiments.paper import RECIPES, SSPL, Block, Recipe, with_methods
 from g2netpl.experiments.reproduction import Plan, Protocol
@@ -303,7 +303,7 @@ def passes_of(kind, epochs, *methods):
     """By method, as the estimate counts them."""
     protocol = Protocol(epochs, (1e-3,), (64,), (0,))
     recipe = Recipe("", "", (Block(methods, ("sspl:0.2",)),))
-    plan = Plan(Subject(kind, "x", "x"), protocol, {"s": recipe})
+    plan = Plan(Dataset(kind, "x", "x"), protocol, {"s": recipe})
     return {each.cell.method: _passes(each) for each in plan.trainings()}
 
 

@@ -17,7 +17,8 @@ from torch.nn import functional
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments.grid import Cell, Comparison, Contest
+from g2netpl.experiments.data import ArrayData
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.game.batches import Batch
 from g2netpl.game.methods import METHODS, dropout_of, make_player
 from g2netpl.game.network.network import DropoutLinear, build_classifier, build_network
@@ -28,7 +29,7 @@ from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import LabelTable
 from g2netpl.training import epochs as fitting
-from g2netpl.training import phases as playing
+from g2netpl.training import session as playing
 from g2netpl.training.epochs import Loop, Schedule, Validation, fit
 from g2netpl.training.saving import CheckpointSaver
 
@@ -168,14 +169,13 @@ def test_both_ways_to_train_build_the_network_with_that_dropout(
         built.append(network)
         raise Stop
 
-    for module in (comparison, playing):
-        monkeypatch.setattr(module, "fit", stop)
+    monkeypatch.setattr(playing, "fit", stop)
     names = tuple(map(str, range(20)))
     table = LabelTable(names, tuple("abcd"), TRUTH[:20])
-    contest = Contest(INPUTS[:20], table, INPUTS[:20], table)
+    arrays = ArrayData(INPUTS[:20], table, INPUTS[:20], table)
     cell = Cell(method, "fspl", 0, 1e-3, 8)
     with pytest.raises(Stop):
-        comparison.train_cell(contest, Comparison(None, (method,), ("fspl",), (0,)), cell)
+        comparison.train_cell(arrays, Comparison(None, (method,), ("fspl",), (0,)), cell)
     name, _, option = method.partition(":")
     values = {**run_values(photos, tmp_path / "run"), "method": name}
     if option:

@@ -22,7 +22,7 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_saved_labels, read_training
 from g2netpl.training.continuation import decisions_for, take_over_network
 from g2netpl.training.saving import CheckpointSaver
-from g2netpl.training.session import train
+from g2netpl.training.train import train
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 

@@ -16,7 +16,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
 from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.grid import Cell, Comparison, Contest
+from g2netpl.experiments.data import ArrayData
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
@@ -67,7 +68,7 @@ def test_features_are_trained_as_in_compare(method):
     features, truth = made_up()
     new_features, new_truth = made_up(seed=1)
     names = [tuple(str(row) for row in range(len(truth)))] * 2
-    contest = Contest(
+    arrays = ArrayData(
         torch.from_numpy(features),
         LabelTable(names[0], tuple("abcd"), truth),
         torch.from_numpy(new_features),
@@ -76,8 +77,8 @@ def test_features_are_trained_as_in_compare(method):
     comparison = Comparison(
         None, (method,), ("fspl",), (3,), epochs=4, expected_positives=1.5, keep_labels=True
     )
-    outcome = train_cell(contest, comparison, Cell(method, "fspl", 3, 1e-2, 32))
-    split = split_and_observe(contest.train, Setting.parse("fspl"), 0.2, 3)
+    outcome = train_cell(arrays, comparison, Cell(method, "fspl", 3, 1e-2, 32))
+    split = split_and_observe(arrays.train, Setting.parse("fspl"), 0.2, 3)
     training, visible = split.training, split.visible.values
     known = truth.copy()
     known[training] = visible

@@ -538,7 +538,7 @@ def other_backbone(config):
 
 
 def test_ranks_with_other_pretrained_weights_are_refused(pair, values):
-    there = {"g2netpl.training.session.backbone_of": other_backbone}
+    there = {"g2netpl.training.train.backbone_of": other_backbone}
     assert_refused(pair, values("run"), "the weights of the backbone;", patches=there)
 
 

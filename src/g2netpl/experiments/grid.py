@@ -1,17 +1,10 @@
-"""What is compared: the data in memory, and the grid of trainings over methods, settings and seeds.
+"""The grid of trainings over methods, settings and seeds, and what is refused beforehand."""
 
-The data are a features folder, or the built-in scenes, whose network is the tiny CNN.
-"""
-
-import hashlib
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.options import LARGEST_BATCH, MOST_EPOCHS, WIDEST, check_range
@@ -23,9 +16,9 @@ from g2netpl.game.methods import (
 )
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
-from g2netpl.images.features import read_features
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checks import check_method
@@ -44,57 +37,6 @@ class Cell:
     learning_rate: float
     batch_size: int
     weight: str = ""  # one value of its main weight, as in `regulariser=0.3`
-
-
-@dataclass(frozen=True)
-class Contest:
-    """The data of a comparison, in memory, and the backbone that fits them."""
-
-    train_inputs: Tensor
-    train: LabelTable
-    test_inputs: Tensor
-    test: LabelTable
-    backbone: str = "features"
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """What the labels and the inputs say, in short."""
-        some = self.train_inputs[:: max(1, len(self.train_inputs) // 1000)]  # as it used to be
-        every = hashlib.sha256()
-        for inputs in (self.train_inputs, self.test_inputs):
-            content: Any = inputs.contiguous().numpy()
-            every.update(content)
-        return {
-            "training": self.train.fingerprint(),
-            "test": self.test.fingerprint(),
-            "inputs": hashlib.sha256(some.contiguous().numpy().tobytes()).hexdigest(),
-            "all inputs": every.hexdigest(),
-        }
-
-
-def load_contest(features: str | None) -> Contest:
-    """Read a features folder, or without one make the built-in scenes."""
-    if features is not None:
-        folder = read_features(features)
-        return Contest(
-            torch.from_numpy(folder.train_features),
-            folder.train,
-            torch.from_numpy(folder.test_features),
-            folder.test,
-        )
-    return scenes_contest()
-
-
-def scenes_contest(train: int = 3000, test: int = 1000, seed: int = 0) -> Contest:
-    """The built-in scenes, as many as wanted."""
-    from g2netpl.images.scenes import make_scenes
-
-    scenes = make_scenes(train, test, seed)
-    train_inputs, test_inputs = (
-        (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255.0 - 0.5) / 0.25
-        for images in (scenes.train_images, scenes.test_images)
-    )
-    return Contest(train_inputs, scenes.train, test_inputs, scenes.test, "tiny")
 
 
 @dataclass(frozen=True)
@@ -141,6 +83,25 @@ class Comparison:
     def options_of_cell(self, cell: Cell) -> tuple[str, dict[str, str]]:
         """The plain name of a cell's method, and the options changed for it."""
         return self.options_of(f"{cell.method}:{cell.weight}" if cell.weight else cell.method)
+
+    def config_of(self, cell: Cell, keys: Mapping[str, Any], output: str = "none") -> RunConfig:
+        """The training of a cell, with the keys that all of them have in common."""
+        method, options = self.options_of_cell(cell)
+        values = {
+            **keys,
+            "method": method,
+            "options": options,
+            "setting": cell.setting,
+            "seed": cell.seed,
+            "learning_rate": cell.learning_rate,
+            "batch_size": cell.batch_size,
+            "epochs": self.epochs,
+            "patience": 0,
+            "hidden": self.hidden,
+            "expected_positives": self.expected_positives,
+            "output": output,
+        }
+        return RunConfig.read(values, "a cell")
 
     def check(self, train: LabelTable, test: LabelTable, *, views: bool = False) -> None:
         """Find what does not fit the data, before anything is trained or written.

@@ -27,7 +27,7 @@ from g2netpl.runs.ownership import check_same_training, is_empty
 from g2netpl.training.checks import check_config
 from g2netpl.training.data import read_training_data
 from g2netpl.training.divergence import DIVERGED, attempt, check_some_trained, why_given_up
-from g2netpl.training.session import train
+from g2netpl.training.train import train
 
 PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
 PAPER_BATCHES = (8, 16)

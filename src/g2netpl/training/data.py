@@ -44,6 +44,25 @@ class TrainingData:
     note: str = ""  # how the epoch will be chosen
     notes: tuple[str, ...] = ()  # what else a person should be told
 
+    @classmethod
+    def of(
+        cls,
+        config: RunConfig,
+        table: LabelTable,
+        test: LabelTable | None = None,
+        paths: list[str] | None = None,
+    ) -> "TrainingData":
+        """A table in memory, split and observed as the configuration says."""
+        setting = Setting.parse(config.setting)
+        split = split_and_observe(table, setting, config.validation, config.seed)
+        check_learnable(split.visible, config.labels)
+        return cls(
+            table,
+            *(split.training, split.visible, split.held_out, split.validation),
+            None if test is None else Listed(test, []),
+            paths or [],
+        )
+
     @property
     def hides_truth(self) -> bool:
         """True where the setting hid labels that the file knows."""

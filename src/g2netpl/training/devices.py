@@ -32,6 +32,10 @@ class OneDevice:
         """Gradients of the cost."""
         cost.backward()  # type: ignore[no-untyped-call]
 
+    def unwrap_model(self, network: nn.Module, **_: object) -> nn.Module:
+        """Nothing was wrapped."""
+        return network
+
     def autocast(self) -> AbstractContextManager[None]:
         """Everything in float32."""
         return nullcontext()

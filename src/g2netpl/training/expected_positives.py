@@ -38,6 +38,7 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_training
 from g2netpl.training.data import TrainingData
+from g2netpl.training.inputs import Inputs
 
 _RANKED_IMAGES = 4000
 _RANKED_CLASSES = 1500  # a classifier of more would take minutes
@@ -62,9 +63,9 @@ def check(wanted: float | str, labels: Labels) -> None:
 def find(
     config: RunConfig,
     data: TrainingData,
-    features_of: Callable[[IndexArray], Features],
+    inputs: Inputs,
 ) -> tuple[float, str]:
-    """k of a training and where it comes from; `features_of` gives vectors of training images."""
+    """k of a training, and where it comes from."""
     wanted = config.expected_positives
     if isinstance(wanted, float):
         check(wanted, data.visible.held)
@@ -74,7 +75,13 @@ def find(
     if config.resume_labels is not None:
         return read_training(config.resume_labels)["expected_positives"], "as before the review"
     validation = None if data.validation is None else data.validation.held
-    return estimate(data.visible.held, validation, features_of, config.seed)
+    linear = config.mode != "end-to-end"
+    return estimate(
+        data.visible.held,
+        validation,
+        lambda rows: inputs.some_features(rows, linear),
+        config.seed,
+    )
 
 
 def _of_truth(labels: Labels) -> float:
