@@ -30,7 +30,7 @@ from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.metrics import ranked_map
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.data import TrainingData
+from g2netpl.training.data import Listed, observe_data
 from g2netpl.training.divergence import attempt
 from g2netpl.training.inputs import ArrayInputs, backbone_of
 from g2netpl.training.session import Session
@@ -154,7 +154,7 @@ def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome
 def session_of(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Session:
     """The training of a cell, ready to play."""
     config = comparison.config_of(cell, arrays.keys)
-    data = TrainingData.of(config, arrays.train, arrays.test)
+    data = replace(observe_data(config, arrays.train), test=Listed(arrays.test, []))
     backbone = None if arrays.is_features else backbone_of(config)
     inputs = ArrayInputs(data, arrays.train_inputs, arrays.test_inputs, backbone)
     # an estimate is not to see the whole truth of the images that are held out

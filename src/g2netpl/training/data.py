@@ -44,25 +44,6 @@ class TrainingData:
     note: str = ""  # how the epoch will be chosen
     notes: tuple[str, ...] = ()  # what else a person should be told
 
-    @classmethod
-    def of(
-        cls,
-        config: RunConfig,
-        table: LabelTable,
-        test: LabelTable | None = None,
-        paths: list[str] | None = None,
-    ) -> "TrainingData":
-        """A table in memory, split and observed as the configuration says."""
-        setting = Setting.parse(config.setting)
-        split = split_and_observe(table, setting, config.validation, config.seed)
-        check_learnable(split.visible, config.labels)
-        return cls(
-            table,
-            *(split.training, split.visible, split.held_out, split.validation),
-            None if test is None else Listed(test, []),
-            paths or [],
-        )
-
     @property
     def hides_truth(self) -> bool:
         """True where the setting hid labels that the file knows."""
@@ -106,39 +87,25 @@ def read_training_data(config: RunConfig) -> TrainingData:
             f"{config.labels}; leave them out with --only-listed"
         )
     share = config.validation if own is None else 0.0
-    split = split_and_observe(table, setting, share, config.seed)
-    note = f"chosen by mAP on {len(split.held_out):,} held-out images"
-    if own is not None:
+    data = split_and_observe(table, setting, share, config.seed)
+    if own is not None and can_rank(own.table.held):
         note = "chosen by mAP on the validation file"
-        if not can_rank(own.table.held):
-            own, split = None, replace(split, why=_unranked("images of the validation file"))
-    if own is None and split.why:
-        note = f"the last one ({split.why}), all images are trained on"
-    check_learnable(split.visible, config.labels)
-    return TrainingData(
-        table,
-        *(split.training, split.visible, split.held_out),
-        split.validation if own is None else own.table,
-        test,
-        paths,
-        None if own is None else own.paths,
-        note,
-        (*notes, *found),
-    )
+        data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
+    elif own is not None:
+        data = replace(data, note=_last_epoch(_unranked("images of the validation file")))
+    check_learnable(data.visible, config.labels)
+    return replace(data, test=test, paths=paths, notes=(*notes, *found))
 
 
-@dataclass(frozen=True)
-class Split:
-    """Rows to train on with what may be known about them, and rows to choose the epoch by."""
-
-    training: IndexArray
-    visible: LabelTable
-    held_out: IndexArray
-    validation: LabelTable | None  # what is known about those
-    why: str = ""  # none is held out
+def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
+    """A table in memory, split and observed as the configuration says."""
+    setting = Setting.parse(config.setting)
+    data = split_and_observe(table, setting, config.validation, config.seed)
+    check_learnable(data.visible, config.labels)
+    return data
 
 
-def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: int) -> Split:
+def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: int) -> TrainingData:
     """Hold out a share of the images that something is known about, observe the others.
 
     None are held out that nothing could be chosen by, or that nothing could be learnt without.
@@ -157,13 +124,20 @@ def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: i
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
         visible = observe(table.take(training), setting, seed)
-    return Split(training, visible, held_out, None if why else validation, why)
+    if why:
+        return TrainingData(table, training, visible, held_out, note=_last_epoch(why))
+    note = f"chosen by mAP on {len(held_out):,} held-out images"
+    return TrainingData(table, training, visible, held_out, validation, note=note)
 
 
 def check_learnable(visible: LabelTable, where: str) -> None:
     """Refuse labels without a positive."""
     if not per_class(visible.held, POSITIVE).any():
         raise InputError(f"{where}: no positive label is observed; nothing to learn from")
+
+
+def _last_epoch(why: str) -> str:
+    return f"the last one ({why}), all images are trained on"
 
 
 def _unranked(whose: str) -> str:

@@ -1,6 +1,5 @@
 """What the network learns on: one device as it is, or what accelerate makes of several."""
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +16,6 @@ class OneDevice:
     device: torch.device
     scaler: None = None
 
-    @classmethod
-    def of(cls, name: str) -> "OneDevice":
-        """A GPU if there is one and it is wanted."""
-        return cls(torch.device(device_of(name)))
-
     def prepare(
         self, network: nn.Module, optimizer: torch.optim.Optimizer
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -31,14 +25,6 @@ class OneDevice:
     def backward(self, cost: Tensor) -> None:
         """Gradients of the cost."""
         cost.backward()  # type: ignore[no-untyped-call]
-
-    def unwrap_model(self, network: nn.Module, **_: object) -> nn.Module:
-        """Nothing was wrapped."""
-        return network
-
-    def autocast(self) -> AbstractContextManager[None]:
-        """Everything in float32."""
-        return nullcontext()
 
 
 def device_of(name: str) -> str:

@@ -33,7 +33,7 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import checkpoint_bytes
 from g2netpl.training.data import TrainingData
-from g2netpl.training.devices import OneDevice
+from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import fit
 from g2netpl.training.inputs import Inputs
 from g2netpl.training.phases import (
@@ -43,7 +43,7 @@ from g2netpl.training.phases import (
     warn_of_collapse,
     warn_of_jumps,
 )
-from g2netpl.training.progress import EpochBar, epoch_bar
+from g2netpl.training.progress import epoch_bar
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
 from g2netpl.training.steps import Loop
@@ -69,7 +69,7 @@ class Session:
         shelf: Shelf = IN_MEMORY,
     ) -> None:
         self.config, self.data, self.inputs, self.team = config, data, inputs, team
-        self.accelerator = accelerator or OneDevice.of(config.device)
+        self.accelerator: Any = accelerator or OneDevice(torch.device(device_of(config.device)))
         self.phases = phases_of(config)
         found, self.origin_of_k = k or expected.find(config, data, inputs)
         self.k = team.same(found)
@@ -137,14 +137,22 @@ class Session:
         watch: Watch | None,
         saver: CheckpointSaver | None,
     ) -> Snapshot:
-        learner, optimizer = self._prepared(phase, saver)
-        self.player.begin_phase(self.config.rate(phase.mode), not phase.is_linear)
+        rate = self.config.rate(phase.mode)
+        learner: nn.Module = self.part_of_network(phase.is_linear)
+        optimizer = make_optimizer(self.config.optimizer, learner.parameters(), rate)
+        with nullcontext() if saver is None else saver.interrupts.noted():
+            self.team.wait()  # what comes now needs all ranks, and all of them well
+            learner, optimizer = self.accelerator.prepare(learner, optimizer)
+        self.player.begin_phase(rate, not phase.is_linear)
         source = self.inputs.training(phase.is_linear)
         left = phase.epochs * self.player.rounds - start.finished
         with epoch_bar(console, left, len(source)) as bar:
 
             def after_epoch(now: Snapshot) -> None:
-                self._tell(now, console, bar)
+                bar.epoch(now.history[-1])
+                if console is not None:
+                    warn_of_collapse(console, now.history, self.k)
+                    warn_of_jumps(console, now.history)
                 if watch is not None:
                     watch(now, learner, self.player, self.inputs, phase.is_linear)
                 if saver is not None:
@@ -161,7 +169,14 @@ class Session:
                 schedule_of(self.config, phase),
                 self.inputs.validation(phase.is_linear),
                 start=start,
-                loop=self._loop(after_epoch, bar, saver),
+                loop=Loop(
+                    on_epoch=after_epoch,
+                    on_batch=bar.advance,
+                    backward=self.accelerator.backward,
+                    scaler=self.accelerator.scaler,
+                    team=self.team,
+                    **({} if saver is None else saver.hooks),
+                ),
             )
         if saver is not None:
             saver.writer.finish()
@@ -170,39 +185,6 @@ class Session:
         if phase.is_linear:
             load_network(self.network.head(), snapshot.best_network)
         return snapshot
-
-    def _prepared(
-        self, phase: Phase, saver: CheckpointSaver | None
-    ) -> tuple[nn.Module, torch.optim.Optimizer]:
-        """What learns in a phase and its optimizer, on all devices."""
-        learner: nn.Module = self.part_of_network(phase.is_linear)
-        rate = self.config.rate(phase.mode)
-        optimizer = make_optimizer(self.config.optimizer, learner.parameters(), rate)
-        with nullcontext() if saver is None else saver.interrupts.noted():
-            self.team.wait()  # what comes now needs all ranks, and all of them well
-            learner, optimizer = self.accelerator.prepare(learner, optimizer)
-        return learner, optimizer
-
-    def _loop(
-        self,
-        after_epoch: Callable[[Snapshot], None],
-        bar: EpochBar,
-        saver: CheckpointSaver | None,
-    ) -> Loop:
-        return Loop(
-            on_epoch=after_epoch,
-            on_batch=bar.advance,
-            backward=self.accelerator.backward,
-            scaler=self.accelerator.scaler,
-            team=self.team,
-            **({} if saver is None else saver.hooks),
-        )
-
-    def _tell(self, now: Snapshot, console: Console | None, bar: EpochBar) -> None:
-        bar.epoch(now.history[-1])
-        if console is not None:
-            warn_of_collapse(console, now.history, self.k)
-            warn_of_jumps(console, now.history)
 
     def predict(self, state: State, source: Source) -> Scores:
         """Scores (N, L) with these weights, which the network then has."""

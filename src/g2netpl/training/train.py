@@ -78,8 +78,8 @@ def train(
         with team.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
             config = check_config(config)
             agree_on_command(team, config, resume=resume, overwrite=overwrite)
-            training = _FolderTraining(config, console, interrupts, team, lock)
-            training.take_folder(resume, overwrite)
+            training = _FolderTraining(config, overwrite, console, interrupts, team, lock)
+            training.take_folder(resume)
             return training.run(on_epoch, kept, on_saved)
 
 
@@ -88,28 +88,23 @@ class _FolderTraining:
     """A session that lives in a run folder, step by step."""
 
     config: RunConfig
+    overwrite: bool
     console: Console
     interrupts: Interrupts
     team: Team
     lock: ExitStack
-    resume: bool = False
-    overwrite: bool = False
 
-    @property
-    def folder(self) -> Path:
-        """The run folder."""
-        return Path(self.config.output)
-
-    def take_folder(self, resume: bool, overwrite: bool) -> None:
+    def take_folder(self, resume: bool) -> None:
         """Make sure that the folder may be written, and that nobody else does."""
+        self.folder = Path(self.config.output)
+        self.how_to_go_on = f"go on with: g2netpl train --resume --output {quoted(self.folder)}"
         if self.team.leads:
             recover(self.folder)
         self.team.wait()
         # a launcher may say --resume the first time too
         self.resume = resume and not self.team.same(is_empty(self.folder))
-        self.overwrite = overwrite
         if not self.resume:
-            check_folder(self.folder, "train", overwrite=overwrite)
+            check_folder(self.folder, "train", overwrite=self.overwrite)
         if self.team.leads:
             self.lock.enter_context(locked(self.folder))
 
@@ -133,17 +128,24 @@ class _FolderTraining:
         backbone = session.inputs.backbone
         description |= {"expected_positives": session.k}
         description |= {"mean": backbone.mean, "std": backbone.std}
-        aside = self.begin(session, description, decisions, rehearsed=on_saved is not None)
+        old = self.claim(session, description, decisions, others_wait=on_saved is not None)
         announce(self.console, self.config, data, f"{session.k:.2f} ({session.origin_of_k})")
-        with self.trackers() as trackers:
-            snapshot = self.play(session, trackers, on_epoch, aside, on_saved)
+        with self.open_trackers() as trackers:
+            snapshot = self.play(session, trackers, on_epoch, old, on_saved)
         result = self.finish(session, snapshot)
         result["seconds"] = round(time.perf_counter() - began, 3)
-        self.close(description, result, trackers)
+        if self.team.leads:
+            check_ours(self.folder)
+            sync(self.folder / "history.jsonl")
+            write_json(self.folder / "run.json", description)
+            write_json(self.folder / "result.json", result)
+            trackers.finish(result)
+            remove_checkpoint(self.folder)
+        self.team.wait()
         return load_run(self.folder)
 
     def read_data(self, decisions: list[Decision]) -> TrainingData:
-        """The label files and what people decided since."""
+        """The label files, and what people decided since."""
         data, earlier = read_training_data(self.config), self.config.resume_labels
         if earlier is not None and not self.resume:
             data = compared_with(earlier, data)
@@ -158,20 +160,18 @@ class _FolderTraining:
 
     def is_finished(self, description: dict[str, Any]) -> bool:
         """Whether the run that is to be resumed has ended; refused if it is another one."""
-        other = check_unchanged(self.folder, description)
+        other, say = check_unchanged(self.folder, description), self.console.print
         if other:
-            self.console.print(
-                f"note: begun with other versions ({other}): results may differ a little"
-            )
+            say(f"note: begun with other versions ({other}): results may differ a little")
         check_given_up(self.folder)
         self.interrupts.begun(self.how_to_go_on)
         if self.team.same((self.folder / "result.json").is_file()):
-            self.console.print(f"{self.folder}: this run is finished already")
+            say(f"{self.folder}: this run is finished already")
             if self.team.leads:
                 remove_checkpoint(self.folder)
             return True
         if not saved(self.folder):
-            self.console.print("nothing was saved yet: beginning with the first epoch")
+            say("nothing was saved yet: beginning with the first epoch")
         return False
 
     def prepare(self, data: TrainingData, accelerator: Any, kept: KeptImages | None) -> Session:
@@ -181,11 +181,9 @@ class _FolderTraining:
         agree_on_backbone(team, backbone.module)
         backbone.module.to(accelerator.device)
         inputs = ImageInputs(config, data, backbone, self.console, team, kept)
-        before = None
-        if self.resume:
-            before = read_training(self.folder)["expected_positives"], "as before"
+        k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
         shelf = Shelf(self.folder / "labels", config.label_memory * 1024**2, team)
-        session = Session(config, data, inputs, before, accelerator, team, shelf)
+        session = Session(config, data, inputs, k, accelerator, team, shelf)
         if config.resume_labels is not None:
             take_over_network(config.resume_labels, session.network)
         inputs.prepare()
@@ -195,35 +193,35 @@ class _FolderTraining:
         check_space(self.folder, (1 if self.resume else KEPT + 1) * session.checkpoint_bytes())
         return session
 
-    def begin(
+    def claim(
         self,
         session: Session,
         description: dict[str, Any],
         decisions: list[Decision],
-        rehearsed: bool,
+        others_wait: bool,
     ) -> Aside | None:
-        """Claim the folder after everything that a mistake of the user could stop.
+        """Take the folder, after everything that a mistake of the user could stop.
 
-        Gives the old results, which wait for the first checkpoint.
+        Gives the old results, which wait for the first checkpoint; those of others may wait too.
         """
         replaces = not self.resume and bool(self.team.same(not is_empty(self.folder)))
         if replaces:
             rehearse(session)
-        aside = None
+        old = None
         if self.team.leads and not self.resume:
             claim = claimed(self.folder, "train", overwrite=self.overwrite)
-            aside = self.lock.enter_context(claim)
+            old = self.lock.enter_context(claim)
             write_json(self.folder / "run.json", description)
             if decisions:
                 write_decided(self.folder, decisions)
         if not replaces:
             self.interrupts.begun(self.how_to_go_on)
         agree_on_folder(self.team, self.folder)
-        if rehearsed and not self.resume:  # the old results of others; our own were tried before
+        if others_wait and not self.resume:  # our own were tried before
             rehearse(session)
-        return aside
+        return old
 
-    def trackers(self) -> Trackers:
+    def open_trackers(self) -> Trackers:
         """What is told after every epoch, by the first rank."""
         print_plainly = partial(self.console.print, markup=False, highlight=False)
         say = None if self.console.quiet else print_plainly
@@ -235,10 +233,11 @@ class _FolderTraining:
         session: Session,
         trackers: Trackers,
         on_epoch: Watch | None,
-        aside: Aside | None,
+        old: Aside | None,
         on_saved: Callable[[], None] | None,
     ) -> Snapshot:
         """Play all phases, from the last checkpoint where there is one."""
+        config, data = self.config, session.data
 
         def watch(now: Snapshot, *rest: Any) -> None:
             trackers.epoch(now.history[-1])
@@ -246,38 +245,27 @@ class _FolderTraining:
                 on_epoch(now, *rest)
 
         def saved_now() -> None:
-            if aside is not None:
-                aside.drop()
+            if old is not None:
+                old.drop()
             self.interrupts.begun(self.how_to_go_on)
             if on_saved is not None:
                 on_saved()
 
-        saver = self.saver(session.data, saved_now)
+        saver = CheckpointSaver(
+            *(self.folder, self.interrupts, self.team),
+            *(config.checkpoint_minutes, config.checkpoint_steps),
+            lambda rows: [data.table.images[data.training[row]] for row in rows],
+            saved_now,
+        )
         start = saver.last(session.player, self.console)
         if start is not None:
-            self.say_where(start[0], session.phases[start[1]].first_epoch)
-        elif self.config.resume_labels is not None:
-            take_over_labels(self.config.resume_labels, session.data, session.player)
+            finished = session.phases[start[1]].first_epoch + start[0].finished
+            steps = f", {start[0].step} steps into the next" if start[0].step else ""
+            self.console.print(f"going on after epoch {finished}{steps}", highlight=False)
+        elif config.resume_labels is not None:
+            take_over_labels(config.resume_labels, data, session.player)
         with saver.watching():
             return session.play(console=self.console, watch=watch, saver=saver, start=start)
-
-    def saver(self, data: TrainingData, on_saved: Callable[[], None]) -> CheckpointSaver:
-        """What keeps the training on the disk."""
-
-        def names(rows: list[int]) -> list[str]:
-            return [data.table.images[data.training[row]] for row in rows]
-
-        minutes, steps = self.config.checkpoint_minutes, self.config.checkpoint_steps
-        return CheckpointSaver(
-            self.folder, self.interrupts, self.team, minutes, steps, names, on_saved
-        )
-
-    def say_where(self, start: Snapshot, before: int) -> None:
-        """Where a resume goes on."""
-        steps = f", {start.step} steps into the next" if start.step else ""
-        self.console.print(
-            f"going on after epoch {before + start.finished}{steps}", highlight=False
-        )
 
     def finish(self, session: Session, snapshot: Snapshot) -> Record:
         """The results, and what a person should be told about them."""
@@ -294,19 +282,3 @@ class _FolderTraining:
                 "negative"
             )
         return result
-
-    def close(self, description: dict[str, Any], result: Record, trackers: Trackers) -> None:
-        """The last files: with result.json the run is finished."""
-        if self.team.leads:
-            check_ours(self.folder)
-            sync(self.folder / "history.jsonl")
-            write_json(self.folder / "run.json", description)
-            write_json(self.folder / "result.json", result)
-            trackers.finish(result)
-            remove_checkpoint(self.folder)
-        self.team.wait()
-
-    @property
-    def how_to_go_on(self) -> str:
-        """What to type after a stop."""
-        return f"go on with: g2netpl train --resume --output {quoted(self.folder)}"
