@@ -24,7 +24,8 @@ from torch import Tensor
 
 from g2netpl import METHODS, Batch, LabelPlayer, Method, Options, Proposal, Setup
 from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.grid import Comparison, scenes_contest
+from g2netpl.experiments.data import scenes_data
+from g2netpl.experiments.grid import Comparison
 from g2netpl.game.player import Predict
 
 POSITIVE, UNOBSERVED = 1, -1
@@ -79,13 +80,13 @@ def main() -> None:
         batch_sizes=(32,),
         epochs=flags.epochs,
     )
-    contest = scenes_contest(flags.scenes, test=flags.scenes // 2)
-    comparison.check(contest.train, contest.test)
+    arrays = scenes_data(flags.scenes, test=flags.scenes // 2)
+    comparison.check(arrays.train, arrays.test)
     with open(flags.output, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["method", "validation_map", "test_map"])
         for cell in comparison.cells():
-            row = train_cell(contest, comparison, cell).row
+            row = train_cell(arrays, comparison, cell).row
             print(f"{row['method']:8} test mAP {row['test_map']:.1%}", flush=True)
             writer.writerow([row["method"], row["validation_map"], row["test_map"]])
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from g2netpl.runs.metrics import evaluate as evaluate
     from g2netpl.runs.run import load_run as load_run
     from g2netpl.training.estimator import PartialLabelClassifier as PartialLabelClassifier
-    from g2netpl.training.session import train as train
+    from g2netpl.training.train import train as train
 
 __version__ = "0.2.0"
 
@@ -47,7 +47,7 @@ __getattr__, __all__ = lazily(
         "LabelTable": "labels.table",
         "observe": "labels.settings",
         "Setting": "labels.settings",
-        "train": "training.session",
+        "train": "training.train",
         "complete": "runs.completion",
         "write_completed": "runs.completion",
         "write_run_report": "reports.run",

@@ -13,7 +13,7 @@ from g2netpl import RunConfig, load_run, train
 from g2netpl.base.locks import locked
 from g2netpl.cli import main
 from g2netpl.training.progress import following
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
@@ -183,13 +183,13 @@ def test_ctrl_c_says_how_the_command_goes_on(
     photos, tmp_path, capsys, monkeypatch, command, advice
 ):
     """And not how one of its trainings would."""
-    step = Keeper.step
+    step = CheckpointSaver.step
 
     def press(keeper, take):
         signal.raise_signal(signal.SIGINT)
         step(keeper, take)
 
-    monkeypatch.setattr(Keeper, "step", press)
+    monkeypatch.setattr(CheckpointSaver, "step", press)
     labels = str(photos / "train.csv")
     if "LABELS" in command:
         command = [labels if each == "LABELS" else each for each in command]
@@ -287,7 +287,7 @@ def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
         (["--mode", "linear-init", "--methods", "ups"], "trains the network anew each round"),
         (["--image-size", "4"], "image_size"),
         (["--precision", "fp16", "--device", "cpu"], "precision: fp16 needs a GPU"),
-        (["--expected-positives", "11"], "11 per image of only 10 classes"),
+        (["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         (["--images", "BROKEN"], "2 images cannot be read"),
     ],
 )
@@ -408,7 +408,7 @@ def test_a_split_that_was_cut_off_is_mended_before_anything_is_tested(compare, t
 
 
 def test_a_comparison_may_be_moved_before_it_is_finished(compare, tmp_path, monkeypatch, sigterm):
-    step, taken = Keeper.step, []
+    step, taken = CheckpointSaver.step, []
 
     def stop(keeper, take):
         step(keeper, take)
@@ -417,7 +417,7 @@ def test_a_comparison_may_be_moved_before_it_is_finished(compare, tmp_path, monk
             sigterm()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Keeper, "step", stop)
+        patch.setattr(CheckpointSaver, "step", stop)
         assert compare(test=None)[0] == 75
     (tmp_path / "out").rename(tmp_path / "moved")
     code, said = compare("--resume", test=None, out="moved")

@@ -23,7 +23,7 @@ from test_official_layouts import (
 from g2netpl import read_labels
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.experiments.data import Subject, find_subject, with_test_part
+from g2netpl.experiments.data import Dataset, find_dataset, with_test_part
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import LabelTable
@@ -90,22 +90,22 @@ LAYOUTS = {
 def test_an_official_layout_is_found_and_can_be_read(tmp_path, layout):
     make, train, count, test, test_count = LAYOUTS[layout]
     make(tmp_path)
-    subject = find_subject(str(tmp_path))
-    assert subject.kind == "images"
-    assert subject.root == str(tmp_path)
-    assert os.path.samefile(subject.labels, tmp_path / train)
-    assert os.path.samefile(subject.test_labels, tmp_path / test)
-    assert subject.images is None
-    assert len(read_labels(subject.labels)) == count
-    assert len(read_labels(subject.test_labels)) == test_count
-    assert subject.name == tmp_path.name
+    dataset = find_dataset(str(tmp_path))
+    assert dataset.kind == "images"
+    assert dataset.root == str(tmp_path)
+    assert os.path.samefile(dataset.labels, tmp_path / train)
+    assert os.path.samefile(dataset.test_labels, tmp_path / test)
+    assert dataset.images is None
+    assert len(read_labels(dataset.labels)) == count
+    assert len(read_labels(dataset.test_labels)) == test_count
+    assert dataset.name == tmp_path.name
 
 
 def test_the_classes_of_a_layout_are_read(tmp_path):
     voc(tmp_path / "voc")
-    assert read_labels(find_subject(str(tmp_path / "voc")).labels).classes == VOC_CLASSES
+    assert read_labels(find_dataset(str(tmp_path / "voc")).labels).classes == VOC_CLASSES
     nuswide(tmp_path / "nus")
-    assert read_labels(find_subject(str(tmp_path / "nus")).labels).classes == tuple(CONCEPTS)
+    assert read_labels(find_dataset(str(tmp_path / "nus")).labels).classes == tuple(CONCEPTS)
 
 
 @pytest.mark.parametrize(
@@ -120,28 +120,28 @@ def test_the_classes_of_a_layout_are_read(tmp_path):
 )
 def test_a_layout_may_be_one_folder_below(tmp_path, make, below):
     make(tmp_path / below)
-    subject = find_subject(str(tmp_path))
-    assert os.path.isfile(subject.labels)
-    assert os.path.isfile(subject.test_labels)
-    assert os.path.realpath(subject.labels).startswith(os.path.realpath(tmp_path / below))
+    dataset = find_dataset(str(tmp_path))
+    assert os.path.isfile(dataset.labels)
+    assert os.path.isfile(dataset.test_labels)
+    assert os.path.realpath(dataset.labels).startswith(os.path.realpath(tmp_path / below))
 
 
 def test_the_folder_of_voc_itself_will_do(tmp_path):
     voc(tmp_path)
-    subject = find_subject(str(tmp_path / "VOC2012"))
-    assert os.path.samefile(subject.labels, tmp_path / "VOC2012/ImageSets/Main/train.txt")
+    dataset = find_dataset(str(tmp_path / "VOC2012"))
+    assert os.path.samefile(dataset.labels, tmp_path / "VOC2012/ImageSets/Main/train.txt")
 
 
 def test_images_may_lie_elsewhere(tmp_path):
     coco(tmp_path)
-    assert find_subject(str(tmp_path), images="elsewhere").images == "elsewhere"
+    assert find_dataset(str(tmp_path), images="elsewhere").images == "elsewhere"
 
 
 def test_half_a_layout_is_none(tmp_path):
     coco(tmp_path)
     (tmp_path / "annotations/instances_val2014.json").unlink()
     with pytest.raises(InputError, match="no data found"):
-        find_subject(str(tmp_path))
+        find_dataset(str(tmp_path))
 
 
 # --- features, scenes, files ----------------------------------------------------------------------
@@ -155,27 +155,27 @@ def features(folder):
 
 def test_features_are_found(tmp_path):
     features(tmp_path / "f")
-    assert find_subject(str(tmp_path / "f")) == Subject("features", str(tmp_path / "f"))
+    assert find_dataset(str(tmp_path / "f")) == Dataset("features", str(tmp_path / "f"))
     tables(tmp_path / "f")  # what else lies there changes nothing
-    subject = find_subject(str(tmp_path / "f"))
-    assert subject.kind == "features"
-    assert with_test_part(subject, tmp_path / "unused") is subject
+    dataset = find_dataset(str(tmp_path / "f"))
+    assert dataset.kind == "features"
+    assert with_test_part(dataset, tmp_path / "unused") is dataset
     assert not (tmp_path / "unused").exists()
 
 
 def test_without_data_there_are_the_scenes(tmp_path):
-    subject = find_subject(None)
-    assert (subject.kind, subject.name) == ("scenes", "the built-in scenes")
-    assert with_test_part(subject, tmp_path / "unused") is subject
+    dataset = find_dataset(None)
+    assert (dataset.kind, dataset.name) == ("scenes", "the built-in scenes")
+    assert with_test_part(dataset, tmp_path / "unused") is dataset
 
 
 def test_a_label_file_with_a_test_file(tmp_path):
     tables(tmp_path)
     train, test = str(tmp_path / "train.csv"), str(tmp_path / "test.csv")
-    subject = find_subject(train, test, "pictures")
-    assert subject == Subject("images", train, train, test, "pictures")
-    assert subject.name == "train.csv"
-    assert with_test_part(subject, tmp_path / "unused") is subject
+    dataset = find_dataset(train, test, "pictures")
+    assert dataset == Dataset("images", train, train, test, "pictures")
+    assert dataset.name == "train.csv"
+    assert with_test_part(dataset, tmp_path / "unused") is dataset
     assert not (tmp_path / "unused").exists()
 
 
@@ -183,7 +183,7 @@ def test_the_folder_one_stands_in_has_a_name(tmp_path, monkeypatch):
     folder = tmp_path / "holidays"
     tables(folder)
     monkeypatch.chdir(folder)
-    assert find_subject(".").name == "holidays"
+    assert find_dataset(".").name == "holidays"
 
 
 @pytest.mark.parametrize("place", ["nowhere", "empty"])
@@ -216,8 +216,8 @@ def alone(tmp_path):
 
 def test_a_fifth_becomes_the_test(tmp_path, alone):
     path, table = alone
-    subject = with_test_part(find_subject(str(path)), tmp_path / "out" / "labels")
-    train, test = read_labels(subject.labels), read_labels(subject.test_labels)
+    dataset = with_test_part(find_dataset(str(path)), tmp_path / "out" / "labels")
+    train, test = read_labels(dataset.labels), read_labels(dataset.test_labels)
     assert (len(train), len(test)) == (40, 10)
     assert not set(train.images) & set(test.images)
     assert set(train.images) | set(test.images) == set(table.images)
@@ -226,8 +226,8 @@ def test_a_fifth_becomes_the_test(tmp_path, alone):
         assert part.classes == table.classes
         for name, row in zip(part.images, part.values.tolist(), strict=True):
             assert row == truth[name]
-    assert subject.images == str(tmp_path / "mine")  # where the images of the file are
-    assert subject.root == str(path)
+    assert dataset.images == str(tmp_path / "mine")  # where the images of the file are
+    assert dataset.root == str(path)
     assert {part.name for part in (tmp_path / "out" / "labels").iterdir()} == {
         "train.csv",
         "test.csv",
@@ -235,37 +235,37 @@ def test_a_fifth_becomes_the_test(tmp_path, alone):
 
 
 def test_the_images_may_be_given(tmp_path, alone):
-    subject = with_test_part(find_subject(str(alone[0]), images="elsewhere"), tmp_path / "labels")
-    assert subject.images == "elsewhere"
+    dataset = with_test_part(find_dataset(str(alone[0]), images="elsewhere"), tmp_path / "labels")
+    assert dataset.images == "elsewhere"
 
 
 def test_the_test_is_a_draw_and_always_the_same(tmp_path, alone):
     path, table = alone
     found = []
     for name in "ab":
-        subject = with_test_part(find_subject(str(path)), tmp_path / name)
-        found.append(Path(subject.test_labels).read_bytes())
+        dataset = with_test_part(find_dataset(str(path)), tmp_path / name)
+        found.append(Path(dataset.test_labels).read_bytes())
     assert found[0] == found[1]
-    images = read_labels(subject.test_labels).images
+    images = read_labels(dataset.test_labels).images
     assert set(images) not in (set(table.images[:10]), set(table.images[-10:]))
 
 
 def test_it_is_split_once(tmp_path, alone):
     """What was trained on never gets into the test, even if the file changes in between."""
     path, table = alone
-    first = with_test_part(find_subject(str(path)), tmp_path / "labels")
+    first = with_test_part(find_dataset(str(path)), tmp_path / "labels")
     before = Path(first.test_labels).read_bytes()
     csv_table.write(table.take(np.arange(20, 50)), path)
-    assert with_test_part(find_subject(str(path)), tmp_path / "labels") == first
+    assert with_test_part(find_dataset(str(path)), tmp_path / "labels") == first
     assert Path(first.test_labels).read_bytes() == before
 
 
 def test_a_split_that_was_broken_off_is_made_again(tmp_path, alone):
-    subject = with_test_part(find_subject(str(alone[0])), tmp_path / "labels")
-    before = Path(subject.test_labels).read_bytes()
-    os.unlink(subject.test_labels)
-    assert with_test_part(find_subject(str(alone[0])), tmp_path / "labels") == subject
-    assert Path(subject.test_labels).read_bytes() == before
+    dataset = with_test_part(find_dataset(str(alone[0])), tmp_path / "labels")
+    before = Path(dataset.test_labels).read_bytes()
+    os.unlink(dataset.test_labels)
+    assert with_test_part(find_dataset(str(alone[0])), tmp_path / "labels") == dataset
+    assert Path(dataset.test_labels).read_bytes() == before
 
 
 def test_other_formats_are_split_too(tmp_path):
@@ -273,8 +273,8 @@ def test_other_formats_are_split_too(tmp_path):
     labels = [coco_annotation(number, number, 90 if number % 2 else 1) for number in range(10)]
     path = coco_file(tmp_path / "mine.json", images, labels)
     assert json.loads(path.read_text())["images"]
-    subject = with_test_part(find_subject(str(path)), tmp_path / "labels")
-    train, test = read_labels(subject.labels), read_labels(subject.test_labels)
+    dataset = with_test_part(find_dataset(str(path)), tmp_path / "labels")
+    train, test = read_labels(dataset.labels), read_labels(dataset.test_labels)
     assert (len(train), len(test)) == (8, 2)
     assert train.classes == test.classes == read_labels(path).classes
     assert train.is_complete
@@ -284,7 +284,7 @@ def test_other_formats_are_split_too(tmp_path):
 @pytest.mark.parametrize("keep", ["lines", "header", "nothing", "half a line", "noise"])
 def test_a_part_that_was_cut_off_is_written_again(tmp_path, alone, part, keep):
     path, table = alone
-    subject = with_test_part(find_subject(str(path)), tmp_path / "labels", table)
+    dataset = with_test_part(find_dataset(str(path)), tmp_path / "labels", table)
     file = tmp_path / "labels" / part
     whole = file.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -297,14 +297,14 @@ def test_a_part_that_was_cut_off_is_written_again(tmp_path, alone, part, keep):
             "noise": b"\xff\x00",
         }[keep]
     )
-    assert with_test_part(find_subject(str(path)), tmp_path / "labels", table) == subject
+    assert with_test_part(find_dataset(str(path)), tmp_path / "labels", table) == dataset
     assert file.read_bytes() == whole
 
 
 def test_parts_that_are_whole_are_let_alone(tmp_path, alone):
     path, table = alone
     for _ in range(2):
-        with_test_part(find_subject(str(path)), tmp_path / "labels", table)
+        with_test_part(find_dataset(str(path)), tmp_path / "labels", table)
         files = {file: file.stat().st_ino for file in (tmp_path / "labels").iterdir()}
-    with_test_part(find_subject(str(path)), tmp_path / "labels", table)
+    with_test_part(find_dataset(str(path)), tmp_path / "labels", table)
     assert {file: file.stat().st_ino for file in files} == files

@@ -8,7 +8,8 @@ from sklearn.metrics import average_precision_score
 from test_epochs import INPUTS, TRUTH
 
 from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.grid import Cell, Comparison, Contest
+from g2netpl.experiments.data import ArrayData
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import label_maps, watch_labels
 from g2netpl.labels.table import LabelTable
 
@@ -88,11 +89,11 @@ def test_where_nothing_is_hidden_there_is_nothing_to_measure():
 def test_nothing_is_changed_by_being_watched():
     names = tuple(map(str, range(len(TRUTH))))
     table = LabelTable(names, tuple("abcd"), TRUTH)
-    contest = Contest(INPUTS, table, INPUTS, table)
+    arrays = ArrayData(INPUTS, table, INPUTS, table)
     cell = Cell("g2netpl", "sspl:0.5", 0, 0.03, 16)
     outcomes = [
         train_cell(
-            contest,
+            arrays,
             Comparison(None, ("g2netpl",), ("sspl:0.5",), (0,), epochs=3, keep_labels=keep),
             cell,
         )

@@ -258,6 +258,8 @@ def test_too_few_positives_to_test_and_learn_are_told_with_the_file(monkeypatch,
     features, values = made_up(120, np.random.default_rng(0))
     values[:] = 0
     values[:count, 1] = 1
-    monkeypatch.setattr(planning, "teach", lambda *_: pytest.fail("before anything is trained"))
+    monkeypatch.setattr(
+        planning, "on_features", lambda *_: pytest.fail("before anything is trained")
+    )
     with pytest.raises(InputError, match=r"own\.csv: too few positives for .* fewer --repeats"):
         list(measure(features, table_of(values), config(labels="own.csv"), 4, repeats))

@@ -18,7 +18,7 @@ from test_reproduce import (
 
 from g2netpl.base.locks import locked
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments.data import Subject
+from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.durations import _passes, about
 from g2netpl.experiments.paper import RECIPES, SSPL, Block, Recipe, with_methods
 from g2netpl.experiments.reproduction import Plan, Protocol
@@ -303,7 +303,7 @@ def passes_of(kind, epochs, *methods):
     """By method, as the estimate counts them."""
     protocol = Protocol(epochs, (1e-3,), (64,), (0,))
     recipe = Recipe("", "", (Block(methods, ("sspl:0.2",)),))
-    plan = Plan(Subject(kind, "x", "x"), protocol, {"s": recipe})
+    plan = Plan(Dataset(kind, "x", "x"), protocol, {"s": recipe})
     return {each.cell.method: _passes(each) for each in plan.trainings()}
 
 
@@ -356,7 +356,7 @@ def test_on_features_every_prediction_of_ups_is_a_forward():
         (["table1", "--published", "MNIST"], "--published: known: COCO, NUS-WIDE, VOC"),
         (["table1", "--published", "coco"], "--published: "),
         (["table1", "--expected-positives", "many"], "--expected-positives: expected"),
-        (["table1", "--expected-positives", "4"], "4 per image of only 3 classes"),
+        (["table1", "--expected-positives", "4"], "4 per image, but there are only 3 classes"),
         (["table1", "--methods", "en"], "unknown method 'en'"),
         (["table1", "--methods", ""], "unknown method ''"),
         (["table1", "--methods", "em,em"], "--methods: 'em,em' names something twice"),
@@ -394,7 +394,7 @@ def test_flags_that_cannot_be_read(features, tmp_path, capsys, more):
 def test_unknown_labels_are_told_before_anything_is_written(tmp_path, trained, capsys):
     folder = write_folder(tmp_path / "partial", unknown=30)
     assert reproduce(folder, tmp_path / "out", "convergence") == 2
-    assert "'truth' needs full labels" in capsys.readouterr().err
+    assert "'truth' needs a file with full labels" in capsys.readouterr().err
     more = ["--expected-positives", "1.2"]
     assert reproduce(folder, tmp_path / "out", "table1", *more) == 2
     shown = capsys.readouterr().err

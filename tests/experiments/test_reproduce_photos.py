@@ -12,13 +12,13 @@ from test_reproduce import cells_of, csv_of, key, texts, words_of
 from g2netpl import read_labels
 from g2netpl.cli import main
 from g2netpl.experiments import photo_cells
-from g2netpl.experiments.data import Subject
+from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.paper import RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
@@ -143,7 +143,7 @@ def interrupt_at(monkeypatch, module, name, call):
 @pytest.mark.parametrize(
     ("module", "name", "call"),
     [
-        (Keeper, "epoch", 2),
+        (CheckpointSaver, "epoch", 2),
         (photo_cells, "watch_labels", 1),
         (photo_cells, "watch_labels", 2),
     ],
@@ -198,11 +198,11 @@ def test_fixmatch_is_trained_on_images(photos, tmp_path):
     assert "32 px squares" in shown
 
 
-def plan_of(*names, mode=None, epochs=None, subject=None):
+def plan_of(*names, mode=None, epochs=None, dataset=None):
     photos = {"mode": mode, "linear_epochs": 25, "backbone": "resnet50", "image_size": 448}
     protocol = Protocol(epochs, (1e-3,), (16,), (0,), photos=photos)
     recipes = {name: RECIPES[name] for name in names}
-    return Plan(subject or Subject("images", "x", "x", "y"), protocol, recipes)
+    return Plan(dataset or Dataset("images", "x", "x", "y"), protocol, recipes)
 
 
 @pytest.mark.parametrize(
@@ -251,8 +251,8 @@ def test_epochs_are_the_papers_unless_told(photos):
     told = plan_of("table1", "ablation", mode="linear", epochs=7)
     for name in ("table1", "ablation"):
         assert (told.mode(name), told.epochs(name)) == ("linear", 7)
-    subject = Subject("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
-    plan = plan_of("table1", "ablation", subject=subject)
+    dataset = Dataset("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
+    plan = plan_of("table1", "ablation", dataset=dataset)
     ours = here(plan)
     assert "end-to-end, 10 epochs" in ours["training"]
     assert "linear-init, 25 epochs linear + 5 of everything" in ours["training"]
@@ -270,8 +270,8 @@ def test_trainings_of_different_modes_are_not_mixed_up(photos, tmp_path):
     }
     values = {"backbone": "tiny", "image_size": 32, "pretrained": False, "workers": 0}
     protocol = Protocol(1, (1e-3,), (16,), (0,), photos=values | {"linear_epochs": 2})
-    subject = Subject("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
-    plan = Plan(subject, protocol, recipes)
+    dataset = Dataset("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
+    plan = Plan(dataset, protocol, recipes)
     assert [each.mode for each in plan.trainings()] == ["end-to-end", "linear-init"]
     found = reproduce(plan, tmp_path, 1, Console(quiet=True))
     lengths = {name: [len(row["history"]) for row in rows] for name, rows in found.items()}
@@ -406,12 +406,12 @@ def files(photos, tmp_path):
         (".", ["--linear-epochs", "0"], "linear_epochs: "),
         (".", ["--workers", "-1"], "workers: "),
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),
-        (".", ["--expected-positives", "11"], "11 per image of only 10 classes"),
+        (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
         ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
         ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also in the"),
         ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
-        ("FILES/unknown.csv", [], "'truth' needs full labels"),
+        ("FILES/unknown.csv", [], "'truth' needs a file with full labels"),
         ("FILES/unknown.csv", ["--expected-positives", "2"], "every label must be known"),
         ("FILES/one.csv", [], "expected at least 2 images, got 1"),
         ("FILES/few.csv", [], "1 test image: no class has both"),

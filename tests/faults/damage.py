@@ -18,7 +18,7 @@ def stopped(lab, kind, steps, **changes):
     """A training that was stopped after so many steps."""
     training = lab.new(kind, **changes)
     outcome = training.run(
-        {"at": "g2netpl.training.saving:Keeper.step", "number": steps, "action": "term"}
+        {"at": "g2netpl.training.saving:CheckpointSaver.step", "number": steps, "action": "term"}
     )
     if outcome.code != 75:
         raise RuntimeError(outcome.said)
@@ -225,7 +225,7 @@ def non_finite_in_pieces(lab):
 def _non_finite_once(lab, kind):
     """The sixth step, the second of the second epoch; looked at after the seventh."""
     training = lab.new(kind)
-    stop = {"at": "g2netpl.training.saving:Keeper.step", "number": 6, "action": "term"}
+    stop = {"at": "g2netpl.training.saving:CheckpointSaver.step", "number": 6, "action": "term"}
     outcome = training.run({**NAN, "number": 6}, stop)
     lines = (training.folder / "non_finite.jsonl").read_text().splitlines()
     noted = [json.loads(line) for line in lines]

@@ -17,7 +17,7 @@ NAMED = (  # moments that random ones rarely hit
     {"at": "shutil:rmtree", "number": 4, "after": True},
     {"at": "g2netpl.training.epochs:predict_all", "number": 2},
     {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2, "after": True},
-    {"at": "g2netpl.training.saving:Keeper.epoch", "number": 2},
+    {"at": "g2netpl.training.saving:CheckpointSaver.epoch", "number": 2},
     {"at": "open", "matching": "history.jsonl.new", "number": 3, "action": "tear"},
     {"at": "g2netpl.training.results:finish"},
     {"at": "open", "matching": "model.safetensors.new", "action": "tear"},
@@ -97,9 +97,9 @@ BETWEEN = (
     },  # of the evaluation of the first epoch
     {"at": "g2netpl.training.epochs:mean_average_precision"},
     {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2},
-    {"at": "g2netpl.training.saving:Keeper.trained", "number": 2},
-    {"at": "g2netpl.training.saving:Keeper.trained", "number": 2, "after": True},
-    {"at": "g2netpl.training.saving:Keeper.epoch"},
+    {"at": "g2netpl.training.saving:CheckpointSaver.trained", "number": 2},
+    {"at": "g2netpl.training.saving:CheckpointSaver.trained", "number": 2, "after": True},
+    {"at": "g2netpl.training.saving:CheckpointSaver.epoch"},
     {"at": "g2netpl.training.progress:write_history", "number": 2},
     {"at": "g2netpl.training.checkpoints:Writer.submit", "number": 3},
     {"at": "g2netpl.training.checkpoints:save_checkpoint", "number": 3},
@@ -132,7 +132,7 @@ BEFORE = (
     ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
     ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
     ("g2netpl k", {"at": "g2netpl.game.network_step:network_cost", "number": 99}),
-    ("g2netpl", {"at": "g2netpl.training.data:read_material"}),
+    ("g2netpl", {"at": "g2netpl.training.data:read_training_data"}),
     ("g2netpl", {"at": "g2netpl.game.network.network:build_backbone"}),
     ("g2netpl", {"at": "g2netpl.images.pixels:header_problem", "number": 20}),
 )
@@ -203,7 +203,7 @@ REPLACING = (
     {"at": "os:rename", "matching": ".before"},
     {"at": "os:rename", "matching": ".before", "after": True},
     {"at": "shutil:rmtree", "matching": ".replaced"},
-    {"at": "g2netpl.training.saving:Keeper.epoch", "number": 2},
+    {"at": "g2netpl.training.saving:CheckpointSaver.epoch", "number": 2},
 )
 
 
@@ -232,7 +232,7 @@ WORKERS = (
     {"at": "g2netpl.game.network_step:network_cost", "number": 14},
     {"at": "g2netpl.training.epochs:predict_all", "number": 2},
     {"at": "g2netpl.training.equilibrium:Equilibrium.read"},
-    {"at": "g2netpl.training.saving:Keeper.epoch"},
+    {"at": "g2netpl.training.saving:CheckpointSaver.epoch"},
     {"at": "g2netpl.training.progress:write_history"},
 )
 

@@ -13,7 +13,7 @@ from faults.driver import environment
 from faults.scene import everything
 from g2netpl.base.locks import locked
 
-HEAVY = {"at": "g2netpl.training.data:read_material", "action": "kill"}
+HEAVY = {"at": "g2netpl.training.data:read_training_data", "action": "kill"}
 
 
 def two_runs(lab, kind="g2netpl"):

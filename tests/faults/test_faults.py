@@ -120,7 +120,7 @@ def test_labels_in_few_bytes_go_on_exactly_too(lab):
     assert whole.run(narrow).code == 0
     assert "soft_labels.npy" in whole.unlike()  # the numbers were indeed other ones
     training = lab.new("role linear", label_memory=0)
-    stop = {"at": "g2netpl.training.saving:Keeper.step", "number": 6, "action": "term"}
+    stop = {"at": "g2netpl.training.saving:CheckpointSaver.step", "number": 6, "action": "term"}
     assert training.run(narrow, stop).code == 75
     sizes = {path.stat().st_size for path in training.folder.glob("labels/logits.*")}
     newest = json.loads((training.checkpoints()[0] / "manifest.json").read_text())

@@ -15,7 +15,7 @@ from g2netpl.game.network.boostlu import ALPHA, BoostedNetwork, boosted
 from g2netpl.game.network.network import Network, build_network
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import ImageSource
-from g2netpl.training import session as training
+from g2netpl.training import train as training
 
 CNN = "test_efficientnet"  # timm's smallest
 
@@ -139,9 +139,9 @@ def test_a_run_loads_again_and_predicts_the_same(photos, tmp_path, monkeypatch, 
     made = []
     finish = training.finish
 
-    def keep(config, material, sources, network, *rest):
-        result = finish(config, material, sources, network, *rest)  # leaves the best epoch in it
-        made.append(network)
+    def keep(session, snapshot):
+        result = finish(session, snapshot)  # leaves the best epoch in it
+        made.append(session.network)
         return result
 
     monkeypatch.setattr(training, "finish", keep)

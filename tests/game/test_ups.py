@@ -17,7 +17,8 @@ from torch.nn import functional
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments.grid import Cell, Comparison, Contest
+from g2netpl.experiments.data import ArrayData
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.game.batches import Batch
 from g2netpl.game.methods import METHODS, make_player, needs_of
 from g2netpl.game.network.network import DropoutLinear, build_classifier, build_network
@@ -28,9 +29,9 @@ from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import LabelTable
 from g2netpl.training import epochs as fitting
-from g2netpl.training import phases as playing
+from g2netpl.training import session as playing
 from g2netpl.training.epochs import Loop, Schedule, Validation, fit
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 # an unobserved table; the thresholds are mean ≥ 0.7 and deviation < 0.05 for a positive,
 # mean ≤ 0.05 and deviation < 0.005 for a negative
@@ -168,14 +169,13 @@ def test_both_ways_to_train_build_the_network_with_that_dropout(
         built.append(network)
         raise Stop
 
-    for module in (comparison, playing):
-        monkeypatch.setattr(module, "fit", stop)
+    monkeypatch.setattr(playing, "fit", stop)
     names = tuple(map(str, range(20)))
     table = LabelTable(names, tuple("abcd"), TRUTH[:20])
-    contest = Contest(INPUTS[:20], table, INPUTS[:20], table)
+    arrays = ArrayData(INPUTS[:20], table, INPUTS[:20], table)
     cell = Cell(method, "fspl", 0, 1e-3, 8)
     with pytest.raises(Stop):
-        comparison.train_cell(contest, Comparison(None, (method,), ("fspl",), (0,)), cell)
+        comparison.train_cell(arrays, Comparison(None, (method,), ("fspl",), (0,)), cell)
     name, _, option = method.partition(":")
     values = {**run_values(photos, tmp_path / "run"), "method": name}
     if option:
@@ -472,7 +472,7 @@ def test_a_resumed_run_on_photos_equals_one_that_was_never_stopped(
     records = history(whole.folder)
     assert [record["epoch"] for record in records] == [1, 2, 3, 4]
     assert records[1]["undecided"] == 1 > records[2]["undecided"]  # something was selected
-    save = Keeper.epoch
+    save = CheckpointSaver.epoch
     for after in (2, 3):  # where round 1 is over, and in the middle of round 2
         broken = RunConfig(**values | {"output": str(tmp_path / f"broken{after}")})
 
@@ -483,7 +483,7 @@ def test_a_resumed_run_on_photos_equals_one_that_was_never_stopped(
                 raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(Keeper, "epoch", save_and_stop)
+            patch.setattr(CheckpointSaver, "epoch", save_and_stop)
             with pytest.raises(Stop):
                 train(broken)
         resumed = train(broken, resume=True)

@@ -15,8 +15,8 @@ from g2netpl.game.network.network import build_backbone
 from g2netpl.images.features import FeatureFolder, compute_features, read_features, write_features
 from g2netpl.images.loader import ArraySource, ImageSource
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.data import read_material
-from g2netpl.training.inputs import Sources, backbone_of
+from g2netpl.training.data import read_training_data
+from g2netpl.training.inputs import ImageInputs, backbone_of
 
 
 def a_folder():
@@ -298,7 +298,7 @@ def own_photos(photos, small_training, tmp_path):
     def learn_from():
         said = io.StringIO()
         console = Console(file=said, width=1000)
-        sources = Sources(config, read_material(config), backbone_of(config), console)
+        sources = ImageInputs(config, read_training_data(config), backbone_of(config), console)
         sources.prepare()
         return sources.all(True).inputs.numpy(), sources.bad_images(), said.getvalue()
 
@@ -422,8 +422,8 @@ def test_images_kept_in_memory_are_those_of_the_folder(own_photos, small_trainin
     kept = {}
 
     def pixels(row):
-        material, console = read_material(config), Console(quiet=True)
-        sources = Sources(config, material, backbone_of(config), console, kept=kept)
+        data, console = read_training_data(config), Console(quiet=True)
+        sources = ImageInputs(config, data, backbone_of(config), console, kept=kept)
         return next(sources.all(False).load([np.array([row])], None))
 
     one, two = pixels(3), pixels(4)

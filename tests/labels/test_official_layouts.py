@@ -9,7 +9,7 @@ import pytest
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.experiments.data import find_subject
+from g2netpl.experiments.data import find_dataset
 from g2netpl.labels.formats import LabelFileError, Reading, image_folder, read_labels
 from g2netpl.labels.formats.published import PUBLISHED, compare
 
@@ -712,7 +712,7 @@ def test_the_development_kit_of_voc_says_what_to_write(tmp_path, capsys, given, 
     with pytest.raises(InputError, match="are not taken as classes"):
         read_labels(tmp_path / given)
     if given == "VOCdevkit":  # the code that `reproduce --data` finds its files by
-        assert find_subject(str(tmp_path / given)).labels == lists[0]
+        assert find_dataset(str(tmp_path / given)).labels == lists[0]
 
 
 COCO_TEXT = '{"info": {}, "images": [], "annotations": [], "categories": []}'

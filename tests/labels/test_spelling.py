@@ -22,7 +22,7 @@ from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.paths import find, list_images, locate
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import read_material
+from g2netpl.training.data import read_training_data
 
 ONE, TWO = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
 
@@ -165,9 +165,9 @@ def test_check_and_train_use_each_file_once(tmp_path, capsys):
     assert main(["check", *arguments]) == 0
     assert "not listed" not in capsys.readouterr().out
     given = RunConfig(labels=str(labels), images=str(tmp_path / "photos"), output="x")
-    material = read_material(given)
-    assert len(material.paths) == 4
-    assert all(map(os.path.isfile, material.paths))
+    data = read_training_data(given)
+    assert len(data.paths) == 4
+    assert all(map(os.path.isfile, data.paths))
 
 
 def test_check_tells_of_files_that_look_the_same(tmp_path, capsys):

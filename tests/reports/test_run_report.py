@@ -33,7 +33,7 @@ from g2netpl.reports.gallery import Opinions, clearest, make_shelves, small_phot
 from g2netpl.reports.page import percent, render
 from g2netpl.reports.run import write_run_report
 from g2netpl.runs.completion import Completed, complete
-from g2netpl.runs.judgement import Bin, calibration_error, precision_recall, reliability
+from g2netpl.runs.curves import Bin, calibration_error, precision_recall, reliability
 from g2netpl.runs.scores import Judged, read_scores, write_scores
 
 HOSTILE = (

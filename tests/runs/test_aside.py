@@ -19,8 +19,8 @@ from g2netpl.runs.aside import Aside, recover
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_run
 from g2netpl.training import rehearsal
-from g2netpl.training import session as training
-from g2netpl.training.session import train
+from g2netpl.training import train as training
+from g2netpl.training.train import train
 
 
 def everything(folder):
@@ -189,7 +189,7 @@ def test_a_failure_before_the_first_checkpoint_puts_the_old_run_back(
     if saved:
         monkeypatch.setattr(training, "finish", fail)
     else:
-        monkeypatch.setattr("g2netpl.training.phases.fit", fail)
+        monkeypatch.setattr("g2netpl.training.session.fit", fail)
     with pytest.raises(InputError, match="no use"):
         train(config, overwrite=True)
     if saved:  # the new one can be gone on with

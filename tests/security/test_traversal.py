@@ -430,7 +430,7 @@ def test_a_pipe_swapped_in_does_not_hang(album):
 def test_every_path_of_a_training_knows_its_folder(tmp_path):
     """Listed, found in the folder, and of --unlabelled: all are checked as they are opened."""
     from g2netpl.runs.config import RunConfig
-    from g2netpl.training.data import read_material
+    from g2netpl.training.data import read_training_data
 
     names = [f"{number}.png" for number in range(8)]
     for folder in ("photos", "more", "out"):
@@ -439,7 +439,7 @@ def test_every_path_of_a_training_knows_its_folder(tmp_path):
             Image.new("RGB", (8, 8), (20 * number, 0, 0)).save(tmp_path / folder / name)
     listed = "".join(f"{name},{number % 2}\n" for number, name in enumerate(names[:6]))
     (tmp_path / "labels.csv").write_text(f"image,cat\n{listed}")
-    material = read_material(
+    data = read_training_data(
         RunConfig(
             labels=str(tmp_path / "labels.csv"),
             images=str(tmp_path / "photos"),
@@ -447,11 +447,11 @@ def test_every_path_of_a_training_knows_its_folder(tmp_path):
             output=str(tmp_path / "run"),
         )
     )
-    assert len(material.paths) == 16
-    for path in material.paths:
+    assert len(data.paths) == 16
+    for path in data.paths:
         os.unlink(path)
         os.symlink(tmp_path / "out" / "0.png", path)
-    for path in material.paths:
+    for path in data.paths:
         assert "leads out of the image folder" in str(header_problem(path))
 
 

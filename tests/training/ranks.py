@@ -16,7 +16,7 @@ from g2netpl.game.network import network
 from g2netpl.game.network.network import Backbone
 
 _FORK = multiprocessing.get_context("forkserver")
-_FORK.set_forkserver_preload(["ranks", "g2netpl.training.session", "accelerate", "timm"])
+_FORK.set_forkserver_preload(["ranks", "g2netpl.training.train", "accelerate", "timm"])
 
 
 def _plain(pretrained):

@@ -21,8 +21,8 @@ from g2netpl.review.session import Review
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_saved_labels, read_training
 from g2netpl.training.continuation import decisions_for, take_over_network
-from g2netpl.training.saving import Keeper
-from g2netpl.training.session import train
+from g2netpl.training.saving import CheckpointSaver
+from g2netpl.training.train import train
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 
@@ -121,7 +121,7 @@ def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
 
 @pytest.mark.parametrize("memory", [512, 0])  # soft labels in tensors, and in files
 def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeypatch, memory):
-    save = Keeper.epoch
+    save = CheckpointSaver.epoch
 
     def stop(keeper, now):
         save(keeper, now)
@@ -130,9 +130,9 @@ def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeyp
 
     flags = ["--label-memory", str(memory)]
     assert go_on(reviewed, tmp_path / "whole", *flags) == 0
-    monkeypatch.setattr(Keeper, "epoch", stop)
+    monkeypatch.setattr(CheckpointSaver, "epoch", stop)
     assert go_on(reviewed, tmp_path / "second", *flags) == 130
-    monkeypatch.setattr(Keeper, "epoch", save)
+    monkeypatch.setattr(CheckpointSaver, "epoch", save)
     answer(reviewed, trained_on(reviewed)[6:8], ("yes", "yes"))
     assert main(["train", "--resume", "--output", str(tmp_path / "second")]) == 0
     for name in ("soft_labels.npy", "model.safetensors"):
@@ -241,7 +241,7 @@ def test_a_resume_notices_another_run_in_the_place_of_the_reviewed_one(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Keeper, "epoch", stop)
+        patched.setattr(CheckpointSaver, "epoch", stop)
         assert go_on(reviewed, tmp_path / "second") == 130
     weights = load_file(reviewed / "model.safetensors")
     save_file({name: 2 * value for name, value in weights.items()}, reviewed / "model.safetensors")

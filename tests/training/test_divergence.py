@@ -15,7 +15,7 @@ from g2netpl.experiments.paper import RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import results_markdown, summarise
 from g2netpl.runs import aside
-from g2netpl.training import session as training
+from g2netpl.training.session import Session
 from g2netpl.training.steps import NumericalStop
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
@@ -76,7 +76,7 @@ def test_a_search_goes_on_after_a_cell_that_diverged(arguments, tmp_path, capsys
     assert written["chosen"] == kept
     assert kept["learning_rate"] == 1e-3
     # again: neither is trained, and what is told is the same
-    monkeypatch.setattr(training, "play", never)
+    monkeypatch.setattr(Session, "play", never)
     assert main(flags) == 0
     assert json.loads((tmp_path / "out" / "search.json").read_text()) == written
     # the note of a cell is not believed of another method
@@ -291,7 +291,7 @@ def test_a_run_on_photos_that_diverged_is_not_trained_again(photos, tmp_path, mo
     # killed before its line was in the file
     cells.write_bytes(b"".join(written.splitlines(keepends=True)[1:]))
     with monkeypatch.context() as patch:
-        patch.setattr(training, "play", never)
+        patch.setattr(Session, "play", never)
         assert main(flags) == 0
     assert sorted(cells.read_bytes().splitlines()) == sorted(written.splitlines())
     monkeypatch.setattr(photo_cells, "train", never)

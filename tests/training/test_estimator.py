@@ -16,10 +16,12 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
 from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.grid import Cell, Comparison, Contest, split_and_observe
+from g2netpl.experiments.data import ArrayData
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
+from g2netpl.training.data import split_and_observe
 
 NOT_FOR_US = {
     "check_estimators_dtypes": "its labels are 1 and 2; ours are 1, 0 and -1",
@@ -66,7 +68,7 @@ def test_features_are_trained_as_in_compare(method):
     features, truth = made_up()
     new_features, new_truth = made_up(seed=1)
     names = [tuple(str(row) for row in range(len(truth)))] * 2
-    contest = Contest(
+    arrays = ArrayData(
         torch.from_numpy(features),
         LabelTable(names[0], tuple("abcd"), truth),
         torch.from_numpy(new_features),
@@ -75,8 +77,9 @@ def test_features_are_trained_as_in_compare(method):
     comparison = Comparison(
         None, (method,), ("fspl",), (3,), epochs=4, expected_positives=1.5, keep_labels=True
     )
-    outcome = train_cell(contest, comparison, Cell(method, "fspl", 3, 1e-2, 32))
-    training, _, visible = split_and_observe(contest.train, Setting.parse("fspl"), 3)
+    outcome = train_cell(arrays, comparison, Cell(method, "fspl", 3, 1e-2, 32))
+    split = split_and_observe(arrays.train, Setting.parse("fspl"), 0.2, 3)
+    training, visible = split.training, split.visible.values
     known = truth.copy()
     known[training] = visible
     ours = PartialLabelClassifier(
@@ -244,8 +247,8 @@ def test_an_image_that_cannot_be_read_has_no_scores(pictures, tmp_path):
         ({"options": {"penalti": 1}}, "unknown key 'penalti' .*'penalty'"),
         ({"epochs": 0}, "epochs: .*greater than or equal to 1"),
         ({"mode": "linear-init"}, "mode: expected 'linear' or 'end-to-end'"),
-        ({"method": "bce"}, "method bce: needs full labels, some are unobserved"),
-        ({"method": "fixmatch"}, "compares views of images; give image paths"),
+        ({"method": "bce"}, "method bce needs full labels: some are unobserved"),
+        ({"method": "fixmatch"}, "compares views of images: give image paths"),
         ({"expected_positives": "truth"}, "expected a number or 'estimate', got 'truth'"),
         ({"classes": ["a", "b"]}, "y: expected 2 classes, got 4 columns"),
         ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),

@@ -538,7 +538,7 @@ def other_backbone(config):
 
 
 def test_ranks_with_other_pretrained_weights_are_refused(pair, values):
-    there = {"g2netpl.training.session.backbone_of": other_backbone}
+    there = {"g2netpl.training.train.backbone_of": other_backbone}
     assert_refused(pair, values("run"), "the weights of the backbone;", patches=there)
 
 
@@ -562,7 +562,7 @@ def test_ranks_that_do_not_share_the_run_folder_are_refused(pair, values):
 def stopped_at(values, rank, step, resume=False, where="step", number=signal.SIGTERM):
     """Train until this rank, at some step, gets a signal."""
     owner, name = {
-        "step": (keeping.Keeper, "step"),
+        "step": (keeping.CheckpointSaver, "step"),
         "measuring": (fitting, "mean_average_precision"),
     }[where]
     original = getattr(owner, name)

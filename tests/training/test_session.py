@@ -14,7 +14,7 @@ from g2netpl.game.players.soft import SoftPlayer
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.saving import Keeper
+from g2netpl.training.saving import CheckpointSaver
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_linear_init_counts_epochs_through_and_then_trains_everything(config):
 
 
 def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, monkeypatch):
-    from g2netpl.training import phases as playing
+    from g2netpl.training import session as playing
 
     fit = playing.fit
     seen = []
@@ -173,7 +173,7 @@ class Stop(Exception):
 @pytest.fixture
 def break_off(monkeypatch):
     """Train until some checkpoints are written, then stop as a crash would."""
-    save = Keeper.epoch
+    save = CheckpointSaver.epoch
 
     def run(config, after=1):
         left = iter(range(after - 1, -1, -1))
@@ -185,7 +185,7 @@ def break_off(monkeypatch):
                 raise Stop
 
         with monkeypatch.context() as patch:
-            patch.setattr(Keeper, "epoch", save_and_stop)
+            patch.setattr(CheckpointSaver, "epoch", save_and_stop)
             with pytest.raises(Stop):
                 train(config)
 
@@ -306,12 +306,12 @@ def test_tags_as_test_labels_give_no_map(config, photos, capsys):
 def test_a_collapse_of_the_predictions_is_said_once(capsys):
     from rich.console import Console
 
-    from g2netpl.training.phases import _warn_of_collapse
+    from g2netpl.training.phases import warn_of_collapse
 
     history = []
     for seen in (9.0, 9.0, 9.0, 9.0):
         history.append({"predicted_positives": seen, "soft_positives": 1.0})
-        _warn_of_collapse(Console(width=200), history, 2.0)
+        warn_of_collapse(Console(width=200), history, 2.0)
     assert capsys.readouterr().out.count("predicts 9.00 positives per image, k is 2.00") == 1
 
 
@@ -327,12 +327,12 @@ def test_a_collapse_of_the_predictions_is_said_once(capsys):
 def test_labels_that_jump_are_told_once(capsys, moved, after):
     from rich.console import Console
 
-    from g2netpl.training.phases import _warn_of_jumps
+    from g2netpl.training.phases import warn_of_jumps
 
     history, told = [], []
     for epoch, each in enumerate(moved, start=1):
         history.append({"movement": each})
-        _warn_of_jumps(Console(width=200), history)
+        warn_of_jumps(Console(width=200), history)
         said = capsys.readouterr().out
         if said:
             assert f"jump to and fro, by {each:.2f} on average" in said

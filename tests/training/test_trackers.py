@@ -179,7 +179,7 @@ class Broken:
 def test_a_tracker_that_fails_warns_once_and_training_goes_on(config, monkeypatch, call):
     monkeypatch.setitem(TRACKERS, "tensorboard", Broken)
     monkeypatch.setattr("g2netpl.training.trackers.check_trackers", lambda names: None)
-    monkeypatch.setattr("g2netpl.training.session.check_trackers", lambda names: None)
+    monkeypatch.setattr("g2netpl.training.checks.check_trackers", lambda names: None)
     Broken.failures = 0
     with pytest.warns(UserWarning, match=f"OSError: no {call} today; training goes on") as seen:
         run = train(config(track=f"tensorboard:{call}"))

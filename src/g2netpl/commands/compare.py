@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from g2netpl.base.signals import Interrupts
-    from g2netpl.experiments.photo_cells import Photos
+    from g2netpl.experiments.photo_cells import PhotoData
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -119,7 +119,8 @@ def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
     from g2netpl.commands.parsing import expected_positives, split_changes, split_list
     from g2netpl.experiments.cells import choose
     from g2netpl.experiments.compare import cell_of, in_memory, sweep
-    from g2netpl.experiments.grid import Comparison, load_contest
+    from g2netpl.experiments.data import load_array_data
+    from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.comparison import write_comparison_report
     from g2netpl.reports.figures import write_csv
     from g2netpl.reports.tables import (
@@ -165,9 +166,9 @@ def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
         for method in comparison.without_grid()
     ]
     if photos is None:
-        contest = load_contest(flags.features)
-        comparison.check(contest.train, contest.test)
-        fingerprints = contest.fingerprints
+        arrays = load_array_data(flags.features)
+        comparison.check(arrays.train, arrays.test)
+        fingerprints = arrays.fingerprints
     else:
         lines += photos.check(comparison)
         fingerprints = photos.parts.fingerprints
@@ -221,12 +222,12 @@ _OF_IMAGES = (
 )
 
 
-def _photos(flags: argparse.Namespace) -> "Photos | None":
+def _photos(flags: argparse.Namespace) -> "PhotoData | None":
     """What is trained on image files; None on features or scenes."""
     from g2netpl.base.errors import InputError
     from g2netpl.commands.label_file_flags import NAMES
-    from g2netpl.experiments.data import find_subject
-    from g2netpl.experiments.photo_cells import Photos
+    from g2netpl.experiments.data import find_dataset
+    from g2netpl.experiments.photo_cells import PhotoData
 
     values = {name: getattr(flags, name) for name in (*_OF_IMAGES, *NAMES)}
     given = {k: value for k, value in values.items() if value is not None and value is not False}
@@ -234,10 +235,10 @@ def _photos(flags: argparse.Namespace) -> "Photos | None":
         for name in given:
             raise InputError(f"--{name.replace('_', '-')}: for images, with --labels")
         return None
-    subject = find_subject(flags.labels, flags.test_labels, flags.images)
-    if subject.kind != "images":
+    dataset = find_dataset(flags.labels, flags.test_labels, flags.images)
+    if dataset.kind != "images":
         raise InputError(f"{flags.labels}: a features folder; give it as --features")
     more = {name: value for name, value in given.items() if name not in ("test_labels", "images")}
     if more.pop("no_pretrained", False):
         more["pretrained"] = False
-    return Photos(subject, {"mode": "end-to-end", **more})
+    return PhotoData(dataset, {"mode": "end-to-end", **more})

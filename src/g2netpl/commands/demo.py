@@ -39,7 +39,8 @@ def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.base.disk import write_json
     from g2netpl.experiments.cells import choose, run_cells
     from g2netpl.experiments.compare import CELLS, row_of
-    from g2netpl.experiments.grid import Comparison, load_contest
+    from g2netpl.experiments.data import load_array_data
+    from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.demo import write_report
     from g2netpl.reports.tables import results_tables
     from g2netpl.runs.folder import RUN_FORMAT
@@ -59,12 +60,12 @@ def _demo(flags: argparse.Namespace) -> None:
     partial = Comparison(
         methods=("an", "wan", "epr", "role", "g2netpl"), settings=("fspl", "sspl:0.2"), **common
     )
-    contest = load_contest(None)
+    arrays = load_array_data(None)
     cells = [*full.cells(), *partial.cells()]
     with claimed(folder, "demo", overwrite=flags.overwrite):
         console.print(
-            f"{len(contest.train):,} training scenes (a fifth held out to choose the epoch), "
-            f"{len(contest.test):,} test scenes, {len(contest.train.classes)} classes; "
+            f"{len(arrays.train):,} training scenes (a fifth held out to choose the epoch), "
+            f"{len(arrays.test):,} test scenes, {len(arrays.train.classes)} classes; "
             f"{len(cells)} trainings",
             highlight=False,
         )

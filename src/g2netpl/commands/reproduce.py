@@ -109,11 +109,11 @@ def _reproduce(flags: argparse.Namespace) -> None:
     with _begun(folder, {**kept, "fingerprints": plan.fingerprints}) as old:
         if old is not None:
             old.drop()  # nothing was trained there
-        if plan.subject.kind == "images" and plan.subject.test_labels is None:
+        if plan.dataset.kind == "images" and plan.dataset.test_labels is None:
             whole = plan.photos(next(iter(plan.recipes))).parts.whole
-            subject = with_test_part(plan.subject, folder / "labels", whole, flags.format)
+            dataset = with_test_part(plan.dataset, folder / "labels", whole, flags.format)
             photos = {**plan.protocol.photos, **dict.fromkeys(OF_THE_FILE)}
-            plan = replace(plan, subject=subject, protocol=replace(plan.protocol, photos=photos))
+            plan = replace(plan, dataset=dataset, protocol=replace(plan.protocol, photos=photos))
         found = reproduce(plan, folder, flags.jobs, console)
         data = flags.published or data_set_of(plan.tables[0].classes)
         page = write_page(plan, found, data, folder)
@@ -147,7 +147,7 @@ def _plan(flags: argparse.Namespace) -> "Plan":
     from g2netpl.base.errors import InputError, did_you_mean
     from g2netpl.commands.label_file_flags import NAMES
     from g2netpl.commands.parsing import expected_positives, split_list
-    from g2netpl.experiments.data import find_subject
+    from g2netpl.experiments.data import find_dataset
     from g2netpl.experiments.paper import DATA_SETS, find_recipes, with_methods
     from g2netpl.experiments.reproduction import USUAL, Plan, Protocol
 
@@ -156,13 +156,13 @@ def _plan(flags: argparse.Namespace) -> "Plan":
     recipes = find_recipes(flags.what)
     if flags.methods is not None:
         recipes = with_methods(recipes, split_list("--methods", flags.methods, str))
-    subject = find_subject(flags.data, flags.test_labels, flags.images)
+    dataset = find_dataset(flags.data, flags.test_labels, flags.images)
     further = ("device", "precision", *NAMES)
     for flag in ("test_labels", "images", "mode", "weights", *further):
-        if subject.kind != "images" and getattr(flags, flag) is not None:
+        if dataset.kind != "images" and getattr(flags, flag) is not None:
             name = flag.replace("_", "-")
-            raise InputError(f"--{name}: for images with a label file; here are {subject.kind}")
-    _, rates, batches = USUAL[subject.kind]
+            raise InputError(f"--{name}: for images with a label file; here are {dataset.kind}")
+    _, rates, batches = USUAL[dataset.kind]
     photos: dict[str, Any] = {
         "backbone": flags.backbone,
         "image_size": flags.image_size,
@@ -186,6 +186,6 @@ def _plan(flags: argparse.Namespace) -> "Plan":
         flags.search_weights,
         flags.choose_once,
         expected_positives(flags.expected_positives),
-        photos if subject.kind == "images" else {},
+        photos if dataset.kind == "images" else {},
     )
-    return Plan(subject, protocol, recipes)
+    return Plan(dataset, protocol, recipes)

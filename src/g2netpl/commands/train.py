@@ -44,7 +44,7 @@ def _train(flags: argparse.Namespace) -> None:
     from g2netpl.base.processes import disconnect
     from g2netpl.base.terminal import quoted
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.training.session import train
+    from g2netpl.training.train import train
 
     console = Console(quiet=launched.rank() > 0)
     with launched.said_once():

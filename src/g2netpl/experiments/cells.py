@@ -10,34 +10,31 @@ that says so.
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.options import in_full
-from g2netpl.experiments.grid import Cell, Comparison, Contest, load_contest, split_and_observe
+from g2netpl.experiments.data import ArrayData, load_array_data
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import label_maps, watch_labels
 from g2netpl.game import plugins
-from g2netpl.game.methods import make_player, needs_of
-from g2netpl.game.network.network import build_network
-from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
-from g2netpl.game.observed import ObservedLabels
-from g2netpl.game.player import Setup
-from g2netpl.images.features import Features
-from g2netpl.images.loader import ArraySource
-from g2netpl.labels.settings import IndexArray, Setting
-from g2netpl.labels.table import POSITIVE, LabelMatrix
+from g2netpl.game.player import LabelPlayer
+from g2netpl.labels.settings import IndexArray
+from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.metrics import ranked_map
 from g2netpl.training import expected_positives as expected
+from g2netpl.training.data import Listed, observe_data
 from g2netpl.training.divergence import attempt
-from g2netpl.training.epochs import Schedule, Validation, fit
-from g2netpl.training.snapshots import Snapshot, State, load_network
-from g2netpl.training.steps import Loop
+from g2netpl.training.inputs import ArrayInputs, backbone_of
+from g2netpl.training.session import Session
+from g2netpl.training.snapshots import Snapshot, State
 
 RESULT_KEYS = (
     "method",
@@ -67,12 +64,12 @@ def run_cells(
     """
     cells = comparison.cells() if cells is None else cells
     if jobs <= 1 or len(cells) == 1:
-        contest = load_contest(comparison.features)
+        arrays = load_array_data(comparison.features)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             for cell in cells:
-                yield _attempt(contest, comparison, cell)
+                yield _attempt(arrays, comparison, cell)
         finally:
             torch.set_num_threads(threads)
         return
@@ -115,91 +112,54 @@ def describe_row(row: Row) -> str:
     )
 
 
-def train_cell(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
+def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:
     """Train one cell and measure it on the test part, at the best epoch and at the last."""
     began = time.perf_counter()
-    name, changes = comparison.options_of_cell(cell)
-    training, held_out, visible = split_and_observe(
-        contest.train, Setting.parse(cell.setting), cell.seed
-    )
-    known = contest.train.values[training]
-    k = _expected_positives(contest, comparison, training, visible, cell.seed)
-    observed = ObservedLabels.of(visible)
-    network = build_network(
-        contest.backbone,
-        len(contest.train.classes),
-        hidden=comparison.hidden,
-        dropout=needs_of(name, changes).dropout,
-        width=contest.train_inputs.shape[1],
-        seed=cell.seed,
-    )
-    setup = Setup(
-        observed, k, cell.learning_rate, cell.seed, comparison.epochs, deep=network.is_deep
-    )
-    player = make_player(name, changes, setup)
-    inputs = ArraySource(contest.train_inputs[torch.from_numpy(training)])
+    session = session_of(arrays, comparison, cell)
+    data, inputs, linear = session.data, session.inputs, session.is_linear
+    known, visible = data.table.values[data.training], data.visible.values
     movement: list[Row] = []
 
-    def watch(now: Snapshot) -> None:
+    def watch(now: Snapshot, network: nn.Module, player: LabelPlayer, *rest: Any) -> None:
         soft = player.soft_labels() if comparison.keep_labels else None
         if soft is not None:
-            predicted = predict_all(network, inputs)
+            predicted = predict_all(network, inputs.training(linear))
             movement.append(watch_labels(soft.numpy(), predicted, known, visible))
 
-    result = fit(
-        network,
-        player,
-        inputs,
-        observed,
-        k,
-        make_optimizer("Adam", network.parameters(), cell.learning_rate),
-        Schedule(comparison.epochs, cell.batch_size, cell.seed, patience=0),
-        Validation(
-            ArraySource(contest.train_inputs[torch.from_numpy(held_out)]),
-            contest.train.values[held_out],
-        ),
-        loop=Loop(on_epoch=watch),
-    )
-    soft = player.soft_labels()
+    result = session.play(watch=watch)
+    soft = session.player.soft_labels()
     row = {
         **asdict(cell),
         "best_epoch": result.best_epoch,
         "validation_map": result.best_map,
-        "last_test_map": _test_map(network, result.network, contest),
-        "test_map": _test_map(network, result.best_network, contest),
+        "last_test_map": _test_map(session, result.network),
+        "test_map": _test_map(session, result.best_network),
         **label_maps(None if soft is None else soft.numpy(), known, visible),
         "undecided": result.history[-1]["undecided"],
-        "expected_positives": k,
+        "expected_positives": session.k,
         "seconds": round(time.perf_counter() - began, 3),
     }
+    keep, best = comparison.keep_labels, result.best_network
     return Outcome(
         row,
         result.history,
-        training,
+        data.training,
         visible,
-        soft.numpy() if comparison.keep_labels and soft is not None else None,
-        predict_all(network, inputs) if comparison.keep_labels else None,
+        soft.numpy() if keep and soft is not None else None,
+        session.predict(best, inputs.training(linear)) if keep else None,
         movement,
     )
 
 
-def _expected_positives(
-    contest: Contest,
-    comparison: Comparison,
-    training: IndexArray,
-    visible: LabelMatrix,
-    seed: int,
-) -> float:
-    if comparison.expected_positives == "truth":
-        return float((contest.train.values[training] == POSITIVE).sum(axis=1).mean())
-    if comparison.expected_positives != "estimate":
-        return float(comparison.expected_positives)
-
-    def features_of(rows: IndexArray) -> Features:
-        chosen: Features = contest.train_inputs[torch.from_numpy(training[rows])].flatten(1).numpy()
-        return chosen
-
-    return expected.estimate(visible, None, features_of, seed)[0]
+def session_of(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Session:
+    """The training of a cell, ready to play."""
+    config = comparison.config_of(cell, arrays.keys)
+    data = replace(observe_data(config, arrays.train), test=Listed(arrays.test, []))
+    backbone = None if arrays.is_features else backbone_of(config)
+    inputs = ArrayInputs(data, arrays.train_inputs, arrays.test_inputs, backbone)
+    # an estimate is not to see the whole truth of the images that are held out
+    k = expected.find(config, replace(data, validation=None), inputs)
+    return Session(config, data, inputs, k)
 
 
 def choose(rows: Sequence[Row]) -> list[Row]:
@@ -223,13 +183,14 @@ def _score(row: Row) -> float:
     return -1.0 if row["validation_map"] is None else float(row["validation_map"])
 
 
-def _test_map(network: torch.nn.Module, state: State, contest: Contest) -> float | None:
-    load_network(network, state)
-    scores = predict_all(network, ArraySource(contest.test_inputs))
-    return ranked_map(scores, contest.test.values)
+def _test_map(session: Session, state: State) -> float | None:
+    inputs, test = session.inputs.test(session.is_linear), session.data.test
+    assert inputs is not None
+    assert test is not None
+    return ranked_map(session.predict(state, inputs), test.table.values)
 
 
-_worker: tuple[Contest, Comparison] | None = None
+_worker: tuple[ArrayData, Comparison] | None = None
 
 
 def _start_worker(comparison: Comparison, own_methods: list[str]) -> None:
@@ -237,7 +198,7 @@ def _start_worker(comparison: Comparison, own_methods: list[str]) -> None:
     plugins.load_plugins(own_methods)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
     torch.set_num_threads(1)
-    _worker = (load_contest(comparison.features), comparison)
+    _worker = (load_array_data(comparison.features), comparison)
 
 
 def _work(cell: Cell) -> Outcome:
@@ -245,10 +206,10 @@ def _work(cell: Cell) -> Outcome:
     return _attempt(*_worker, cell)
 
 
-def _attempt(contest: Contest, comparison: Comparison, cell: Cell) -> Outcome:
+def _attempt(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:
     def failed(reason: str) -> Outcome:
         nothing = np.empty((0, 0), dtype=np.int8)
         row = diverged_row(cell, reason)
         return Outcome(row, [], np.empty(0, dtype=np.int64), nothing, None, None, [])
 
-    return attempt(lambda: train_cell(contest, comparison, cell), failed)
+    return attempt(lambda: train_cell(arrays, comparison, cell), failed)

@@ -1,20 +1,37 @@
-"""What an experiment runs on: features, the built-in scenes, or images with a label file."""
+"""What an experiment runs on: features, the built-in scenes, or images with a label file.
 
+`Dataset` says where it is, `ArrayData` holds features and scenes in memory, `PhotoParts` knows the
+images to train on and those of the test; without a test file they are a fifth of the label file.
+"""
+
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from g2netpl.base.errors import InputError
+import numpy as np
+import torch
+from torch import Tensor
+
+from g2netpl.base.errors import InputError, counted
+from g2netpl.experiments.grid import VALIDATION_FRACTION
+from g2netpl.images.features import read_features
+from g2netpl.images.identity import content_of
+from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
 from g2netpl.labels.settings import IndexArray, split_indices
-from g2netpl.labels.table import LabelTable
+from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.metrics import can_rank
+from g2netpl.training.data import Listed, count_shared, read_training_data
 
 Kind = Literal["scenes", "features", "images"]
 
 
 @dataclass(frozen=True)
-class Subject:
+class Dataset:
     """Where the data are; label files for images alone."""
 
     kind: Kind
@@ -29,22 +46,22 @@ class Subject:
         return "the built-in scenes" if self.root is None else Path(self.root).resolve().name
 
 
-def find_subject(
+def find_dataset(
     root: str | None, test_labels: str | None = None, images: str | None = None
-) -> Subject:
+) -> Dataset:
     """Recognise a features folder, an official layout or a label file; nothing: the scenes."""
     if root is None:
-        return Subject("scenes", None)
+        return Dataset("scenes", None)
     path = Path(root)
     if not path.exists():
         raise InputError(f"{root}: no such file or folder")
     if (path / "meta.npz").is_file():
-        return Subject("features", root)
+        return Dataset("features", root)
     if path.is_file() or test_labels is not None:
-        return Subject("images", root, root, test_labels, images)
+        return Dataset("images", root, root, test_labels, images)
     found = official(path)
     if found is not None:
-        return Subject("images", root, str(found[0]), str(found[1]), images)
+        return Dataset("images", root, str(found[0]), str(found[1]), images)
     raise InputError(
         f"{root}: no data found; expected a label file, a features folder (meta.npz), or one of "
         + ", ".join(train for train, _ in OFFICIAL)
@@ -52,25 +69,25 @@ def find_subject(
 
 
 def with_test_part(
-    subject: Subject, folder: Path, table: LabelTable | None = None, format: str | None = None
-) -> Subject:
+    dataset: Dataset, folder: Path, table: LabelTable | None = None, format: str | None = None
+) -> Dataset:
     """A label file without a test file is split once: a fifth of its images become the test.
 
     `table` is what the file says, and said when it was split: a part that says something else was
     broken off or damaged, and is written again.
     """
-    if subject.labels is None or subject.test_labels is not None:
-        return subject
-    images = subject.images or str(image_folder(subject.labels, format))
+    if dataset.labels is None or dataset.test_labels is not None:
+        return dataset
+    images = dataset.images or str(image_folder(dataset.labels, format))
     parts = [folder / f"{part}.csv" for part in ("train", "test")]
     if table is None and not all(part.is_file() for part in parts):
-        table = read_labels(subject.labels, format)
+        table = read_labels(dataset.labels, format)
     if table is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for part, rows in zip(parts, split_rows(len(table)), strict=True):
             if not _says(part, table.take(rows)):
                 write_labels(table.take(rows), part)
-    return Subject("images", subject.root, str(parts[0]), str(parts[1]), images)
+    return Dataset("images", dataset.root, str(parts[0]), str(parts[1]), images)
 
 
 def _says(path: Path, table: LabelTable) -> bool:
@@ -84,3 +101,135 @@ def _says(path: Path, table: LabelTable) -> bool:
 def split_rows(images: int) -> tuple[IndexArray, IndexArray]:
     """Four fifths to train on, and those of the test; always the same."""
     return split_indices(images, 0.2, 0)
+
+
+@dataclass(frozen=True)
+class ArrayData:
+    """The data of a comparison, in memory, and the backbone that fits them."""
+
+    train_inputs: Tensor
+    train: LabelTable
+    test_inputs: Tensor
+    test: LabelTable
+    backbone: str = "features"
+
+    @property
+    def is_features(self) -> bool:
+        """Whether they are vectors of a frozen backbone."""
+        return self.backbone == "features"
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """What every training on them has in common (see RunConfig)."""
+        mode = "linear" if self.is_features else "end-to-end"
+        return {"labels": "arrays", "mode": mode, "backbone": self.backbone, "device": "cpu"}
+
+    @property
+    def tables(self) -> tuple[LabelTable, LabelTable]:
+        """The labels to train on and those of the test."""
+        return self.train, self.test
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the labels and the inputs say, in short."""
+        some = self.train_inputs[:: max(1, len(self.train_inputs) // 1000)]  # as it used to be
+        every = hashlib.sha256()
+        for inputs in (self.train_inputs, self.test_inputs):
+            content: Any = inputs.contiguous().numpy()
+            every.update(content)
+        return {
+            "training": self.train.fingerprint(),
+            "test": self.test.fingerprint(),
+            "inputs": hashlib.sha256(some.contiguous().numpy().tobytes()).hexdigest(),
+            "all inputs": every.hexdigest(),
+        }
+
+
+def load_array_data(features: str | None) -> ArrayData:
+    """Read a features folder, or without one make the built-in scenes."""
+    if features is not None:
+        folder = read_features(features)
+        return ArrayData(
+            torch.from_numpy(folder.train_features),
+            folder.train,
+            torch.from_numpy(folder.test_features),
+            folder.test,
+        )
+    return scenes_data()
+
+
+def scenes_data(train: int = 3000, test: int = 1000, seed: int = 0) -> ArrayData:
+    """The built-in scenes, as many as wanted."""
+    from g2netpl.images.scenes import make_scenes
+
+    scenes = make_scenes(train, test, seed)
+    train_inputs, test_inputs = (
+        (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255.0 - 0.5) / 0.25
+        for images in (scenes.train_images, scenes.test_images)
+    )
+    return ArrayData(train_inputs, scenes.train, test_inputs, scenes.test, "tiny")
+
+
+@dataclass(frozen=True)
+class PhotoParts:
+    """What is trained on and what is tested on."""
+
+    train: Listed
+    test: Listed
+    whole: LabelTable  # the label file, of which the test is a part if it has no file of its own
+    notes: tuple[str, ...]  # what a person should be told about the files
+
+    @property
+    def tables(self) -> tuple[LabelTable, LabelTable]:
+        """The labels of both."""
+        return self.train.table, self.test.table
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the label files say and the pictures hold, in short."""
+        train, test = self.tables
+        pictures, _ = content_of([*self.train.paths, *self.test.paths])
+        return {"training": train.fingerprint(), "test": test.fingerprint(), "images": pictures}
+
+    def check(self, config: RunConfig) -> list[str]:
+        """Refuse tests on what was trained on, and too many files that are no images.
+
+        Gives the others of those, a line each.
+        """
+        shared = count_shared(self.train.paths, self.test.paths)
+        if shared:
+            test = config.test_labels or f"the test part of {config.labels}"
+            raise InputError(
+                f"{test}: {counted(shared, 'image')} also in the training file, and nothing is "
+                "tested on what was trained on; leave them out of one of the two"
+            )
+        found = []
+        for part in (self.train, self.test):
+            problems = [problem for problem in map(header_problem, part.paths) if problem]
+            check_bad(problems, config.most_bad(len(part.paths)))
+            found += problems
+        return found
+
+    def __str__(self) -> str:
+        train, test = self.tables
+        labelled = np.flatnonzero(train.labelled)
+        rows = labelled[split_indices(len(labelled), VALIDATION_FRACTION, 0)[1]]
+        held_out = len(rows) if can_rank(train.take(rows).held) else 0  # else all are trained on
+        tested = int((per_class(test.held, POSITIVE) > 0).sum())
+        return (
+            f"{len(train) - held_out:,} training, {held_out:,} validation and {len(test):,} test "
+            f"images of {len(train.classes):,} classes, {tested:,} of them in the test"
+        )
+
+
+def read_photo_parts(config: RunConfig) -> PhotoParts:
+    """Read the label files and find the images; mistakes in all of them show here."""
+    data = read_training_data(config)
+    whole = Listed(data.table, data.paths)
+    if data.test is not None:
+        return PhotoParts(whole, data.test, whole.table, data.notes)
+    train, test = (
+        Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
+        for rows in split_rows(len(whole.table))
+    )
+    return PhotoParts(train, test, whole.table, data.notes)

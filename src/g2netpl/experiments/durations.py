@@ -3,14 +3,12 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.grid import load_contest
-from g2netpl.experiments.photo_cells import config_of
+from g2netpl.experiments.data import load_array_data
 from g2netpl.experiments.reproduction import Plan, Training
 from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import play_epoch
@@ -22,7 +20,7 @@ from g2netpl.game.player import Setup
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.entries import Entries
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import read_material
+from g2netpl.training.data import read_training_data
 
 
 def about(seconds: float) -> str:
@@ -38,23 +36,21 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     trainings = plan.trainings()
     if not trainings:
         return 0.0
-    if plan.subject.kind != "images":
+    if plan.dataset.kind != "images":
         comparison = replace(trainings[0].comparison, epochs=1, keep_labels=False)
         first = replace(trainings[0].cell, learning_rate=1e-3)  # one that cannot diverge
         cell = replace(first, method="g2netpl", setting="sspl:0.5", weight="")
-        outcome = train_cell(load_contest(comparison.features), comparison, cell)
+        outcome = train_cell(load_array_data(comparison.features), comparison, cell)
         epoch = float(outcome.history[0]["seconds"])
         once = float(outcome.row["seconds"]) - epoch
         passes = sum(_passes(training) for training in trainings)
         return (passes * epoch + len(trainings) * once) / max(jobs, 1)
     name = next(name for name in plan.recipes if plan.comparisons(name))
-    config = config_of(
-        plan.photos(name).base, trainings[0].comparison, trainings[0].cell, Path(".")
-    )
-    material = read_material(config.model_copy(update={"setting": "own"}))
-    some = material.paths[: max(96, 4 * config.batch_size)]
-    rate = images_per_second(config, some, len(material.table.classes))
-    images = len(material.table) + (0 if material.test is None else len(material.test.table) / 10)
+    config = trainings[0].comparison.config_of(trainings[0].cell, plan.photos(name).base)
+    data = read_training_data(config.model_copy(update={"setting": "own"}))
+    some = data.paths[: max(96, 4 * config.batch_size)]
+    rate = images_per_second(config, some, len(data.table.classes))
+    images = len(data.table) + (0 if data.test is None else len(data.test.table) / 10)
     passes = sum(_passes(each) for each in trainings if each.mode != "linear")
     if any(each.mode != "end-to-end" for each in trainings):
         passes += 1  # the features of the frozen backbone, once for all

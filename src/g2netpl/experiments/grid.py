@@ -1,33 +1,28 @@
-"""What is compared: the data in memory, and the grid of trainings over methods, settings and seeds.
+"""The grid of trainings over methods, settings and seeds, and what is refused beforehand."""
 
-The data are a features folder, or the built-in scenes, whose network is the tiny CNN.
-"""
-
-import hashlib
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.options import LARGEST_BATCH, MOST_EPOCHS, WIDEST, check_range
 from g2netpl.game.methods import (
     find_method,
     make_player,
-    method_options,
     split_variant,
     weights_to_try,
 )
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
-from g2netpl.images.features import read_features
-from g2netpl.labels.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
-from g2netpl.labels.table import POSITIVE, LabelMatrix, LabelTable
+from g2netpl.labels.settings import Setting
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
+from g2netpl.training import expected_positives as expected
+from g2netpl.training.checks import check_method
+from g2netpl.training.data import check_learnable, split_and_observe
 
 VALIDATION_FRACTION = 0.2
 
@@ -42,57 +37,6 @@ class Cell:
     learning_rate: float
     batch_size: int
     weight: str = ""  # one value of its main weight, as in `regulariser=0.3`
-
-
-@dataclass(frozen=True)
-class Contest:
-    """The data of a comparison, in memory, and the backbone that fits them."""
-
-    train_inputs: Tensor
-    train: LabelTable
-    test_inputs: Tensor
-    test: LabelTable
-    backbone: str = "features"
-
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """What the labels and the inputs say, in short."""
-        some = self.train_inputs[:: max(1, len(self.train_inputs) // 1000)]  # as it used to be
-        every = hashlib.sha256()
-        for inputs in (self.train_inputs, self.test_inputs):
-            content: Any = inputs.contiguous().numpy()
-            every.update(content)
-        return {
-            "training": self.train.fingerprint(),
-            "test": self.test.fingerprint(),
-            "inputs": hashlib.sha256(some.contiguous().numpy().tobytes()).hexdigest(),
-            "all inputs": every.hexdigest(),
-        }
-
-
-def load_contest(features: str | None) -> Contest:
-    """Read a features folder, or without one make the built-in scenes."""
-    if features is not None:
-        folder = read_features(features)
-        return Contest(
-            torch.from_numpy(folder.train_features),
-            folder.train,
-            torch.from_numpy(folder.test_features),
-            folder.test,
-        )
-    return scenes_contest()
-
-
-def scenes_contest(train: int = 3000, test: int = 1000, seed: int = 0) -> Contest:
-    """The built-in scenes, as many as wanted."""
-    from g2netpl.images.scenes import make_scenes
-
-    scenes = make_scenes(train, test, seed)
-    train_inputs, test_inputs = (
-        (torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255.0 - 0.5) / 0.25
-        for images in (scenes.train_images, scenes.test_images)
-    )
-    return Contest(train_inputs, scenes.train, test_inputs, scenes.test, "tiny")
 
 
 @dataclass(frozen=True)
@@ -115,16 +59,8 @@ class Comparison:
 
     def __post_init__(self) -> None:
         kinds = [Setting.parse(setting).kind for setting in self.settings]
-        for method, (kind, setting) in itertools.product(
-            self.methods, zip(kinds, self.settings, strict=True)
-        ):
-            name, changes = self.options_of(method)
-            method_options(name, changes)
-            if find_method(name).full_labels_only and kind != "full":
-                raise InputError(
-                    f"method {name} needs full labels: use it with the setting 'full', "
-                    f"got {setting!r}"
-                )
+        for method, kind in itertools.product(self.methods, kinds):
+            check_method(*self.options_of(method), full=kind == "full", mode="end-to-end")
         for what, values in (
             ("learning rate", self.learning_rates),
             ("batch size", self.batch_sizes),
@@ -148,6 +84,25 @@ class Comparison:
         """The plain name of a cell's method, and the options changed for it."""
         return self.options_of(f"{cell.method}:{cell.weight}" if cell.weight else cell.method)
 
+    def config_of(self, cell: Cell, keys: Mapping[str, Any], output: str = "none") -> RunConfig:
+        """The training of a cell, with the keys that all of them have in common."""
+        method, options = self.options_of_cell(cell)
+        values = {
+            **keys,
+            "method": method,
+            "options": options,
+            "setting": cell.setting,
+            "seed": cell.seed,
+            "learning_rate": cell.learning_rate,
+            "batch_size": cell.batch_size,
+            "epochs": self.epochs,
+            "patience": 0,
+            "hidden": self.hidden,
+            "expected_positives": self.expected_positives,
+            "output": output,
+        }
+        return RunConfig.read(values, "a cell")
+
     def check(self, train: LabelTable, test: LabelTable, *, views: bool = False) -> None:
         """Find what does not fit the data, before anything is trained or written.
 
@@ -158,12 +113,9 @@ class Comparison:
             visible = check_setting(train, setting, self.seeds[0])
             for method in self.methods:
                 name, changes = self.options_of(method)
-                if find_method(name).two_views and not views:
-                    raise InputError(
-                        f"method {name}: compares views of images; use it with --labels and "
-                        "--mode end-to-end"
-                    )
-                make_player(name, changes, Setup(ObservedLabels.of(visible[:1]), 1.0, 1.0))
+                check_method(name, changes, full=True, mode="end-to-end", images=views)
+                one = ObservedLabels.of(visible.values[:1])
+                make_player(name, changes, Setup(one, 1.0, 1.0))
 
     def cells(self) -> list[Cell]:
         """The trainings to choose from, those of one (setting, seed) next to each other."""
@@ -201,32 +153,11 @@ def check_tables(train: LabelTable, test: LabelTable, expected_positives: float 
             "there, so mAP cannot be had; more images are needed, or full labels (g2netpl convert "
             "--absent negative)"
         )
-    if expected_positives == "truth" and not train.is_complete:
-        raise InputError(
-            "expected positives: 'truth' needs full labels, some are unknown here; use estimate "
-            "or a number"
-        )
-    classes = len(train.classes)
-    if isinstance(expected_positives, float) and expected_positives > classes:
-        raise InputError(
-            f"expected positives: {expected_positives:g} per image of only {classes} classes"
-        )
+    expected.check(expected_positives, train.held)
 
 
-def check_setting(train: LabelTable, setting: str, seed: int) -> LabelMatrix:
+def check_setting(train: LabelTable, setting: str, seed: int) -> LabelTable:
     """The labels that a setting leaves to train on, of which some must be positive."""
-    _, _, visible = split_and_observe(train, Setting.parse(setting), seed)
-    if not (visible == POSITIVE).any():
-        raise InputError(f"setting {setting}: no positive label is left in {len(train)} images")
-    return visible
-
-
-def split_and_observe(
-    truth: LabelTable, setting: Setting, seed: int
-) -> tuple[IndexArray, IndexArray, LabelMatrix]:
-    """Rows of the training and the validation part, and the visible labels of the first."""
-    if setting.spml_compatible:  # as the benchmark does it: mask first, then split
-        training, held_out = split_indices(len(truth), VALIDATION_FRACTION, SPML_SEED, True)
-        return training, held_out, observe(truth, setting, SPML_SEED).values[training]
-    training, held_out = split_indices(len(truth), VALIDATION_FRACTION, seed)
-    return training, held_out, observe(truth.take(training), setting, seed).values
+    split = split_and_observe(train, Setting.parse(setting), VALIDATION_FRACTION, seed)
+    check_learnable(split.visible, f"setting {setting}")
+    return split.visible

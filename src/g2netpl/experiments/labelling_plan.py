@@ -2,7 +2,7 @@
 
 The labelled images are cut into as many parts as there are repeats. Each part is the test of one
 repeat; of the other labelled images some are taken, more and more, and a last layer is trained on
-their features with `lesson`, a fifth of them held out to choose the epoch, as in `g2netpl train`.
+their features, a fifth of them held out to choose the epoch, as in `g2netpl train`.
 
 Where there are at least as many unlabelled images as labelled ones, an image whose label is hidden
 stays in training as an unlabelled one, which it was before somebody labelled it. Where there are
@@ -25,16 +25,16 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError, counted
 from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
-from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.features import Features, read_features
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank
-from g2netpl.training.data import read_material
-from g2netpl.training.inputs import Sources, backbone_of
-from g2netpl.training.lesson import device_of, on_features, teach
+from g2netpl.training.data import read_training_data
+from g2netpl.training.devices import device_of
+from g2netpl.training.in_memory import on_features
+from g2netpl.training.inputs import ImageInputs, backbone_of
 
 NEXT = 100  # labelled images
 FEWEST = 100
@@ -177,18 +177,18 @@ def read_pool(
     if is_features:
         folder = read_features(config.labels)
         return folder.train_features, folder.train
-    material = read_material(config.model_copy(update={"validation": 0.0, "setting": "own"}))
-    check_plan(material.table, config.labels)
-    for note in material.notes:
+    data = read_training_data(config.model_copy(update={"validation": 0.0, "setting": "own"}))
+    check_plan(data.table, config.labels)
+    for note in data.notes:
         console.print(f"note: {note}", highlight=False)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
-    sources = Sources(config, material, backbone, console)
+    sources = ImageInputs(config, data, backbone, console)
     sources.prepare()
-    inputs = next(sources.all(True).load([np.arange(len(material.table))], None))
+    inputs = next(sources.all(True).load([np.arange(len(data.table))], None))
     features: Features = inputs.numpy()
     readable = np.flatnonzero(~np.isnan(features).any(axis=1))
-    return features[readable], material.table.take(readable)
+    return features[readable], data.table.take(readable)
 
 
 def check_plan(table: LabelTable, where: str) -> None:
@@ -297,10 +297,9 @@ def _train(
     rows = np.sort(np.concatenate([keep, unlabelled]))
     values = np.where(np.isin(rows, others[:size])[:, None], table.values[rows], UNOBSERVED)
     config = config.model_copy(update={"seed": config.seed + repeat})
-    lesson = on_features(config, features[rows], table.take(rows).with_values(values))
-    teach(lesson, Console(quiet=True))
-    source = ArraySource(torch.from_numpy(features[test]))
-    scores = predict_all(lesson.network, source)
+    session = on_features(config, features[rows], table.take(rows).with_values(values))
+    best = session.play().best_network
+    scores = session.predict(best, ArraySource(torch.from_numpy(features[test])))
     return Point(size, repeat, *precision_among_others(scores, table.values[test]))
 
 

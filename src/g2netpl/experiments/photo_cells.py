@@ -19,22 +19,22 @@ from g2netpl.base.options import in_full
 from g2netpl.base.signals import AGAIN
 from g2netpl.experiments.cells import Row, diverged_row
 from g2netpl.experiments.compare import Movement, Runner
-from g2netpl.experiments.data import Subject, with_test_part
+from g2netpl.experiments.data import Dataset, PhotoParts, read_photo_parts, with_test_part
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import watch_labels
-from g2netpl.experiments.photo_parts import Parts, read_parts
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_history
+from g2netpl.training.checks import check_config
 from g2netpl.training.divergence import attempt
-from g2netpl.training.inputs import Sources, backbone_of
-from g2netpl.training.phases import Watch, network_of
+from g2netpl.training.inputs import Inputs, backbone_of
 from g2netpl.training.progress import Following, describe
-from g2netpl.training.session import check_config, train
+from g2netpl.training.session import Watch, network_of
 from g2netpl.training.snapshots import Snapshot
+from g2netpl.training.train import train
 
 TRACK = "labels.jsonl"
 _WATCHED = 2000
@@ -42,24 +42,24 @@ OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what w
 
 
 @dataclass(frozen=True)
-class Photos:
+class PhotoData:
     """Image files to compare methods on, and the keys that all trainings have (see RunConfig)."""
 
-    subject: Subject
+    dataset: Dataset
     keys: dict[str, Any]
     told: set[str] = field(default_factory=set)  # which images cannot be read
 
     @property
     def base(self) -> dict[str, Any]:
         """The keys of a training that do not depend on the cell."""
-        subject = self.subject
-        files = {"labels": subject.labels, "test_labels": subject.test_labels}
-        return {**self.keys, **files, "images": subject.images, "only_listed": True}
+        dataset = self.dataset
+        files = {"labels": dataset.labels, "test_labels": dataset.test_labels}
+        return {**self.keys, **files, "images": dataset.images, "only_listed": True}
 
     @cached_property
-    def parts(self) -> Parts:
+    def parts(self) -> PhotoParts:
         """The images; mistakes in all the label files show here."""
-        return read_parts(self._config)
+        return read_photo_parts(self._config)
 
     @property
     def _config(self) -> RunConfig:
@@ -79,8 +79,7 @@ class Photos:
         """Find what does not fit the labels, or no training can be told; gives one training."""
         comparison.check(*self.parts.tables, views=self.base["mode"] == "end-to-end")
         configs = [
-            check_config(config_of(self.base, comparison, cell, Path("unused")))
-            for cell in comparison.cells()
+            check_config(comparison.config_of(cell, self.base)) for cell in comparison.cells()
         ]
         return configs[0]
 
@@ -97,9 +96,9 @@ class Photos:
         `on_saved` is called when a checkpoint is on the disk.
         """
         format = self.keys.get("format")
-        subject = with_test_part(self.subject, folder / "labels", self.parts.whole, format)
-        used = {} if subject is self.subject else dict.fromkeys(OF_THE_FILE)
-        photos = Photos(subject, {**self.keys, **used})
+        dataset = with_test_part(self.dataset, folder / "labels", self.parts.whole, format)
+        used = {} if dataset is self.dataset else dict.fromkeys(OF_THE_FILE)
+        photos = PhotoData(dataset, {**self.keys, **used})
         advice = f"{AGAIN} and --resume"
         return on_photos(photos.base, folder / "runs", advice, self.told, on_saved)
 
@@ -122,7 +121,7 @@ def on_photos(
 
     def run(comparison: Comparison, cells: Sequence[Cell], bar: Following) -> Iterator[Row]:
         for cell in cells:
-            config = config_of(base, comparison, cell, folder)
+            config = comparison.config_of(cell, base, str(folder / _name(cell)))
             watches: list[Watch] = [partial(_show, _title(cell), bar, known)]
             if comparison.keep_labels:
                 watches.append(partial(_watch_labels, config))
@@ -131,26 +130,6 @@ def on_photos(
             yield attempt(work, partial(_failed, cell), Path(config.output))
 
     return run
-
-
-def config_of(base: dict[str, Any], comparison: Comparison, cell: Cell, folder: Path) -> RunConfig:
-    """The training of one cell."""
-    method, options = comparison.options_of_cell(cell)
-    values = {
-        **base,
-        "method": method,
-        "options": options,
-        "setting": cell.setting,
-        "seed": cell.seed,
-        "learning_rate": cell.learning_rate,
-        "batch_size": cell.batch_size,
-        "epochs": comparison.epochs,
-        "patience": 0,
-        "hidden": comparison.hidden,
-        "expected_positives": comparison.expected_positives,
-        "output": str(folder / _name(cell)),
-    }
-    return RunConfig.read(values, "a cell")
 
 
 def _title(cell: Cell) -> str:
@@ -208,21 +187,21 @@ def _watch_labels(
     now: Snapshot,
     network: nn.Module,
     player: LabelPlayer,
-    sources: Sources,
+    sources: Inputs,
     linear: bool,
 ) -> None:
     """Follow the soft labels over the epochs."""
     soft = player.soft_labels()
     if soft is None:
         return
-    material, track = sources.material, Path(config.output) / TRACK
-    rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(material.training))
+    data, track = sources.data, Path(config.output) / TRACK
+    rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(data.training))
     rows = np.sort(rows[:_WATCHED])
     record = watch_labels(
         soft.cpu().numpy()[rows],
         predict_all(network, Part(sources.training(linear), rows)),
-        material.table.values[material.training[rows]],
-        material.visible.values[rows],
+        data.table.values[data.training[rows]],
+        data.visible.values[rows],
     )
     seen = {**_records(track), now.history[-1]["epoch"]: record}
     lines = (json.dumps({"epoch": epoch, **each}) + "\n" for epoch, each in seen.items())

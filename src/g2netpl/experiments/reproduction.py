@@ -8,25 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from g2netpl.base.console import Console
 from g2netpl.experiments.cells import Row, choose
 from g2netpl.experiments.compare import Runner, in_memory, sweep
-from g2netpl.experiments.data import Kind, Subject
-from g2netpl.experiments.grid import (
-    Cell,
-    Comparison,
-    Contest,
-    check_setting,
-    check_tables,
-    load_contest,
-)
+from g2netpl.experiments.data import ArrayData, Dataset, Kind, PhotoParts, load_array_data
+from g2netpl.experiments.grid import Cell, Comparison, check_setting, check_tables
 from g2netpl.experiments.paper import Recipe
-from g2netpl.experiments.photo_cells import Photos, on_photos
-from g2netpl.experiments.photo_parts import Parts
-from g2netpl.game.methods import find_method, needs_of, split_variant
+from g2netpl.experiments.photo_cells import PhotoData, on_photos
+from g2netpl.game.methods import method_options, split_variant
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import Mode
+from g2netpl.training.checks import obstacle
 from g2netpl.training.divergence import check_some_trained
 
 
@@ -81,7 +75,7 @@ class Training:
 class Plan:
     """What will be trained, on what."""
 
-    subject: Subject
+    dataset: Dataset
     protocol: Protocol
     recipes: dict[str, Recipe]
     told: set[str] = field(default_factory=set)  # which images cannot be read
@@ -93,7 +87,7 @@ class Plan:
         for block in recipe.blocks:
             methods = tuple(m for m in block.methods if self._obstacle(name, m) is None)
             if methods:
-                features = self.subject.root if self.subject.kind == "features" else None
+                features = self.dataset.root if self.dataset.kind == "features" else None
                 comparison = Comparison(
                     features,
                     methods,
@@ -129,16 +123,16 @@ class Plan:
                     found.setdefault((mode, cell), Training(mode, comparison, cell))
         return list(found.values())
 
-    def mode(self, name: str) -> str:
+    def mode(self, name: str) -> Mode | Literal[""]:
         """How networks of a recipe are trained on images, as the paper did unless told."""
-        if self.subject.kind != "images":
+        if self.dataset.kind != "images":
             return ""
-        usual = "linear-init" if self.recipes[name].linear_init else "end-to-end"
-        return str(self.protocol.photos.get("mode") or usual)
+        usual: Mode = "linear-init" if self.recipes[name].linear_init else "end-to-end"
+        return self.protocol.photos.get("mode") or usual
 
     def epochs(self, name: str) -> int:
         """How long, as the paper did unless told; with linear-init, of everything."""
-        usual = USUAL[self.subject.kind][0]
+        usual = USUAL[self.dataset.kind][0]
         if self.mode(name) == "linear-init":
             usual = LINEAR_INIT_EPOCHS
         return usual if self.protocol.epochs is None else self.protocol.epochs
@@ -150,57 +144,48 @@ class Plan:
             linear = self.protocol.photos.get("linear_epochs")
             return f"linear-init, {linear} epochs linear + {epochs} of everything"
         how = {"features": "frozen features", "scenes": "end to end", "images": mode}
-        return f"{how[self.subject.kind]}, {epochs} epochs"
+        return f"{how[self.dataset.kind]}, {epochs} epochs"
 
     def cells_folder(self, name: str, folder: Path) -> Path:
         """Where the cells of a recipe are: those of different modes must not be mixed up."""
-        return folder / "runs" / self.mode(name) if self.subject.kind == "images" else folder
+        return folder / "runs" / self.mode(name) if self.dataset.kind == "images" else folder
 
-    def photos(self, name: str) -> Photos:
+    def photos(self, name: str) -> PhotoData:
         """The images, and what every training on them has in common."""
         mode = self.mode(name)
         if mode not in self._photos:
             keys = {**self.protocol.photos, "mode": mode}
-            self._photos[mode] = Photos(self.subject, keys, self.told)
+            self._photos[mode] = PhotoData(self.dataset, keys, self.told)
         return self._photos[mode]
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The labels to train on and those of the test."""
-        if self.subject.kind == "images":
-            return self._parts.tables
-        return self._contest.train, self._contest.test
+        return self._data.tables
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """What the data say, in short."""
-        images = self.subject.kind == "images"
-        return self._parts.fingerprints if images else self._contest.fingerprints
-
-    @property
-    def _parts(self) -> Parts:
-        return self.photos(next(iter(self.recipes))).parts
+        return self._data.fingerprints
 
     @cached_property
-    def _contest(self) -> Contest:
-        return load_contest(self.subject.root)
+    def _data(self) -> ArrayData | PhotoParts:
+        if self.dataset.kind == "images":
+            return self.photos(next(iter(self.recipes))).parts
+        return load_array_data(self.dataset.root)
 
     @cached_property
-    def _photos(self) -> dict[str, Photos]:
+    def _photos(self) -> dict[str, PhotoData]:
         """Those of each mode; their label files are read once."""
         return {}
 
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
-        plain, changes = split_variant(method)
-        mode = self.mode(name)
-        if find_method(plain).two_views and self.subject.kind != "images":
-            return "it compares views of images, and there are none here"
-        if find_method(plain).two_views and mode != "end-to-end":
-            return f"it compares views of images, and with --mode {mode} there is one of each"
-        if mode == "linear-init" and needs_of(plain, changes).rounds > 1:
-            return "it trains the network anew each round, which --mode linear-init cannot"
-        return None
+        images, mode = self.dataset.kind == "images", self.mode(name) or "end-to-end"
+        why = obstacle(*split_variant(method), full=True, mode=mode, images=images)
+        if why is None:
+            return None
+        return f"it {why}, which --mode {mode} cannot" if images else f"it {why}: here are none"
 
 
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:
@@ -226,7 +211,7 @@ def _chosen(rows: list[Row]) -> list[Row]:
 
 
 def _runner(plan: Plan, name: str, folder: Path, jobs: int) -> Runner:
-    if plan.subject.kind != "images":
+    if plan.dataset.kind != "images":
         return in_memory(jobs)
     return on_photos(plan.photos(name).base, folder, told=plan.told)
 
@@ -240,7 +225,7 @@ def check(plan: Plan) -> list[str]:
     planned = [(name, each) for name in plan.recipes for each in plan.comparisons(name)]
     if not planned:
         return []
-    if plan.subject.kind == "images":
+    if plan.dataset.kind == "images":
         for name, comparison in planned:
             plan.photos(name).check_cells(comparison)
         return plan.photos(planned[0][0]).look_at_files()

@@ -24,9 +24,10 @@ from g2netpl.images.cache import KeptImages
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_result, read_training
 from g2netpl.runs.ownership import check_same_training, is_empty
-from g2netpl.training.data import read_material
+from g2netpl.training.checks import check_config
+from g2netpl.training.data import read_training_data
 from g2netpl.training.divergence import DIVERGED, attempt, check_some_trained, why_given_up
-from g2netpl.training.session import check_config, train
+from g2netpl.training.train import train
 
 PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
 PAPER_BATCHES = (8, 16)
@@ -111,14 +112,14 @@ def _check(config: RunConfig) -> None:
     cells = sorted(folder.glob(_CELLS))
     if not cells and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no search; choose another --output")
-    material = read_material(config)
+    data = read_training_data(config)
     # after a review a cell has the answers among its labels, and checks them by itself
-    prints = material.fingerprints if config.resume_labels is None else None
+    prints = data.fingerprints if config.resume_labels is None else None
     for cell in cells:
         if (cell / "run.json").is_file():  # one that is not trained again is chosen from too
             free = {"learning_rate", "batch_size"}
-            check_same_training(cell, check_config(config), prints, material.all_paths, free)
-    if material.validation is None:
+            check_same_training(cell, check_config(config), prints, data.all_paths, free)
+    if data.validation is None:
         raise InputError(
             f"{config.labels}: no held-out images with known negatives to choose by, and nothing "
             "is chosen on test; give --validation-labels"

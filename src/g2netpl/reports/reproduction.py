@@ -33,7 +33,7 @@ def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder
         "reproduction.html",
         sections=sections,
         data=data,
-        subject=plan.subject.name,
+        subject=plan.dataset.name,
         differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
     )
     path = folder / "index.html"
@@ -144,7 +144,7 @@ def against_role(rows: Sequence[Row]) -> list[str]:
 def here(plan: Plan) -> dict[str, str]:
     """The protocol of this reproduction, in the words of the paper's."""
     train, test = plan.tables
-    protocol, subject = plan.protocol, plan.subject
+    protocol, subject = plan.protocol, plan.dataset
     rates = ", ".join(f"{rate:g}" for rate in protocol.learning_rates)
     batches = ", ".join(str(size) for size in protocol.batch_sizes)
     k = float((train.values == POSITIVE).sum(axis=1).mean())

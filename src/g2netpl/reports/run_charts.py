@@ -14,7 +14,7 @@ from g2netpl.reports.charts import (
     line_chart,
     number,
 )
-from g2netpl.runs.judgement import (
+from g2netpl.runs.curves import (
     Bin,
     calibration_error,
     known_entries,

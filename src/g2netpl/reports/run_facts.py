@@ -9,8 +9,8 @@ from g2netpl.game.methods import METHODS
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.runs.config import Mode
 from g2netpl.runs.contents import Ending, RunContents
+from g2netpl.runs.curves import class_figures
 from g2netpl.runs.folder import Content
-from g2netpl.runs.judgement import class_figures
 from g2netpl.runs.scores import PARTS
 from g2netpl.training.equilibrium import collapsed, restless, restless_words
 

@@ -267,6 +267,10 @@ class RunConfig(Options):
         classes = None if self.classes is None else read_classes(self.classes)
         return Reading(self.absent, self.separator, classes)
 
+    def most_bad(self, images: int) -> int:
+        """How many of so many images may be unreadable."""
+        return max(1, images // 1000) if self.max_bad is None else self.max_bad
+
     def rate(self, mode: Mode) -> float:
         """The learning rate of a phase."""
         if self.learning_rate is not None:

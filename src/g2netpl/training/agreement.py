@@ -20,7 +20,7 @@ from torch import nn
 from g2netpl.base.errors import Refused
 from g2netpl.base.processes import Team
 from g2netpl.runs.config import PATHS, RunConfig
-from g2netpl.training.data import Material
+from g2netpl.training.data import TrainingData
 from g2netpl.training.description import versions
 
 Facts = Mapping[str, object]
@@ -57,22 +57,22 @@ def agree_on_command(team: Team, config: RunConfig, *, resume: bool, overwrite: 
     agree(team, {**versions(), "kind of device": _device(config), **flags, **wanted})
 
 
-def agree_on_data(team: Team, description: Mapping[str, Any], material: Material) -> None:
+def agree_on_data(team: Team, description: Mapping[str, Any], data: TrainingData) -> None:
     """The same classes, labels, images and files of weights."""
     if team.size == 1:
         return
-    data = description["data"]
+    told = description["data"]
     agree(
         team,
         {
-            "the number of images": data["images"],
+            "the number of images": told["images"],
             "the number of classes": len(description["classes"]),
             "the classes": _digest([_text(description["classes"])]),
-            **{f"the {part} labels": each for part, each in data["fingerprints"].items()},
-            "the labels that are seen": material.visible.fingerprint(),
-            "the image files": _images(material),
-            "the file of --weights": data["backbone_weights"],
-            "the network of --resume-labels": data["earlier_network"],
+            **{f"the {part} labels": each for part, each in told["fingerprints"].items()},
+            "the labels that are seen": data.visible.fingerprint(),
+            "the image files": _images(data),
+            "the file of --weights": told["backbone_weights"],
+            "the network of --resume-labels": told["earlier_network"],
         },
     )
 
@@ -135,10 +135,9 @@ def _content(path: Path) -> str:
         return "nothing"
 
 
-def _images(material: Material) -> str:
+def _images(data: TrainingData) -> str:
     """Of all images their sizes, and of some the content; names are in the labels."""
-    test = [] if material.test is None else material.test.paths
-    paths = [*material.paths, *(material.validation_paths or []), *test]
+    paths = data.all_paths
     chosen = np.linspace(0, len(paths) - 1, min(len(paths), _OPENED)).astype(int)
     return _digest([*map(_size, paths), *(_content(Path(paths[row])) for row in chosen)])
 

@@ -26,7 +26,7 @@ from g2netpl.game.player import LabelPlayer
 from g2netpl.runs.answers import FILE, Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import read_saved_labels, read_training
-from g2netpl.training.data import Material
+from g2netpl.training.data import TrainingData
 from g2netpl.training.snapshots import load_network
 
 DECIDED = "decided.jsonl"
@@ -74,31 +74,31 @@ def _lines(decisions: list[Decision]) -> bytes:
     return b"".join(each.to_line() for each in decisions)
 
 
-def compared_with(folder: str | Path, material: Material) -> Material:
+def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
     """Refuse labels that an earlier run cannot go on with; note what it had seen of the others."""
     saved = read_saved_labels(folder)
-    if saved.classes != material.table.classes:
+    if saved.classes != data.table.classes:
         raise Refused(
             f"resume_labels: {folder} knows other classes than the label file, or in another "
             f"order; train anew on the file of g2netpl review {quote(str(folder))} --export "
             "labels.csv"
         )
     trained = {name for name, soft in zip(saved.images, saved.has_soft, strict=True) if soft}
-    seen = sum(material.table.images[row] in trained for row in material.held_out)
+    seen = sum(data.table.images[row] in trained for row in data.held_out)
     if not seen:
-        return material
+        return data
     note = (
         f"{counted(seen, 'held-out image')} trained on before the review, since the labels or the "
         "seed are others: mAP on them is too good"
     )
-    return replace(material, notes=(*material.notes, note))
+    return replace(data, notes=(*data.notes, note))
 
 
-def with_decisions(material: Material, decisions: list[Decision]) -> Material:
+def with_decisions(data: TrainingData, decisions: list[Decision]) -> TrainingData:
     """The decisions as observed labels. What the epoch is chosen by stays as it was."""
     if not decisions:
-        return material
-    trained = set(material.visible.images)
+        return data
+    trained = set(data.visible.images)
     seen = [each for each in decisions if each.image in trained]
     yes = sum(each.new for each in decisions)
     note = (
@@ -108,10 +108,10 @@ def with_decisions(material: Material, decisions: list[Decision]) -> Material:
     if len(seen) < len(decisions):
         note += f"; {len(decisions) - len(seen):,} of them of held-out images, not trained on"
     return replace(
-        material,
-        table=apply_decisions(material.table, decisions),
-        visible=apply_decisions(material.visible, seen),
-        notes=(*material.notes, note),
+        data,
+        table=apply_decisions(data.table, decisions),
+        visible=apply_decisions(data.visible, seen),
+        notes=(*data.notes, note),
     )
 
 
@@ -135,11 +135,11 @@ def take_over_network(folder: str | Path, network: Network) -> None:
         ) from None
 
 
-def take_over_labels(folder: str | Path, material: Material, player: LabelPlayer) -> None:
+def take_over_labels(folder: str | Path, data: TrainingData, player: LabelPlayer) -> None:
     """Begin with the soft labels of an earlier run, and ½ for images that it had none of."""
     saved = read_saved_labels(folder)
     places = {name: row for row, name in enumerate(saved.images) if saved.has_soft[row]}
-    rows = np.array([places.get(name, -1) for name in material.visible.images], dtype=np.int64)
+    rows = np.array([places.get(name, -1) for name in data.visible.images], dtype=np.int64)
 
     def soft(asked: Tensor) -> Tensor:
         there = rows[asked.cpu().numpy()]

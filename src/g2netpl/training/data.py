@@ -1,8 +1,8 @@
-"""What a run trains on: the label file, split into parts and observed as the setting says."""
+"""What is trained on: labels, split into parts and observed as the setting says."""
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,18 +30,18 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Material:
-    """The images of the label file, and what may be known about which of them."""
+class TrainingData:
+    """All images, and what may be known about which of them; in memory they have no paths."""
 
     table: LabelTable  # the file as it is, and the images that it does not list
-    paths: list[str]  # of all of them
     training: IndexArray  # rows that are trained on
     visible: LabelTable  # their labels, as far as the training may know them
     held_out: IndexArray  # rows of the same file that the epoch is chosen by; may be empty
-    validation: LabelTable | None  # their labels, or those of the user's own validation file
-    validation_paths: list[str] | None  # of the user's own file
-    test: Listed | None
-    note: str  # how the epoch will be chosen
+    validation: LabelTable | None = None  # their labels, or those of an own validation file
+    test: Listed | None = None
+    paths: list[str] = field(default_factory=list)  # of all images
+    validation_paths: list[str] | None = None  # of the user's own file
+    note: str = ""  # how the epoch will be chosen
     notes: tuple[str, ...] = ()  # what else a person should be told
 
     @property
@@ -66,7 +66,7 @@ class Material:
         return {name: table.fingerprint() for name, table in tables.items() if table is not None}
 
 
-def read_material(config: RunConfig) -> Material:
+def read_training_data(config: RunConfig) -> TrainingData:
     """Read, split and observe. Without a validation that can rank, all images are trained on."""
     reading = config.reading()
     listed, notes = _read_listed(config.labels, config.images, config, reading)
@@ -86,46 +86,71 @@ def read_material(config: RunConfig) -> Material:
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
             f"{config.labels}; leave them out with --only-listed"
         )
-    everything = np.arange(len(table))
-    training, held_out = everything, everything[:0]
-    validation = None if own is None else own.table
-    note = "chosen by mAP on the validation file"
-    if validation is None and config.validation > 0:
-        training, held_out = _split(table, setting, config)
-        validation = table.take(held_out) if len(held_out) else None
-        note = f"chosen by mAP on {len(held_out):,} held-out images"
-    if validation is None or not can_rank(validation.held):
-        whose = "held-out images" if own is None else "images of the validation file"
-        why = f"no class has both a positive and a negative among the {whose}"
-        why = "no validation images" if validation is None else why
-        note = f"the last one ({why}), all images are trained on"
-        training, held_out, validation, own = everything, everything[:0], None, None
+    share = config.validation if own is None else 0.0
+    data = split_and_observe(table, setting, share, config.seed)
+    if own is not None and can_rank(own.table.held):
+        note = "chosen by mAP on the validation file"
+        data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
+    elif own is not None:
+        data = replace(data, note=_last_epoch(_unranked("images of the validation file")))
+    check_learnable(data.visible, config.labels)
+    return replace(data, test=test, paths=paths, notes=(*notes, *found))
+
+
+def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
+    """A table in memory, split and observed as the configuration says."""
+    setting = Setting.parse(config.setting)
+    data = split_and_observe(table, setting, config.validation, config.seed)
+    check_learnable(data.visible, config.labels)
+    return data
+
+
+def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: int) -> TrainingData:
+    """Hold out a share of the images that something is known about, observe the others.
+
+    None are held out that nothing could be chosen by, or that nothing could be learnt without.
+    """
+    training, held_out = _split(table, setting, share, seed)
+    validation, why = table.take(held_out), ""
+    if not len(held_out):
+        why = "no validation images"
+    elif not can_rank(validation.held):
+        why = _unranked("held-out images")
+    elif not per_class(table.take(training).held, POSITIVE).any():
+        why = "the others have no positive"
+    if why:
+        training, held_out = np.arange(len(table)), held_out[:0]
     if setting.spml_compatible:  # as the benchmark does it: mask first, then split
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
-        visible = observe(table.take(training), setting, config.seed)
+        visible = observe(table.take(training), setting, seed)
+    if why:
+        return TrainingData(table, training, visible, held_out, note=_last_epoch(why))
+    note = f"chosen by mAP on {len(held_out):,} held-out images"
+    return TrainingData(table, training, visible, held_out, validation, note=note)
+
+
+def check_learnable(visible: LabelTable, where: str) -> None:
+    """Refuse labels without a positive."""
     if not per_class(visible.held, POSITIVE).any():
-        raise InputError(f"{config.labels}: no positive label is observed; nothing to learn from")
-    return Material(
-        table,
-        paths,
-        training,
-        visible,
-        held_out,
-        validation,
-        None if own is None else own.paths,
-        test,
-        note,
-        (*notes, *found),
-    )
+        raise InputError(f"{where}: no positive label is observed; nothing to learn from")
 
 
-def _split(table: LabelTable, setting: Setting, config: RunConfig) -> tuple[IndexArray, IndexArray]:
-    """Hold out a share of the images that something is known about; the others are trained on."""
+def _last_epoch(why: str) -> str:
+    return f"the last one ({why}), all images are trained on"
+
+
+def _unranked(whose: str) -> str:
+    return f"no class has both a positive and a negative among the {whose}"
+
+
+def _split(
+    table: LabelTable, setting: Setting, share: float, seed: int
+) -> tuple[IndexArray, IndexArray]:
     if setting.spml_compatible:
-        return split_indices(len(table), config.validation, SPML_SEED, True)
+        return split_indices(len(table), share, SPML_SEED, True)
     labelled = np.flatnonzero(table.labelled)
-    _, chosen = split_indices(len(labelled), config.validation, config.seed)
+    _, chosen = split_indices(len(labelled), share, seed)
     held_out = labelled[chosen]
     return np.setdiff1d(np.arange(len(table)), held_out), held_out
 

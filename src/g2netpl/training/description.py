@@ -10,12 +10,12 @@ from g2netpl.base.processes import ALONE, Team
 from g2netpl.images.identity import content_of
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import RUN_FORMAT
-from g2netpl.training.data import Material
+from g2netpl.training.data import TrainingData
 
 
 def describe(
     config: RunConfig,
-    material: Material,
+    data: TrainingData,
     before: dict[str, Any] | None = None,
     team: Team = ALONE,
 ) -> dict[str, Any]:
@@ -23,11 +23,11 @@ def describe(
 
     The first rank of a team reads the pictures for all.
     """
-    data = {} if before is None else before["data"]
+    seen = {} if before is None else before["data"]
     pictures = stamps = ""
     if team.leads:
         pictures, stamps = content_of(
-            material.all_paths, data.get("image_files"), data.get("image_stamps")
+            data.all_paths, seen.get("image_files"), seen.get("image_stamps")
         )
     pictures, stamps = team.tell(pictures)[0], team.tell(stamps)[0]
     return {
@@ -36,19 +36,19 @@ def describe(
         "config": config.model_dump(),
         "versions": versions(),
         "data": {
-            "fingerprints": material.fingerprints,
+            "fingerprints": data.fingerprints,
             "image_files": pictures,
             "image_stamps": stamps,
             "backbone_weights": None if config.weights is None else _digest(config.weights),
             "earlier_network": None
             if config.resume_labels is None
             else _digest(f"{config.resume_labels}/model.safetensors"),
-            "images": len(material.table),
-            "training_images": len(material.training),
-            "observed_fraction": material.visible.observed_fraction,
-            "chosen_epoch": material.note,
+            "images": len(data.table),
+            "training_images": len(data.training),
+            "observed_fraction": data.visible.observed_fraction,
+            "chosen_epoch": data.note,
         },
-        "classes": list(material.table.classes),
+        "classes": list(data.table.classes),
     }
 
 
@@ -67,15 +67,15 @@ def _digest(path: str) -> str | None:
         return None
 
 
-def announce(console: Console, config: RunConfig, material: Material, k: str) -> None:
+def announce(console: Console, config: RunConfig, data: TrainingData, k: str) -> None:
     """What is trained on what, and everything a person should know about the data."""
-    visible = material.visible
-    for note in material.notes:
+    visible = data.visible
+    for note in data.notes:
         console.print(f"note: {note}", highlight=False, soft_wrap=True)
     console.print(
-        f"{len(material.table):,} images, {len(material.table.classes)} classes; training on "
+        f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
         f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"
         f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
-        f"k = {k}; epoch: {material.note}",
+        f"k = {k}; epoch: {data.note}",
         highlight=False,
     )

@@ -26,7 +26,12 @@ from g2netpl.images.loader import ArraySource, ImageSource, Source
 from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
-from g2netpl.training.lesson import device_of, on_features, on_images, teach
+from g2netpl.runs.thresholds import choose
+from g2netpl.training.devices import device_of
+from g2netpl.training.in_memory import on_features, on_images
+from g2netpl.training.results import CompletedLabels
+from g2netpl.training.session import Session
+from g2netpl.training.snapshots import Snapshot
 
 Images = Sequence[str | os.PathLike[str]]
 
@@ -131,24 +136,35 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             paths = image_paths(X)
             if paths is None:
                 features = self._features(X, reset=True)
-                table = label_table(y, len(features), self.classes)
-                lesson = on_features(config, features, table)
+                session = on_features(config, features, label_table(y, len(features), self.classes))
             else:
                 for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
                     self.__dict__.pop(name, None)
-                lesson = on_images(config, paths, label_table(y, len(paths), self.classes), console)
-            taught = teach(lesson, console)
-        self.network_ = lesson.network
-        self.image_view_ = lesson.image_view
-        self.decisions_ = taught.decisions
-        self.completed_labels_ = taught.completed
-        self.expected_positives_ = taught.expected_positives
-        self.history_ = taught.snapshot.history
-        self.best_epoch_ = taught.snapshot.best_epoch
-        self.validation_score_ = taught.snapshot.best_map
-        self.class_names_ = np.array(lesson.table.classes)
-        self.classes_ = [np.array([0, 1]) for _ in self.class_names_]
+                table = label_table(y, len(paths), self.classes)
+                session = on_images(config, paths, table, console)
+            snapshot = session.play(console=console)
+        self._take(session, snapshot)
+        view, images = session.inputs.backbone, paths is not None
+        self.image_view_ = (config.image_size, view.mean, view.std) if images else None
         return self
+
+    def _take(self, session: Session, snapshot: Snapshot) -> None:
+        """The network of the best epoch, its thresholds, and the completed labels."""
+        data, soft = session.data, session.player.soft_labels()
+        predicted = session.predict(snapshot.best_network, session.inputs.all(session.is_linear))
+        session.network.eval()
+        held = None
+        if data.validation is not None:
+            held = (predicted[data.held_out], data.validation.values)
+        self.decisions_ = choose(self.thresholds, held, predicted[data.training], session.k)
+        known = None if soft is None else soft.float().cpu().numpy()
+        completed = CompletedLabels(data, predicted, known)
+        self.completed_labels_ = completed.of(np.arange(len(data.table)))
+        self.network_, self.expected_positives_ = session.network, session.k
+        self.history_, self.best_epoch_ = snapshot.history, snapshot.best_epoch
+        self.validation_score_ = snapshot.best_map
+        self.class_names_ = np.array(data.table.classes)
+        self.classes_ = [np.array([0, 1]) for _ in self.class_names_]
 
     def predict_proba(self, X: npt.ArrayLike | Images) -> Scores:
         """Calibrated scores (N, L) in [0, 1]; NaN for images that cannot be read."""

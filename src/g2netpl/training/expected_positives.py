@@ -35,6 +35,10 @@ from g2netpl.labels.counts import from_both_signs, from_complete, observed_alike
 from g2netpl.labels.entries import Labels, dense, of_classes, per_class, per_image, take
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_training
+from g2netpl.training.data import TrainingData
+from g2netpl.training.inputs import Inputs
 
 _RANKED_IMAGES = 4000
 _RANKED_CLASSES = 1500  # a classifier of more would take minutes
@@ -45,12 +49,50 @@ _FEW_IMAGES = 300  # labelled ones, below which k is told as a guess
 _TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
 
 
-def check(k: float, classes: int) -> None:
-    """Refuse more positives per image than there are classes."""
-    if k > classes:
+def check(wanted: float | str, labels: Labels) -> None:
+    """Refuse a k that these labels cannot have or tell."""
+    classes = labels.shape[1]
+    if isinstance(wanted, float) and wanted > classes:
         raise InputError(
-            f"expected_positives: {k:g} per image, but there are only {classes} classes"
+            f"expected_positives: {wanted:g} per image, but there are only {classes} classes"
         )
+    if wanted == "truth":
+        _of_truth(labels)
+
+
+def find(
+    config: RunConfig,
+    data: TrainingData,
+    inputs: Inputs,
+) -> tuple[float, str]:
+    """k of a training, and where it comes from."""
+    wanted = config.expected_positives
+    if isinstance(wanted, float):
+        check(wanted, data.visible.held)
+        return wanted, "given"
+    if wanted == "truth":
+        return _of_truth(take(data.table.held, data.training)), "the truth's mean"
+    if config.resume_labels is not None:
+        return read_training(config.resume_labels)["expected_positives"], "as before the review"
+    validation = None if data.validation is None else data.validation.held
+    linear = config.mode != "end-to-end"
+    return estimate(
+        data.visible.held,
+        validation,
+        lambda rows: inputs.some_features(rows, linear),
+        config.seed,
+    )
+
+
+def _of_truth(labels: Labels) -> float:
+    """The mean over the images that something is known about, which must be everything."""
+    known = per_image(labels)[per_image(labels) > 0]
+    if not len(known) or (known < labels.shape[1]).any():
+        raise InputError(
+            "expected_positives: 'truth' needs a file with full labels, and some are unknown here; "
+            "use estimate or a number"
+        )
+    return float(per_class(labels, POSITIVE).sum() / len(known))
 
 
 def estimate(

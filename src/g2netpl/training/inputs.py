@@ -1,12 +1,12 @@
-"""Where the inputs of a run come from: image files, or features of the frozen backbone."""
+"""What the network of a training sees: image files, their frozen features, or arrays in memory."""
 
 import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor, nn
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import finite_rows
@@ -23,7 +23,7 @@ from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.views import PAIR
 from g2netpl.labels.settings import IndexArray
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import Material
+from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation
 from g2netpl.training.progress import epoch_bar
 
@@ -39,28 +39,92 @@ def backbone_of(config: RunConfig) -> Backbone:
     )
 
 
-def most_bad(config: RunConfig, images: int) -> int:
-    """How many of the images may be unreadable."""
-    return max(1, images // 1000) if config.max_bad is None else config.max_bad
+class Inputs:
+    """The inputs of each part of the data; `linear` asks for those of the classifier alone."""
+
+    data: TrainingData
+    backbone: Backbone
+
+    def prepare(self) -> None:
+        """Do before the first epoch what can fail."""
+
+    def all(self, linear: bool) -> Source:
+        """Every image of the table, in its order."""
+        raise NotImplementedError
+
+    def training(self, linear: bool) -> Source:
+        """The training part."""
+        return Part(self.all(linear), self.data.training)
+
+    def validation(self, linear: bool) -> Validation | None:
+        """The validation part with what is known about it."""
+        if self.data.validation is None:
+            return None
+        return Validation(self.held_out(linear), self.data.validation.values)
+
+    def held_out(self, linear: bool) -> Source:
+        """The images that the epoch is chosen by."""
+        return Part(self.all(linear), self.data.held_out)
+
+    def test(self, linear: bool) -> Source | None:
+        """The test images."""
+        return None
+
+    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+        """Vectors of some training images, for the estimate of k."""
+        raise NotImplementedError
+
+    def bad_images(self) -> list[str]:
+        """What was wrong with the images that could not be read so far."""
+        return []
 
 
-class Sources:
-    """The images of each part; with `linear` their features, computed once and cached."""
+class ArrayInputs(Inputs):
+    """Arrays in memory: features, which are the classifier's inputs, or small images."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        inputs: Tensor,
+        test: Tensor | None = None,
+        backbone: Backbone | None = None,
+    ) -> None:
+        self.data, self._all = data, ArraySource(inputs)
+        self._test = None if test is None else ArraySource(test)
+        self.backbone = backbone or Backbone(nn.Identity(), inputs.shape[1])
+
+    def all(self, linear: bool) -> Source:
+        """Every row."""
+        return self._all
+
+    def test(self, linear: bool) -> Source | None:
+        """The test rows."""
+        return self._test
+
+    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+        """The rows as they are, as vectors."""
+        chosen = torch.from_numpy(self.data.training[rows])
+        features: Features = self._all.inputs[chosen].flatten(1).numpy()
+        return features
+
+
+class ImageInputs(Inputs):
+    """Image files; with `linear` their features, computed once and cached."""
 
     def __init__(
         self,
         config: RunConfig,
-        material: Material,
+        data: TrainingData,
         backbone: Backbone,
         console: Console,
         team: Team = ALONE,
         kept: KeptImages | None = None,
     ) -> None:
-        self.config, self.material, self.backbone = config, material, backbone
+        self.config, self.data, self.backbone = config, data, backbone
         self.console, self.team = console, team
-        self._paths = material.paths
-        self._validation_paths = material.validation_paths
-        self._test_paths = None if material.test is None else material.test.paths
+        self._paths = data.paths
+        self._validation_paths = data.validation_paths
+        self._test_paths = None if data.test is None else data.test.paths
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
         self._bad: dict[str, str] = {}
@@ -75,7 +139,7 @@ class Sources:
             problems = [
                 each for part in self.team.tell(json.dumps(found)) for each in json.loads(part)
             ]
-            check_bad(problems, self._max_bad(paths or []))
+            check_bad(problems, self.config.most_bad(len(paths or [])))
         if self.config.mode != "end-to-end":
             self.all(True)
             self.validation(True)
@@ -94,20 +158,11 @@ class Sources:
         """Every image of the label file, in its order."""
         return self._source("file", self._paths, linear)
 
-    def training(self, linear: bool) -> Source:
-        """The training part."""
-        return Part(self.all(linear), self.material.training)
-
-    def validation(self, linear: bool) -> Validation | None:
-        """The validation part with what is known about it."""
-        if self.material.validation is None:
-            return None
-        source = (
-            Part(self.all(linear), self.material.held_out)
-            if self._validation_paths is None
-            else self._source("validation", self._validation_paths, linear)
-        )
-        return Validation(source, self.material.validation.values)
+    def held_out(self, linear: bool) -> Source:
+        """Of the label file, or of the user's own validation file."""
+        if self._validation_paths is None:
+            return super().held_out(linear)
+        return self._source("validation", self._validation_paths, linear)
 
     def test(self, linear: bool) -> Source | None:
         """The test images."""
@@ -115,17 +170,14 @@ class Sources:
 
     def some_features(self, rows: IndexArray, linear: bool) -> Features:
         """Features of some training images, for the estimate of k."""
-        chosen = self.material.training[rows]
+        chosen = self.data.training[rows]
         if linear:  # they are computed for the training anyway
             self.all(linear)
             features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()
             return features
-        allowed = self._max_bad(self._paths)
+        allowed = self.config.most_bad(len(self._paths))
         source = self._images([self._paths[row] for row in chosen], allowed)
         return compute_features(self.backbone.module, source, team=self.team)
-
-    def _max_bad(self, paths: Sequence[str]) -> int:
-        return most_bad(self.config, len(paths))
 
     def _images(
         self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
@@ -139,7 +191,7 @@ class Sources:
             seed=config.seed,
             view=PAIR if find_method(config.method).two_views else config.view,
             workers=config.workers,
-            max_bad=self._max_bad(paths) if max_bad is None else max_bad,
+            max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
             decoder=config.decoder,
             cache=cache,
         )
@@ -175,7 +227,7 @@ class Sources:
 
         def compute(rows: IndexArray) -> Features:
             some = [paths[row] for row in rows]
-            source = self._images(some, self._max_bad(paths))
+            source = self._images(some, config.most_bad(len(paths)))
             with epoch_bar(self.console, 1, len(some)) as bar:
                 features = compute_features(module, source, on_batch=bar.advance, team=self.team)
             bad.update({some[row]: text for row, text in source.bad.items()})
@@ -189,7 +241,7 @@ class Sources:
         for row in np.flatnonzero(~finite_rows(features)):
             features[row] = np.nan
             bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")
-        check_bad(bad.values(), self._max_bad(paths))
+        check_bad(bad.values(), config.most_bad(len(paths)))
         self._bad |= bad
         return features
 

@@ -96,16 +96,22 @@ def following(console: Console, total: int) -> Iterator[Following]:
 class EpochBar:
     """A bar over all images of all epochs; a line per epoch where there is no terminal."""
 
-    def __init__(self, progress: Progress, console: Console, epochs: int, images: int) -> None:
+    def __init__(
+        self, progress: Progress | None, console: Console | None, epochs: int, images: int
+    ) -> None:
         self.progress, self.console = progress, console
-        self.task = progress.add_task("training", total=epochs * images, note="")
+        if progress is not None:
+            self.task = progress.add_task("training", total=epochs * images, note="")
 
     def advance(self, images: int) -> None:
         """Some images are done."""
-        self.progress.update(self.task, advance=images)
+        if self.progress is not None:
+            self.progress.update(self.task, advance=images)
 
     def epoch(self, record: dict[str, Any]) -> None:
         """An epoch is done."""
+        if self.progress is None or self.console is None:
+            return
         note = describe(record)
         self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
         if not self.console.is_terminal:
@@ -121,8 +127,11 @@ def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[in
 
 
 @contextmanager
-def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[EpochBar]:
-    """Show progress while training."""
+def epoch_bar(console: Console | None, epochs: int, images: int) -> Iterator[EpochBar]:
+    """Show progress while training; nothing without a console."""
+    if console is None:
+        yield EpochBar(None, None, epochs, images)
+        return
     with _bar(console, _note()) as progress:
         yield EpochBar(progress, console, epochs, images)
 

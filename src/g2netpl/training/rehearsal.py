@@ -14,9 +14,9 @@ from g2netpl.game.methods import find_method
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.loader import epoch_groups
 from g2netpl.labels.table import POSITIVE
-from g2netpl.runs.config import Mode, RunConfig
-from g2netpl.training.inputs import Sources
-from g2netpl.training.phases import Players, phases_of
+from g2netpl.runs.config import RunConfig
+from g2netpl.training.phases import Phase
+from g2netpl.training.session import Session
 from g2netpl.training.steps import NumericalStop
 
 _EVALUATED = 16  # images at a time, at the least
@@ -36,36 +36,34 @@ def check_memory(config: RunConfig, images: int, device: torch.device) -> None:
         )
 
 
-def rehearse(config: RunConfig, contest: Players, sources: Sources) -> None:
+def rehearse(session: Session) -> None:
     """Take one step of every phase and go back, or say what stands against it."""
-    for phase in phases_of(config):
-        linear, device = phase.mode == "linear", contest.accelerator.device
-        part = sources.training(linear)
+    config, team = session.config, session.team
+    for phase in session.phases:
+        part = session.inputs.training(phase.is_linear)
         groups = epoch_groups(len(part), config.batch_size, config.seed, phase.first_epoch)
-        rows = contest.team.shares(groups[0])[contest.team.rank]
+        rows = team.shares(groups[0])[team.rank]
+        mine = [rows] if len(rows) else []
         with _told(config):
-            for inputs in part.load([rows] if len(rows) else [], phase.first_epoch, device):
-                batch = readable_batch(rows, inputs, contest.observed)
+            for inputs in part.load(mine, phase.first_epoch, session.device):
+                batch = readable_batch(rows, inputs, session.observed)
                 if len(batch):
-                    network = contest.network.head() if linear else contest.network
-                    _try_step(config, contest, network, phase.mode, batch)
+                    _try_step(session, phase, batch)
 
 
-def _try_step(
-    config: RunConfig, contest: Players, network: nn.Module, mode: Mode, batch: Batch
-) -> None:
+def _try_step(session: Session, phase: Phase, batch: Batch) -> None:
     """Let the network take a step, look at what it says then, and put its weights back."""
-    rate, training = config.rate(mode), network.training
+    network = session.part_of_network(phase.is_linear)
+    rate, training = session.config.rate(phase.mode), network.training
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    optimizer = make_optimizer(config.optimizer, network.parameters(), rate)
-    two_views = find_method(config.method).two_views
-    seen = stacked_views(batch.inputs) if two_views else batch.inputs
+    optimizer = make_optimizer(session.config.optimizer, network.parameters(), rate)
+    seen = session.player.inputs(batch)
     wanted = (batch.observed == POSITIVE).float()
     network.train()
     try:
         with torch.random.fork_rng(devices=[]):
             for _ in range(2):
-                with contest.accelerator.autocast():
+                with session.accelerator.autocast():
                     logits = network(seen)
                 targets = wanted.repeat(len(logits) // len(wanted), 1)  # of several views
                 cost = binary_cross_entropy_with_logits(logits.float(), targets)

@@ -2,20 +2,25 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from g2netpl.base.console import Console
 from g2netpl.base.locks import check_ours
 from g2netpl.base.processes import Team
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.batches import Batch
-from g2netpl.training.checkpoints import Writer
+from g2netpl.game.player import LabelPlayer, take_up
+from g2netpl.training.checkpoints import Writer, load_checkpoint
+from g2netpl.training.progress import write_history
 from g2netpl.training.snapshots import Snapshot
 
 _SAVE, _STOP = 1, 2
 
 
-class Keeper:
+class CheckpointSaver:
     """Watches a training and keeps it on the disk."""
 
     def __init__(
@@ -34,6 +39,49 @@ class Keeper:
         self.phase = 0
         self._saved_at, self._steps = time.monotonic(), 0
         self._resting: Snapshot | None = None
+
+    @property
+    def hooks(self) -> dict[str, Any]:
+        """What a `Loop` calls."""
+        return {
+            "on_step": self.step,
+            "on_trained": self.trained,
+            "on_nonsense": self.nonsense,
+            "stepping": self.interrupts.noted,
+        }
+
+    def last(self, player: LabelPlayer, console: Console) -> tuple[Snapshot, int] | None:
+        """The last checkpoint, which the player takes up, and its phase. The first rank chooses."""
+        moment = (-1.0, -1.0)
+
+        def accept(saved: Snapshot) -> None:
+            if not self.team.leads and moment != (len(saved.history), saved.step):
+                raise ValueError("is not the one that the first process has loaded")
+            take_up(player, saved.player)
+
+        found = None
+        if self.team.leads:
+            found = load_checkpoint(self.folder, accept, console.print)
+        if found is not None:
+            moment = (len(found[0].history), found[0].step)
+            self.write_history(
+                found[0]
+            )  # it may tell of an epoch that was not saved, or not at all
+        moment = (self.team.same(moment[0]), self.team.same(moment[1]))
+        if not self.team.leads and moment[0] >= 0:
+            found = load_checkpoint(self.folder, accept, console.print)
+        return found
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Around a training: a stop is saved first, and any other end waits for what is written."""
+        try:
+            yield
+        except Stopped:
+            raise self.stopped() from None
+        except Exception:
+            self.writer.settle()
+            raise
 
     def step(self, take: Callable[[], Snapshot]) -> None:
         """After a step; the ranks of a team do the same at the same step."""
@@ -58,6 +106,11 @@ class Keeper:
         with self.interrupts.noted():
             self._save(snapshot)
             self._resting = None
+
+    def write_history(self, snapshot: Snapshot) -> None:
+        """history.jsonl, by the first rank."""
+        if self.team.leads:
+            write_history(self.folder / "history.jsonl", snapshot.history)
 
     def stopped(self) -> Stopped:
         """Save what is not saved yet, and say how to go on."""

@@ -1,0 +1,77 @@
+"""What a training is refused for before anything is read: methods, modes, and this machine."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from g2netpl.base.errors import InputError
+from g2netpl.game.methods import find_method, method_options
+from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.images.jpeg import check_decoder
+from g2netpl.labels.settings import Setting
+from g2netpl.runs.config import PATHS, Mode, RunConfig
+from g2netpl.training.devices import on_cpu
+from g2netpl.training.trackers import check_trackers
+
+FULL = "needs full labels"
+VIEWS = "compares views of images"
+ROUNDS = "trains the network anew each round"
+WAYS_OUT = {
+    FULL: "use it with --setting full",
+    VIEWS: "use it on image files with --mode end-to-end",
+    ROUNDS: "use --mode linear or end-to-end",
+}
+
+
+def obstacle(
+    name: str, changes: Mapping[str, Any], *, full: bool, mode: Mode, images: bool = True
+) -> str | None:
+    """Why a method cannot be trained on such labels in such a way; None where it can."""
+    method, options = find_method(name), method_options(name, changes)
+    if method.full_labels_only and not full:
+        return FULL
+    if method.two_views and not (images and mode == "end-to-end"):
+        return VIEWS
+    if mode == "linear-init" and getattr(options, "rounds", 1) > 1:
+        return ROUNDS
+    return None
+
+
+def check_method(
+    name: str,
+    changes: Mapping[str, Any],
+    *,
+    full: bool,
+    mode: Mode,
+    images: bool = True,
+    ways_out: Mapping[str, str] = WAYS_OUT,
+) -> None:
+    """Refuse a method that cannot be trained like this, and say what to do."""
+    why = obstacle(name, changes, full=full, mode=mode, images=images)
+    if why is not None:
+        raise InputError(f"method {name} {why}: {ways_out[why]}")
+
+
+def check_config(config: RunConfig) -> RunConfig:
+    """The configuration with its method's options read, or one line about what does not fit."""
+    full = Setting.parse(config.setting).kind == "full"
+    check_method(config.method, config.options, full=full, mode=config.mode)
+    if config.head == "boostlu" and config.mode == "linear":
+        raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
+    if config.compile and config.mode == "linear":
+        raise InputError("compile: there is no backbone that learns; use --mode end-to-end")
+    if config.precision == "fp16" and on_cpu(config):
+        raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
+    check_decoder(config.decoder)
+    check_trackers(config.track)
+    rate = config.rate("linear" if config.mode == "linear" else "end-to-end")
+    make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)
+    options = method_options(config.method, config.options)
+    changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
+    for name in PATHS:  # a run can be resumed from any folder
+        if getattr(config, name) is not None:
+            changes[name] = os.path.abspath(getattr(config, name))
+    return config.model_copy(update=changes)

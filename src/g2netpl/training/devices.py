@@ -1,0 +1,47 @@
+"""What the network learns on: one device as it is, or what accelerate makes of several."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from g2netpl.runs.config import RunConfig
+
+
+@dataclass(frozen=True)
+class OneDevice:
+    """As much of accelerate's Accelerator as a training in memory needs; it wraps nothing."""
+
+    device: torch.device
+    scaler: None = None
+
+    def prepare(
+        self, network: nn.Module, optimizer: torch.optim.Optimizer
+    ) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """Both as they are."""
+        return network, optimizer
+
+    def backward(self, cost: Tensor) -> None:
+        """Gradients of the cost."""
+        cost.backward()  # type: ignore[no-untyped-call]
+
+
+def device_of(name: str) -> str:
+    """A GPU if there is one and it is wanted."""
+    return "cuda" if name == "auto" and torch.cuda.is_available() else "cpu"
+
+
+def on_cpu(config: RunConfig) -> bool:
+    """Whether a run trains on the CPU."""
+    return config.device == "cpu" or not torch.accelerator.is_available()
+
+
+def accelerator_of(config: RunConfig) -> Any:
+    """Accelerate's hands on one device or several, in the precision of a run."""
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    precision = {"float32": "no"}.get(config.precision, config.precision)
+    AcceleratorState._reset_state(reset_partial_state=True)  # an earlier run may have differed
+    return Accelerator(mixed_precision=precision, cpu=on_cpu(config))

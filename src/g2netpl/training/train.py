@@ -1,0 +1,284 @@
+"""train(config): from a label file and a folder of images to a run folder."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from g2netpl.base.console import Console
+from g2netpl.base.disk import check_space, sync, told_plainly, write_json
+from g2netpl.base.locks import check_ours, locked
+from g2netpl.base.processes import Team, connect
+from g2netpl.base.signals import Interrupts
+from g2netpl.base.terminal import quoted
+from g2netpl.game.network.compiling import compile_network
+from g2netpl.game.shelf import Shelf
+from g2netpl.images.cache import KeptImages
+from g2netpl.images.workers import told_how_to_go_on
+from g2netpl.runs.answers import Decision
+from g2netpl.runs.aside import Aside, recover
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import read_training
+from g2netpl.runs.ownership import check_folder, check_unchanged, claimed, is_empty
+from g2netpl.runs.run import Run, load_run
+from g2netpl.training.agreement import (
+    agree_on_backbone,
+    agree_on_command,
+    agree_on_data,
+    agree_on_folder,
+)
+from g2netpl.training.checkpoints import KEPT, remove_checkpoint, saved
+from g2netpl.training.checks import check_config
+from g2netpl.training.continuation import (
+    compared_with,
+    decisions_for,
+    take_over_labels,
+    take_over_network,
+    with_decisions,
+    write_decided,
+)
+from g2netpl.training.data import TrainingData, read_training_data
+from g2netpl.training.description import announce, describe
+from g2netpl.training.devices import accelerator_of
+from g2netpl.training.divergence import check_given_up
+from g2netpl.training.inputs import ImageInputs, backbone_of
+from g2netpl.training.rehearsal import check_memory, rehearse
+from g2netpl.training.results import finish
+from g2netpl.training.saving import CheckpointSaver
+from g2netpl.training.session import Session, Watch
+from g2netpl.training.snapshots import Record, Snapshot
+from g2netpl.training.trackers import Trackers, open_trackers
+
+
+def train(
+    config: RunConfig,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    console: Console | None = None,
+    on_epoch: Watch | None = None,
+    kept: KeptImages | None = None,
+    advice: str | None = None,
+    on_saved: Callable[[], None] | None = None,
+) -> Run:
+    """Train as the configuration says, write the run folder and give the run back.
+
+    `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
+    given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
+    to go on after a stop, where that is not by `g2netpl train`. `on_saved` is called whenever a
+    checkpoint is on the disk; old results may wait for that, so one step is tried first.
+    """
+    with Interrupts(advice) as interrupts, ExitStack() as lock:
+        team = connect(config.device == "cpu", interrupts)
+        if console is None or not team.leads:
+            console = Console(quiet=True)
+        with team.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
+            config = check_config(config)
+            agree_on_command(team, config, resume=resume, overwrite=overwrite)
+            training = _FolderTraining(config, overwrite, console, interrupts, team, lock)
+            training.take_folder(resume)
+            return training.run(on_epoch, kept, on_saved)
+
+
+@dataclass
+class _FolderTraining:
+    """A session that lives in a run folder, step by step."""
+
+    config: RunConfig
+    overwrite: bool
+    console: Console
+    interrupts: Interrupts
+    team: Team
+    lock: ExitStack
+
+    def take_folder(self, resume: bool) -> None:
+        """Make sure that the folder may be written, and that nobody else does."""
+        self.folder = Path(self.config.output)
+        self.how_to_go_on = f"go on with: g2netpl train --resume --output {quoted(self.folder)}"
+        if self.team.leads:
+            recover(self.folder)
+        self.team.wait()
+        # a launcher may say --resume the first time too
+        self.resume = resume and not self.team.same(is_empty(self.folder))
+        if not self.resume:
+            check_folder(self.folder, "train", overwrite=self.overwrite)
+        if self.team.leads:
+            self.lock.enter_context(locked(self.folder))
+
+    def run(
+        self,
+        on_epoch: Watch | None,
+        kept: KeptImages | None,
+        on_saved: Callable[[], None] | None,
+    ) -> Run:
+        """Read, prepare, play, and write down what came of it."""
+        began = time.perf_counter()
+        accelerator = accelerator_of(self.config)
+        decisions = decisions_for(self.config, self.resume, self.team)
+        data = self.read_data(decisions)
+        if not self.resume:
+            check_memory(self.config, len(data.paths), accelerator.device)
+        description = self.describe(data)
+        if self.resume and self.is_finished(description):
+            return load_run(self.folder)
+        session = self.prepare(data, accelerator, kept)
+        backbone = session.inputs.backbone
+        description |= {"expected_positives": session.k}
+        description |= {"mean": backbone.mean, "std": backbone.std}
+        old = self.claim(session, description, decisions, others_wait=on_saved is not None)
+        announce(self.console, self.config, data, f"{session.k:.2f} ({session.origin_of_k})")
+        with self.open_trackers() as trackers:
+            snapshot = self.play(session, trackers, on_epoch, old, on_saved)
+        result = self.finish(session, snapshot)
+        result["seconds"] = round(time.perf_counter() - began, 3)
+        if self.team.leads:
+            check_ours(self.folder)
+            sync(self.folder / "history.jsonl")
+            write_json(self.folder / "run.json", description)
+            write_json(self.folder / "result.json", result)
+            trackers.finish(result)
+            remove_checkpoint(self.folder)
+        self.team.wait()
+        return load_run(self.folder)
+
+    def read_data(self, decisions: list[Decision]) -> TrainingData:
+        """The label files, and what people decided since."""
+        data, earlier = read_training_data(self.config), self.config.resume_labels
+        if earlier is not None and not self.resume:
+            data = compared_with(earlier, data)
+        return with_decisions(data, decisions)
+
+    def describe(self, data: TrainingData) -> dict[str, Any]:
+        """The content of run.json, the same for all ranks."""
+        before = read_training(self.folder) if self.resume else None
+        description = describe(self.config, data, before, self.team)
+        agree_on_data(self.team, description, data)
+        return description
+
+    def is_finished(self, description: dict[str, Any]) -> bool:
+        """Whether the run that is to be resumed has ended; refused if it is another one."""
+        other, say = check_unchanged(self.folder, description), self.console.print
+        if other:
+            say(f"note: begun with other versions ({other}): results may differ a little")
+        check_given_up(self.folder)
+        self.interrupts.begun(self.how_to_go_on)
+        if self.team.same((self.folder / "result.json").is_file()):
+            say(f"{self.folder}: this run is finished already")
+            if self.team.leads:
+                remove_checkpoint(self.folder)
+            return True
+        if not saved(self.folder):
+            say("nothing was saved yet: beginning with the first epoch")
+        return False
+
+    def prepare(self, data: TrainingData, accelerator: Any, kept: KeptImages | None) -> Session:
+        """The session, after everything that takes long or can fail."""
+        config, team = self.config, self.team
+        backbone = backbone_of(config)
+        agree_on_backbone(team, backbone.module)
+        backbone.module.to(accelerator.device)
+        inputs = ImageInputs(config, data, backbone, self.console, team, kept)
+        k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
+        shelf = Shelf(self.folder / "labels", config.label_memory * 1024**2, team)
+        session = Session(config, data, inputs, k, accelerator, team, shelf)
+        if config.resume_labels is not None:
+            take_over_network(config.resume_labels, session.network)
+        inputs.prepare()
+        if config.compile:
+            network, size = session.network, config.image_size
+            compile_network(network, config.batch_size, size, accelerator.autocast)
+        check_space(self.folder, (1 if self.resume else KEPT + 1) * session.checkpoint_bytes())
+        return session
+
+    def claim(
+        self,
+        session: Session,
+        description: dict[str, Any],
+        decisions: list[Decision],
+        others_wait: bool,
+    ) -> Aside | None:
+        """Take the folder, after everything that a mistake of the user could stop.
+
+        Gives the old results, which wait for the first checkpoint; those of others may wait too.
+        """
+        replaces = not self.resume and bool(self.team.same(not is_empty(self.folder)))
+        if replaces:
+            rehearse(session)
+        old = None
+        if self.team.leads and not self.resume:
+            claim = claimed(self.folder, "train", overwrite=self.overwrite)
+            old = self.lock.enter_context(claim)
+            write_json(self.folder / "run.json", description)
+            if decisions:
+                write_decided(self.folder, decisions)
+        if not replaces:
+            self.interrupts.begun(self.how_to_go_on)
+        agree_on_folder(self.team, self.folder)
+        if others_wait and not self.resume:  # our own were tried before
+            rehearse(session)
+        return old
+
+    def open_trackers(self) -> Trackers:
+        """What is told after every epoch, by the first rank."""
+        print_plainly = partial(self.console.print, markup=False, highlight=False)
+        say = None if self.console.quiet else print_plainly
+        tracked = self.config.track if self.team.leads else ()
+        return open_trackers(tracked, self.folder, self.config.model_dump(), say)
+
+    def play(
+        self,
+        session: Session,
+        trackers: Trackers,
+        on_epoch: Watch | None,
+        old: Aside | None,
+        on_saved: Callable[[], None] | None,
+    ) -> Snapshot:
+        """Play all phases, from the last checkpoint where there is one."""
+        config, data = self.config, session.data
+
+        def watch(now: Snapshot, *rest: Any) -> None:
+            trackers.epoch(now.history[-1])
+            if on_epoch is not None:
+                on_epoch(now, *rest)
+
+        def saved_now() -> None:
+            if old is not None:
+                old.drop()
+            self.interrupts.begun(self.how_to_go_on)
+            if on_saved is not None:
+                on_saved()
+
+        saver = CheckpointSaver(
+            *(self.folder, self.interrupts, self.team),
+            *(config.checkpoint_minutes, config.checkpoint_steps),
+            lambda rows: [data.table.images[data.training[row]] for row in rows],
+            saved_now,
+        )
+        start = saver.last(session.player, self.console)
+        if start is not None:
+            finished = session.phases[start[1]].first_epoch + start[0].finished
+            steps = f", {start[0].step} steps into the next" if start[0].step else ""
+            self.console.print(f"going on after epoch {finished}{steps}", highlight=False)
+        elif config.resume_labels is not None:
+            take_over_labels(config.resume_labels, data, session.player)
+        with saver.watching():
+            return session.play(console=self.console, watch=watch, saver=saver, start=start)
+
+    def finish(self, session: Session, snapshot: Snapshot) -> Record:
+        """The results, and what a person should be told about them."""
+        self.interrupts.check()
+        session.accelerator.unwrap_model(session.network, keep_fp32_wrapper=False)  # as it predicts
+        check_ours(self.folder)
+        result = finish(session, snapshot)
+        for problem in session.inputs.bad_images():
+            self.console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
+        if session.data.test is not None and result["test_map"] is None:
+            self.console.print(
+                "no class has both a positive and a negative among the test labels: no mAP can be "
+                "had from them; where they are complete, say so with g2netpl convert --absent "
+                "negative"
+            )
+        return result
