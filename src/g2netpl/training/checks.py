@@ -21,7 +21,7 @@ VIEWS = "compares views of images"
 ROUNDS = "trains the network anew each round"
 WAYS_OUT = {
     FULL: "use it with --setting full",
-    VIEWS: "use it on image files with --mode end-to-end",
+    VIEWS: "use it with --labels and --mode end-to-end",
     ROUNDS: "use --mode linear or end-to-end",
 }
 
