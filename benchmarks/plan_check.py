@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 import torch
+from g2netpl.training.lesson import on_features, teach
 from rich.console import Console
 
 from g2netpl.experiments.labelling_plan import make_plan, measure
@@ -24,7 +25,6 @@ from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import mean_average_precision
-from g2netpl.training.lesson import on_features, teach
 
 POINTS, PARTS, TRAININGS = 6, 5, 3
 TIMES = (1, 2, 4)

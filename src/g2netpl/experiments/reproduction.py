@@ -17,7 +17,7 @@ from g2netpl.experiments.data import ArrayData, Dataset, Kind, PhotoParts, load_
 from g2netpl.experiments.grid import Cell, Comparison, check_setting, check_tables
 from g2netpl.experiments.paper import Recipe
 from g2netpl.experiments.photo_cells import PhotoData, on_photos
-from g2netpl.game.methods import method_options, split_variant
+from g2netpl.game.methods import needs_of, split_variant
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode
 from g2netpl.training.checks import obstacle

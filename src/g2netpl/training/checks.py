@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from g2netpl.base.errors import InputError
-from g2netpl.game.methods import find_method, method_options
+from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.jpeg import check_decoder
 from g2netpl.labels.settings import Setting
@@ -30,12 +30,12 @@ def obstacle(
     name: str, changes: Mapping[str, Any], *, full: bool, mode: Mode, images: bool = True
 ) -> str | None:
     """Why a method cannot be trained on such labels in such a way; None where it can."""
-    method, options = find_method(name), method_options(name, changes)
+    method = find_method(name)
     if method.full_labels_only and not full:
         return FULL
     if method.two_views and not (images and mode == "end-to-end"):
         return VIEWS
-    if mode == "linear-init" and getattr(options, "rounds", 1) > 1:
+    if mode == "linear-init" and needs_of(name, changes).rounds > 1:
         return ROUNDS
     return None
 

@@ -57,7 +57,8 @@ def _try_step(session: Session, phase: Phase, batch: Batch) -> None:
     rate, training = session.config.rate(phase.mode), network.training
     before = {name: value.clone() for name, value in network.state_dict().items()}
     optimizer = make_optimizer(session.config.optimizer, network.parameters(), rate)
-    seen = session.player.inputs(batch)
+    two_views = find_method(session.config.method).two_views
+    seen = stacked_views(batch.inputs) if two_views else batch.inputs
     wanted = (batch.observed == POSITIVE).float()
     network.train()
     try:

@@ -46,7 +46,7 @@ class CheckpointSaver:
         return {
             "on_step": self.step,
             "on_trained": self.trained,
-            "on_nonsense": self.nonsense,
+            "on_non_finite": self.non_finite,
             "stepping": self.interrupts.noted,
         }
 

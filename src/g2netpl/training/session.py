@@ -20,14 +20,14 @@ from torch import nn
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.processes import ALONE, Team
-from g2netpl.game.methods import dropout_of, make_player
+from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
+from g2netpl.game.methods import make_player, needs_of
 from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
-from g2netpl.game.shelf import IN_MEMORY, Shelf
 from g2netpl.images.loader import Source
 from g2netpl.runs.config import RunConfig
 from g2netpl.training import expected_positives as expected
@@ -55,7 +55,7 @@ class Session:
     """Data and inputs, a network and its label player on their device, ready to play.
 
     Without `k` it is found as the configuration says; `accelerator` is accelerate's where there are
-    several devices or another precision, and `shelf` where the player keeps its labels.
+    several devices or another precision, and `memory_place` where the player keeps its labels.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Session:
         k: tuple[float, str] | None = None,
         accelerator: Any = None,
         team: Team = ALONE,
-        shelf: Shelf = IN_MEMORY,
+        memory_place: MemoryPlace = IN_RAM,
     ) -> None:
         self.config, self.data, self.inputs, self.team = config, data, inputs, team
         self.accelerator: Any = accelerator or OneDevice(torch.device(device_of(config.device)))
@@ -84,7 +84,7 @@ class Session:
             config.seed,
             sum(phase.epochs for phase in self.phases),
             deep=not first.is_linear,
-            shelf=shelf,
+            memory_place=memory_place,
         )
         self.player = make_player(config.method, config.options, setup)
 
@@ -123,7 +123,7 @@ class Session:
         snapshot, first = start or (Snapshot(), 0)
         for number, phase in list(enumerate(self.phases))[first:]:
             if number > first:
-                snapshot = Snapshot(history=snapshot.history, nonsense=snapshot.nonsense)
+                snapshot = Snapshot(history=snapshot.history, non_finite=snapshot.non_finite)
             if saver is not None:
                 saver.phase = number
             snapshot = self._play_phase(phase, snapshot, console, watch, saver)
@@ -145,7 +145,7 @@ class Session:
             learner, optimizer = self.accelerator.prepare(learner, optimizer)
         self.player.begin_phase(rate, not phase.is_linear)
         source = self.inputs.training(phase.is_linear)
-        left = phase.epochs * self.player.rounds - start.finished
+        left = phase.epochs * self.player.needs.rounds - start.finished
         with epoch_bar(console, left, len(source)) as bar:
 
             def after_epoch(now: Snapshot) -> None:
@@ -201,7 +201,7 @@ class Session:
 
 def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
     """The network that a run asks for."""
-    dropout = dropout_of(config.method, config.options)
+    dropout = needs_of(config.method, config.options).dropout
     network = build_network(
         backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed
     )

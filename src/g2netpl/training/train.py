@@ -14,8 +14,8 @@ from g2netpl.base.locks import check_ours, locked
 from g2netpl.base.processes import Team, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
+from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.network.compiling import compile_network
-from g2netpl.game.shelf import Shelf
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
@@ -182,8 +182,8 @@ class _FolderTraining:
         backbone.module.to(accelerator.device)
         inputs = ImageInputs(config, data, backbone, self.console, team, kept)
         k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
-        shelf = Shelf(self.folder / "labels", config.label_memory * 1024**2, team)
-        session = Session(config, data, inputs, k, accelerator, team, shelf)
+        place = MemoryPlace(self.folder / "labels", config.label_memory * 1024**2, team)
+        session = Session(config, data, inputs, k, accelerator, team, place)
         if config.resume_labels is not None:
             take_over_network(config.resume_labels, session.network)
         inputs.prepare()
