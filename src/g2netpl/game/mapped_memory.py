@@ -41,7 +41,8 @@ class MappedMemory(LabelMemory):
         start: OfRows | float,
         team: Team = ALONE,
     ) -> None:
-        self.folder, self.name, self.shape, self.start, self.team = folder, name, shape, start, team
+        self.folder, self.name, self.shape = folder, name, shape
+        self.start, self.team = start, team
         wide = 4 * math.prod(shape) <= WIDE
         self.dtype = np.dtype(np.float32 if wide else np.float16)
         self.generation = -1  # until the first use: a resume must find the files as they were

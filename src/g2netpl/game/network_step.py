@@ -20,13 +20,13 @@ def batch_cost(
     inputs: Tensor,
     proposal: Proposal,
     expected: float,
-    join: Callable[[Tensor], Tensor] = lambda logits: logits,
+    gather: Callable[[Tensor], Tensor] = lambda logits: logits,
 ) -> Costed:
-    """The network's cost for one batch, and its logits; `join` adds those of other processes."""
+    """The network's cost for one batch, and its logits; `gather` adds those of other processes."""
     if proposal.depth is None or not getattr(bare(network), "is_deep", False):
-        logits = join(network(inputs).float())
+        logits = gather(network(inputs).float())
         return network_cost(logits, proposal, expected), logits
-    logits, apart = (join(each.float()) for each in network(inputs, apart=True))
+    logits, apart = (gather(each.float()) for each in network(inputs, apart=True))
     deep, shallow = proposal.split()
     cost = network_cost(logits, deep, expected) + network_cost(apart, shallow, expected)
     return cost, logits
@@ -101,7 +101,7 @@ class NetworkStep:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         self.optimizer.zero_grad()
         seen = self._seen(batch, proposal)
-        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._join)
+        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._gather)
         if self.on_non_finite is not None and not torch.isfinite(cost.detach()):
             self.on_non_finite(batch, float(cost.detach()))
             return None
@@ -127,7 +127,7 @@ class NetworkStep:
         """What the network sees: the batch's inputs, unless the proposal has others."""
         return batch.inputs if proposal.inputs is None else proposal.inputs
 
-    def _join(self, logits: Tensor) -> Tensor:
+    def _gather(self, logits: Tensor) -> Tensor:
         """The logits of all ranks, view by view where an image has several."""
         if self.team.size == 1:
             return logits

@@ -28,7 +28,8 @@ class Keeper:
         names: Callable[[list[int]], list[str]],
         on_saved: Callable[[], None] = lambda: None,
     ) -> None:
-        self.folder, self.interrupts, self.team, self.names = folder, interrupts, team, names
+        self.folder, self.interrupts = folder, interrupts
+        self.team, self.names = team, names
         self.seconds, self.every = 60.0 * minutes, steps
         self.writer = Writer(folder, on_saved)
         self.phase = 0
