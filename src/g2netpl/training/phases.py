@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from g2netpl.base.console import Console
-from g2netpl.base.processes import Team
+from g2netpl.base.processes import Processes
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.methods import make_player, needs_of
@@ -51,7 +51,7 @@ class Players:
     observed: ObservedLabels
     k: float
     accelerator: Any
-    team: Team
+    processes: Processes
 
     @classmethod
     def prepare(
@@ -60,7 +60,7 @@ class Players:
         material: Material,
         sources: Sources,
         accelerator: Any,
-        team: Team,
+        processes: Processes,
         k: float,
     ) -> "Players":
         """A network for the classes, and the label player of the method."""
@@ -77,11 +77,11 @@ class Players:
             sum(phase.epochs for phase in phases),
             deep=first != "linear",
             memory_place=MemoryPlace(
-                Path(config.output) / "labels", config.label_memory * 1024**2, team
+                Path(config.output) / "labels", config.label_memory * 1024**2, processes
             ),
         )
         player = make_player(config.method, config.options, setup)
-        return cls(network, player, observed, k, accelerator, team)
+        return cls(network, player, observed, k, accelerator, processes)
 
     def bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""
@@ -125,20 +125,20 @@ def play(
 
     `on_saved` is called whenever a checkpoint is on the disk.
     """
-    folder, player, team = Path(config.output), contest.player, contest.team
+    folder, player, processes = Path(config.output), contest.player, contest.processes
 
     def names(rows: list[int]) -> list[str]:
         return [material.table.images[material.training[row]] for row in rows]
 
     minutes, steps = config.checkpoint_minutes, config.checkpoint_steps
-    keeper = Keeper(folder, interrupts, team, minutes, steps, names, on_saved)
-    found = _last_checkpoint(folder, player, team, console)
+    keeper = Keeper(folder, interrupts, processes, minutes, steps, names, on_saved)
+    found = _last_checkpoint(folder, player, processes, console)
     snapshot, first = found or (Snapshot(), 0)
     if found is None:
         begin()
     else:
         _say_where(console, snapshot, phases_of(config)[first])
-        if team.leads:  # which may tell of an epoch that was not saved, or not at all
+        if processes.is_main:  # which may tell of an epoch that was not saved, or not at all
             write_history(folder / "history.jsonl", snapshot.history)
     try:
         return _play_phases(
@@ -163,7 +163,7 @@ def _play_phases(
     first: int,
 ) -> Snapshot:
     folder, phases = Path(config.output), phases_of(config)
-    network, player, team = contest.network, contest.player, contest.team
+    network, player, processes = contest.network, contest.player, contest.processes
     for number, phase in enumerate(phases):
         if number < first:
             continue
@@ -171,7 +171,7 @@ def _play_phases(
         free: nn.Module = network.head() if linear else network
         optimizer = make_optimizer(config.optimizer, free.parameters(), config.rate(phase.mode))
         with interrupts.noted():
-            team.wait()  # what comes now needs all ranks, and all of them well
+            processes.barrier()  # what comes now needs all ranks, and all of them well
             free, optimizer = contest.accelerator.prepare(free, optimizer)
         player.begin_phase(config.rate(phase.mode), not linear)
         part = sources.training(linear)
@@ -187,7 +187,7 @@ def _play_phases(
                 if watch is not None:
                     watch(now, free, player, sources, linear)
                 keeper.epoch(now)
-                if team.leads:
+                if processes.is_main:
                     write_history(folder / "history.jsonl", now.history)
 
             loop = Loop(
@@ -199,7 +199,7 @@ def _play_phases(
                 stepping=interrupts.noted,
                 backward=contest.accelerator.backward,
                 scaler=contest.accelerator.scaler,
-                team=team,
+                processes=processes,
             )
             snapshot = fit(
                 free,
@@ -224,21 +224,21 @@ def _play_phases(
 
 
 def _last_checkpoint(
-    folder: Path, player: LabelPlayer, team: Team, console: Console
+    folder: Path, player: LabelPlayer, processes: Processes, console: Console
 ) -> tuple[Snapshot, int] | None:
     """The last checkpoint and its phase, if there is one. The first rank chooses for all."""
     moment = (-1.0, -1.0)
 
     def accept(saved: Snapshot) -> None:
-        if not team.leads and moment != (len(saved.history), saved.step):
+        if not processes.is_main and moment != (len(saved.history), saved.step):
             raise ValueError("is not the one that the first process has loaded")
         take_up(player, saved.player)
 
-    found = load_checkpoint(folder, accept, console.print) if team.leads else None
+    found = load_checkpoint(folder, accept, console.print) if processes.is_main else None
     if found is not None:
         moment = (len(found[0].history), found[0].step)
-    moment = (team.same(moment[0]), team.same(moment[1]))
-    if not team.leads and moment[0] >= 0:
+    moment = (processes.broadcast(moment[0]), processes.broadcast(moment[1]))
+    if not processes.is_main and moment[0] >= 0:
         found = load_checkpoint(folder, accept, console.print)
     return found
 

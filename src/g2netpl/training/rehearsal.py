@@ -42,7 +42,7 @@ def rehearse(config: RunConfig, contest: Players, sources: Sources) -> None:
         linear, device = phase.mode == "linear", contest.accelerator.device
         part = sources.training(linear)
         groups = epoch_groups(len(part), config.batch_size, config.seed, phase.first_epoch)
-        rows = contest.team.shares(groups[0])[contest.team.rank]
+        rows = contest.processes.shares(groups[0])[contest.processes.rank]
         with _told(config):
             for inputs in part.load([rows] if len(rows) else [], phase.first_epoch, device):
                 batch = readable_batch(rows, inputs, contest.observed)

@@ -10,7 +10,7 @@ from torch import nn
 
 from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks, write_npy, write_npz
 from g2netpl.base.disk import write_json, written_whole
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import Network
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
@@ -35,22 +35,24 @@ def finish(
     player: LabelPlayer,
     snapshot: Snapshot,
     k: float,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
 ) -> Record:
     """Write the network, the labels, the decisions and the metrics; returns the figures.
 
-    The ranks of a team predict together, and the first one writes.
+    The ranks predict together, and the first one writes.
     """
     folder = Path(config.output)
     linear = config.mode == "linear"
     judged: nn.Module = network.head() if linear else network
     judged_on = _parts(material, sources, linear)
     load_network(judged, snapshot.network)
-    last = _scores(judged, judged_on, team)
+    last = _scores(judged, judged_on, processes)
     load_network(judged, snapshot.best_network)
-    best = _scores(judged, judged_on, team)
-    predicted = predict_all(judged, sources.all(linear), team=team, make=partial(room, folder))
-    if not team.leads:
+    best = _scores(judged, judged_on, processes)
+    predicted = predict_all(
+        judged, sources.all(linear), processes=processes, make=partial(room, folder)
+    )
+    if not processes.is_main:
         return {"test_map": None}
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
@@ -122,9 +124,12 @@ def _judged(material: Material, scores: dict[str, Scores]) -> dict[str, Judged]:
 
 
 def _scores(
-    network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]], team: Team
+    network: nn.Module, parts: dict[str, tuple[Source, LabelMatrix]], processes: Processes
 ) -> dict[str, Scores]:
-    return {name: predict_all(network, source, team=team) for name, (source, _) in parts.items()}
+    return {
+        name: predict_all(network, source, processes=processes)
+        for name, (source, _) in parts.items()
+    }
 
 
 def _soft_labels(

@@ -20,7 +20,7 @@ from g2netpl.base.console import Console
 from g2netpl.base.disk import check_space, sync, told_plainly, write_json
 from g2netpl.base.errors import InputError
 from g2netpl.base.locks import check_ours, locked
-from g2netpl.base.processes import Team, connect
+from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.methods import find_method, method_options, needs_of
@@ -82,13 +82,22 @@ def train(
     checkpoint is on the disk; old results may wait for that, so one step is tried first.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
-        team = connect(config.device == "cpu", interrupts)
-        if console is None or not team.leads:
+        processes = connect(config.device == "cpu", interrupts)
+        if console is None or not processes.is_main:
             console = Console(quiet=True)
         folder = Path(config.output)
-        with team.together(), told_plainly(folder), told_how_to_go_on(interrupts):
+        with processes.together(), told_plainly(folder), told_how_to_go_on(interrupts):
             return _train(
-                config, resume, overwrite, console, on_epoch, kept, interrupts, team, lock, on_saved
+                config,
+                resume,
+                overwrite,
+                console,
+                on_epoch,
+                kept,
+                interrupts,
+                processes,
+                lock,
+                on_saved,
             )
 
 
@@ -100,58 +109,58 @@ def _train(
     on_epoch: Watch | None,
     kept: KeptImages | None,
     interrupts: Interrupts,
-    team: Team,
+    processes: Processes,
     lock: ExitStack,
     on_saved: Callable[[], None] | None,
 ) -> Run:
     began = time.perf_counter()
     config = check_config(config)
     folder = Path(config.output)
-    agree_on_command(team, config, resume=resume, overwrite=overwrite)
-    if team.leads:
+    agree_on_command(processes, config, resume=resume, overwrite=overwrite)
+    if processes.is_main:
         recover(folder)
-    team.wait()
-    resume = resume and not team.same(
+    processes.barrier()
+    resume = resume and not processes.broadcast(
         is_empty(folder)
     )  # a launcher may say --resume the first time too
     if not resume:
         check_folder(folder, "train", overwrite=overwrite)
-    if team.leads:
+    if processes.is_main:
         lock.enter_context(locked(folder))
     accelerator = _accelerator(config)
     earlier = config.resume_labels
-    decisions = decisions_for(config, resume, team)
+    decisions = decisions_for(config, resume, processes)
     material = read_material(config)
     if earlier is not None and not resume:
         material = compared_with(earlier, material)
     material = with_decisions(material, decisions)
     if not resume:
         check_memory(config, len(material.paths), accelerator.device)
-    description = describe(config, material, read_training(folder) if resume else None, team)
-    agree_on_data(team, description, material)
+    description = describe(config, material, read_training(folder) if resume else None, processes)
+    agree_on_data(processes, description, material)
     if resume:
         other = check_unchanged(folder, description)
         if other:
             console.print(f"note: begun with other versions ({other}): results may differ a little")
         check_given_up(folder)
         interrupts.begun(_how_to_go_on(folder))
-        if team.same((folder / "result.json").is_file()):
+        if processes.broadcast((folder / "result.json").is_file()):
             console.print(f"{folder}: this run is finished already")
-            if team.leads:
+            if processes.is_main:
                 remove_checkpoint(folder)
             return load_run(folder)
         if not saved(folder):
             console.print("nothing was saved yet: beginning with the first epoch")
     backbone = backbone_of(config)
-    agree_on_backbone(team, backbone.module)
+    agree_on_backbone(processes, backbone.module)
     backbone.module.to(accelerator.device)
-    sources = Sources(config, material, backbone, console, team, kept)
+    sources = Sources(config, material, backbone, console, processes, kept)
     if resume:
         k, how = read_training(folder)["expected_positives"], "as before"
     else:
         k, how = _expected_positives(config, material, sources)
-    k = team.same(k)
-    contest = Players.prepare(config, material, sources, accelerator, team, k)
+    k = processes.broadcast(k)
+    contest = Players.prepare(config, material, sources, accelerator, processes, k)
     if earlier is not None:
         take_over_network(earlier, contest.network)
     sources.prepare()
@@ -159,23 +168,23 @@ def _train(
         compile_network(contest.network, config.batch_size, config.image_size, accelerator.autocast)
     check_space(folder, (1 if resume else KEPT + 1) * contest.bytes())
     description |= {"expected_positives": k, "mean": backbone.mean, "std": backbone.std}
-    replaces = not resume and bool(team.same(not is_empty(folder)))
+    replaces = not resume and bool(processes.broadcast(not is_empty(folder)))
     if replaces:
         rehearse(config, contest, sources)
     aside = None
-    if team.leads and not resume:  # after everything that a mistake of the user could stop
+    if processes.is_main and not resume:  # after everything that a mistake of the user could stop
         aside = lock.enter_context(claimed(folder, "train", overwrite=overwrite))
         write_json(folder / "run.json", description)
         if decisions:
             write_decided(folder, decisions)
     if not replaces:
         interrupts.begun(_how_to_go_on(folder))
-    agree_on_folder(team, folder)
+    agree_on_folder(processes, folder)
     if on_saved is not None and not resume:  # the old results of others; our own were tried before
         rehearse(config, contest, sources)
     announce(console, config, material, f"{k:.2f} ({how})")
     say = None if console.quiet else partial(console.print, markup=False, highlight=False)
-    tracked = config.track if team.leads else ()
+    tracked = config.track if processes.is_main else ()
     trackers = open_trackers(tracked, folder, config.model_dump(), say)
 
     def watch(now: Snapshot, *rest: Any) -> None:
@@ -201,17 +210,19 @@ def _train(
     interrupts.check()
     accelerator.unwrap_model(contest.network, keep_fp32_wrapper=False)  # judged as it predicts
     check_ours(folder)
-    result = finish(config, material, sources, contest.network, contest.player, snapshot, k, team)
+    result = finish(
+        config, material, sources, contest.network, contest.player, snapshot, k, processes
+    )
     _say_what_was_left_out(console, material, sources, result)
     result["seconds"] = round(time.perf_counter() - began, 3)
-    if team.leads:
+    if processes.is_main:
         check_ours(folder)
         sync(folder / "history.jsonl")
         write_json(folder / "run.json", description)
         write_json(folder / "result.json", result)
         trackers.finish(result)
         remove_checkpoint(folder)
-    team.wait()
+    processes.barrier()
     return load_run(folder)
 
 
