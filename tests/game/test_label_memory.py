@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from g2netpl.base.processes import Team
+from g2netpl.base.processes import Processes
 from g2netpl.game import mapped_memory
 from g2netpl.game.label_memory import LabelMemory, join_states, load_states
 from g2netpl.game.mapped_memory import (
@@ -289,7 +289,7 @@ def test_small_numbers_are_near(tmp_path, monkeypatch):
 
 
 def test_the_first_rank_writes_the_files_and_all_read_them(tmp_path):
-    class Rank(Team):
+    class Rank(Processes):
         size = 2
 
         def __init__(self, rank):

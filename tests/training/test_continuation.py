@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from scipy import stats
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.processes import Team
+from g2netpl.base.processes import Processes
 from g2netpl.cli import main
 from g2netpl.game.equations import GaussianMap, SigmoidMap
 from g2netpl.game.network.network import build_network
@@ -259,13 +259,13 @@ def test_all_ranks_go_on_with_the_answers_that_the_first_one_read(reviewed, tmp_
     assert len(found) == 8
 
 
-class Heard(Team):
+class Heard(Processes):
     """A rank that hears what the first one said."""
 
     def __init__(self, rank, said=None):
         self.rank, self.said = rank, said
 
-    def tell(self, text):
+    def gather_text(self, text):
         self.said = self.said if self.rank else text
         return [self.said]
 

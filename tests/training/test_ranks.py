@@ -21,7 +21,7 @@ from torch import nn
 from g2netpl import RunConfig, load_run, train
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
-from g2netpl.base.processes import ALONE, Team, connect
+from g2netpl.base.processes import ALONE, Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.game.batches import training_batches
 from g2netpl.game.methods import make_player
@@ -50,7 +50,7 @@ def trio():
     group.close()
 
 
-def the_team():
+def the_processes():
     return connect(True, Interrupts())
 
 
@@ -109,7 +109,7 @@ def assert_close(one, two):
 # --- who sees what -------------------------------------------------------------------------------
 
 
-class Pretended(Team):
+class Pretended(Processes):
     """One of several ranks, in words only: all images can be read."""
 
     def __init__(self, rank, size):
@@ -125,8 +125,8 @@ def test_every_image_is_seen_once_per_epoch_by_one_rank(size):
             alone = [b.rows for b in training_batches(source, observed, batch_size, 5, 2)]
             seen = [[] for _ in alone]
             for rank in range(size):
-                team = Pretended(rank, size)
-                batches = training_batches(source, observed, batch_size, 5, 2, team=team)
+                processes = Pretended(rank, size)
+                batches = training_batches(source, observed, batch_size, 5, 2, processes=processes)
                 for number, batch in enumerate(batches):
                     assert torch.equal(batch.rows, alone[number])  # everybody knows the batch
                     own = batch.counts[rank] if size > 1 else len(batch)
@@ -138,9 +138,11 @@ def test_every_image_is_seen_once_per_epoch_by_one_rank(size):
 
 def look_at_batches(count, batch_size):
     source = ArraySource(torch.arange(count).float()[:, None])
-    observed, team = torch.zeros(count, 1, dtype=torch.int8), the_team()
-    batches = training_batches(source, observed, batch_size, 5, 2, team=team)
-    return [(b.rows.tolist(), b.inputs[: b.counts[team.rank], 0].int().tolist()) for b in batches]
+    observed, processes = torch.zeros(count, 1, dtype=torch.int8), the_processes()
+    batches = training_batches(source, observed, batch_size, 5, 2, processes=processes)
+    return [
+        (b.rows.tolist(), b.inputs[: b.counts[processes.rank], 0].int().tolist()) for b in batches
+    ]
 
 
 def test_real_ranks_share_the_same_batches(trio):
@@ -156,7 +158,9 @@ def test_real_ranks_share_the_same_batches(trio):
 
 def score(count, seed):
     network = build_network("features", 3, width=6, seed=seed)
-    return predict_all(network, ArraySource(INPUTS[:count]), batch_size=4, team=the_team())
+    return predict_all(
+        network, ArraySource(INPUTS[:count]), batch_size=4, processes=the_processes()
+    )
 
 
 def test_predictions_are_the_same_to_the_last_bit_for_any_number_of_ranks(pair, trio):
@@ -204,11 +208,11 @@ def test_linear_init_with_an_estimated_k(pair, values):
 
 def small_game(count, batch_size, options):
     """A game on features of few images; on several ranks if there are."""
-    team = the_team()
+    processes = the_processes()
     observed = torch.from_numpy(VISIBLE[:count])
     network = build_network("features", 4, width=6, seed=0)
     player = make_player("g2netpl", options, Setup(observed, 1.4, 0.05, 0))
-    free = nn.parallel.DistributedDataParallel(network) if team.size > 1 else network
+    free = nn.parallel.DistributedDataParallel(network) if processes.size > 1 else network
     snapshot = fit(
         free,
         player,
@@ -218,7 +222,7 @@ def small_game(count, batch_size, options):
         torch.optim.Adam(network.parameters(), lr=0.05),
         Schedule(3, batch_size, 0),
         Validation(ArraySource(INPUTS[60:]), TRUTH[60:]),
-        loop=Loop(team=team),
+        loop=Loop(processes=processes),
     )
     return snapshot.network, player.soft_labels(), snapshot.best_map
 
@@ -238,15 +242,24 @@ def test_ranks_without_an_image_take_part(trio, count, batch_size, options):
 
 def a_step_with_batch_norm():
     """One step with hardly any learning, by four images; returns the statistics of batch norm."""
-    team = the_team()
+    processes = the_processes()
     network = build_network("tiny", 2)
-    free = nn.parallel.DistributedDataParallel(network) if team.size > 1 else network
+    free = nn.parallel.DistributedDataParallel(network) if processes.size > 1 else network
     images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     observed = torch.tensor([[1, -1]] * 4, dtype=torch.int8)
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-9)
     player = make_player("an", {}, Setup(observed, 1.0, 1e-9, 0))
     schedule = Schedule(1, 4, 0)
-    fit(free, player, ArraySource(images), observed, 1.0, optimizer, schedule, loop=Loop(team=team))
+    fit(
+        free,
+        player,
+        ArraySource(images),
+        observed,
+        1.0,
+        optimizer,
+        schedule,
+        loop=Loop(processes=processes),
+    )
     return {name: value.clone() for name, value in network.named_buffers()}
 
 
@@ -694,7 +707,7 @@ def test_half_a_launch_is_refused(monkeypatch, known, missing):
     for name, value in known.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(InputError, match=missing):
-        the_team()
+        the_processes()
 
 
 def test_only_training_works_in_several_processes(monkeypatch, capsys):
@@ -727,5 +740,5 @@ def test_loader_processes_end_with_the_process_wherever_it_is(photos):
 def test_one_process_is_a_team_of_its_own(monkeypatch):
     for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
-    assert the_team() is ALONE
+    assert the_processes() is ALONE
     assert sys.modules["torch"].distributed.is_initialized() is False

@@ -13,7 +13,7 @@ class UserError(Exception):
     """A mistake to be told in one line: where, what was expected, what came, what to do."""
 
     exit_code = 2
-    said = False  # by another process of a team
+    said = False  # by another of the processes
 
 
 class InputError(UserError):

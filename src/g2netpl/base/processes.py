@@ -18,8 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.distributed as processes
-from torch import Tensor
+from torch import Tensor, distributed
 
 from g2netpl.base import launch as launched
 from g2netpl.base.errors import InputError, UserError
@@ -33,11 +32,11 @@ _FAREWELL, _HASTE = timedelta(seconds=30), timedelta(seconds=2)
 _INTERRUPTED, _BUG = 130, 70
 _BYTES = "surrogateescape"  # of paths that are not UTF-8
 
-Kind = Literal["most", "same", "wait", "tell", "join"]
+Kind = Literal["all_max", "broadcast", "barrier", "gather_text", "all_gather"]
 
 
 class RankLost(UserError):
-    """Another process of the team is gone."""
+    """Another of the processes is gone."""
 
     exit_code = 6
 
@@ -50,14 +49,14 @@ class Ended(UserError):
         self.exit_code = exit_code
 
 
-class Team:
+class Processes:
     """One process on its own; `Ranks` is the same for several."""
 
     rank = 0
     size = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes files and speaks."""
         return self.rank == 0
 
@@ -65,26 +64,26 @@ class Team:
         """The rows of a batch, for each rank; the first ranks have one more where it must be."""
         return np.array_split(rows, self.size) if self.size > 1 else [rows]
 
-    def join(self, mine: Tensor, counts: Sequence[int]) -> Tensor:
+    def all_gather(self, mine: Tensor, counts: Sequence[int]) -> Tensor:
         """The rows of all ranks, one rank after the other; the gradient flows through our own."""
         return mine
 
-    def average(self, tensors: Iterable[Tensor]) -> None:
+    def all_reduce_mean(self, tensors: Iterable[Tensor]) -> None:
         """Make each of these tensors the mean over all ranks, in place."""
 
-    def most(self, number: int) -> int:
+    def all_max(self, number: int) -> int:
         """The largest of all ranks' numbers."""
         return number
 
-    def same(self, number: float) -> float:
+    def broadcast(self, number: float) -> float:
         """The first rank's number."""
         return number
 
-    def tell(self, text: str) -> list[str]:
+    def gather_text(self, text: str) -> list[str]:
         """What each rank has to say."""
         return [text]
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Until all are here."""
 
     @contextmanager
@@ -93,16 +92,16 @@ class Team:
         yield
 
 
-class Ranks(Team):
+class Ranks(Processes):
     """This process and its peers, once they are connected."""
 
     def __init__(self, interrupts: Interrupts) -> None:
-        self.rank, self.size = processes.get_rank(), processes.get_world_size()
+        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
         self.interrupts = interrupts
-        self._words: Any = processes.new_group(backend="gloo", timeout=_WORDS)
+        self._words: Any = distributed.new_group(backend="gloo", timeout=_WORDS)
         self._is_over = False
 
-    def join(self, mine: Tensor, counts: Sequence[int]) -> Tensor:
+    def all_gather(self, mine: Tensor, counts: Sequence[int]) -> Tensor:
         """The rows of all ranks, (Σ counts, …); `mine` may have more rows than count, for nothing.
 
         So a rank without a row has a gradient too, of zero.
@@ -111,43 +110,43 @@ class Ranks(Team):
         largest = max(*counts, 1)
         sent = torch.zeros((largest, *mine.shape[1:]), dtype=mine.dtype, device=mine.device)
         sent[: len(own)] = own.detach()
-        with self._exchange("join"):
+        with self._exchange("all_gather"):
             parts = self._gather(sent)
         kept = [part[:count] for part, count in zip(parts, counts, strict=True)]
         kept[self.rank] = own
         return torch.cat(kept)
 
-    def average(self, tensors: Iterable[Tensor]) -> None:
+    def all_reduce_mean(self, tensors: Iterable[Tensor]) -> None:
         """Make each of these tensors the mean over all ranks, in place. Not a place to fail at."""
         tensors = list(tensors)
         if not tensors:
             return
         flat = torch.cat([tensor.detach().float().flatten() for tensor in tensors])
         with _peers_there():
-            processes.all_reduce(flat)
+            distributed.all_reduce(flat)
         means = torch.split(flat / self.size, [tensor.numel() for tensor in tensors])
         for tensor, mean in zip(tensors, means, strict=True):
             tensor.copy_(mean.view_as(tensor))
 
-    def most(self, number: int) -> int:
+    def all_max(self, number: int) -> int:
         """The largest of all ranks' numbers."""
-        with self._exchange("most", number) as numbers:
+        with self._exchange("all_max", number) as numbers:
             return int(max(numbers))
 
-    def same(self, number: float) -> float:
+    def broadcast(self, number: float) -> float:
         """The first rank's number."""
-        with self._exchange("same", number) as numbers:
+        with self._exchange("broadcast", number) as numbers:
             return numbers[0]
 
-    def tell(self, text: str) -> list[str]:
+    def gather_text(self, text: str) -> list[str]:
         """What each rank has to say."""
         content = text.encode("utf-8", _BYTES)
-        with self._exchange("tell", len(content)) as lengths:
+        with self._exchange("gather_text", len(content)) as lengths:
             return self._texts(content, [int(length) for length in lengths])
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Until all are here."""
-        with self._exchange("wait"):
+        with self._exchange("barrier"):
             pass
 
     @contextmanager
@@ -164,7 +163,7 @@ class Ranks(Team):
                 if not self._is_over:
                     self._leave(problem)
                 if isinstance(problem, UserError | Stopped):
-                    problem.said = self._is_over and not self.leads
+                    problem.said = self._is_over and not self.is_main
                 raise
 
     @contextmanager
@@ -198,7 +197,7 @@ class Ranks(Team):
         except (RankLost, RuntimeError):
             return  # the others are gone, or do not listen: they will notice that we are gone
         if is_told:
-            reason.said = not self.leads
+            reason.said = not self.is_main
             raise reason from None
 
     def _hear(self, heard: list[list[float]], content: bytes) -> Ended | Stopped:
@@ -230,18 +229,18 @@ class Ranks(Team):
         """A tensor of one shape from every rank."""
         parts = [torch.empty_like(sent) for _ in range(self.size)]
         with _peers_there():
-            work = processes.all_gather(parts, sent, group=group, async_op=True)
+            work = distributed.all_gather(parts, sent, group=group, async_op=True)
             work.wait() if limit is None else work.wait(limit)
         return parts
 
 
-ALONE = Team()
+ALONE = Processes()
 
 
-def connect(cpu: bool, interrupts: Interrupts) -> Team:
+def connect(cpu: bool, interrupts: Interrupts) -> Processes:
     """This process alone; or the ranks of a launch, connected."""
     launched.check()
-    connected = processes.is_available() and processes.is_initialized()
+    connected = distributed.is_available() and distributed.is_initialized()
     if launched.size() == 1 and not connected:
         return ALONE
     with interrupts.noted(), _peers_there("could not be reached"):
@@ -256,7 +255,7 @@ def _meet(cpu: bool) -> None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "OMP_NUM_THREADS")
         PartialState(cpu=cpu, timeout=_TENSORS)
-    if not processes.is_initialized():
+    if not distributed.is_initialized():
         raise InputError(
             f"several processes cannot train on {torch.accelerator.current_accelerator()} "
             "together; use --device cpu"
@@ -265,8 +264,8 @@ def _meet(cpu: bool) -> None:
 
 def disconnect() -> None:
     """The last thing that ranks do."""
-    if processes.is_available() and processes.is_initialized():
-        processes.destroy_process_group()
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextmanager
@@ -280,7 +279,7 @@ def _peers_there(what: str = "is gone") -> Iterator[None]:
 
 def _is_loss(problem: BaseException) -> bool:
     """Whether an error of torch comes from the connection between ranks."""
-    return isinstance(problem, processes.DistError) or (
+    return isinstance(problem, distributed.DistError) or (
         isinstance(problem, RuntimeError)
         and any(word in str(problem).lower() for word in ("gloo", "nccl"))
     )

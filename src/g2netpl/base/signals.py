@@ -22,7 +22,7 @@ class Stopped(BaseException):
     """
 
     exit_code = 75
-    said = False  # by another process of a team
+    said = False  # by another of the processes
 
 
 class Interrupts:

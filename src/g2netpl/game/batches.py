@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.images.loader import Rows, Source, epoch_groups, share_bad
 
@@ -39,20 +39,22 @@ def training_batches(
     epoch: int,
     *,
     first: int = 0,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
 ) -> Iterator[Batch]:
     """The batches of one epoch from the first asked for, on the device of `observed`."""
     observed = ObservedLabels.of(observed)
     groups = epoch_groups(len(source), batch_size, seed, epoch)[first:]
-    shares = [team.shares(rows) for rows in groups]
+    shares = [processes.shares(rows) for rows in groups]
     # a rank without an image looks at one that is not its own, for nothing
-    mine = [share[team.rank] if len(share[team.rank]) else share[0][:1] for share in shares]
+    mine = [
+        share[processes.rank] if len(share[processes.rank]) else share[0][:1] for share in shares
+    ]
     loaded = source.load(mine, epoch, observed.device)
     for number, (share, inputs) in enumerate(zip(shares, loaded, strict=True), start=first):
-        if team.size == 1:
+        if processes.size == 1:
             batch = readable_batch(share[0], inputs, observed, number)
         else:
-            batch = _shared_batch(share, inputs, observed, number, team, source)
+            batch = _shared_batch(share, inputs, observed, number, processes, source)
         if len(batch):
             yield batch
 
@@ -62,18 +64,18 @@ def _shared_batch(
     inputs: Tensor,
     observed: ObservedLabels,
     number: int,
-    team: Team,
+    processes: Processes,
     source: Source,
 ) -> Batch:
     """All rows that some rank could read, with the inputs of this one."""
     rows, counts = torch.from_numpy(np.concatenate(share)), [len(rows) for rows in share]
     here, nothing = ~inputs.flatten(1)[:, 0].isnan(), torch.zeros_like(inputs[:1])
-    if team.most(int((~here[: counts[team.rank]]).any())):
-        readable = team.join(here.to(torch.uint8), counts).bool()
+    if processes.all_max(int((~here[: counts[processes.rank]]).any())):
+        readable = processes.all_gather(here.to(torch.uint8), counts).bool()
         rows, inputs = rows[readable.cpu()], inputs[here]
         counts = [int(part.sum()) for part in torch.split(readable, counts)]
-        share_bad(source, team)
-    if not counts[team.rank]:
+        share_bad(source, processes)
+    if not counts[processes.rank]:
         inputs = nothing
     rows = rows.to(observed.device)
     return Batch(rows, inputs, observed.rows(rows), number, tuple(counts))

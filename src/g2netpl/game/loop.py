@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch
 from g2netpl.game.network_step import NetworkStep, Tally
 from g2netpl.game.player import LabelPlayer
@@ -27,13 +27,15 @@ def play_epoch(
     backward: Callable[[Tensor], object] = Tensor.backward,
     tally: Tally | None = None,
     on_non_finite: Callable[[Batch, float], None] | None = None,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
 ) -> float:
     """One epoch of the game, or the rest of one; `progress` is φ, `expected` is k.
 
     Returns the network's mean cost.
     """
-    step = NetworkStep(network, player, optimizer, expected, backward, tally, on_non_finite, team)
+    step = NetworkStep(
+        network, player, optimizer, expected, backward, tally, on_non_finite, processes
+    )
     for batch in step.seated(batches):
         proposal = player.propose(batch, progress, step.predict)  # line 2: û and its weight ξ
         predicted = step(batch, proposal)  # lines 3 and 4: the network moves

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from g2netpl.base.disk import reserve, sync, sync_folder
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.label_memory import LabelMemory, OfRows, State
 
 WIDE = 2 * 1024**3  # bytes of a memory in files up to which a number has four of them
@@ -29,7 +29,7 @@ class MappedMemory(LabelMemory):
     """The same in files: `NAME.G` holds generation G, N·L numbers of 4 bytes, or of 2 above 2 GB.
 
     A sum of what is written is kept on the way, so that a checkpoint need not read it all again.
-    The processes of a team map the same files. The first one writes, the others open a generation
+    The processes map the same files. The first one writes, the others open a generation
     when it is finished: so it may be written on one machine and read on another.
     """
 
@@ -39,9 +39,10 @@ class MappedMemory(LabelMemory):
         name: str,
         shape: tuple[int, int],
         start: OfRows | float,
-        team: Team = ALONE,
+        processes: Processes = ALONE,
     ) -> None:
-        self.folder, self.name, self.shape, self.start, self.team = folder, name, shape, start, team
+        self.folder, self.name, self.shape = folder, name, shape
+        self.start, self.processes = start, processes
         wide = 4 * math.prod(shape) <= WIDE
         self.dtype = np.dtype(np.float32 if wide else np.float16)
         self.generation = -1  # until the first use: a resume must find the files as they were
@@ -65,7 +66,7 @@ class MappedMemory(LabelMemory):
         """Put rows into the epoch in progress; no later step of it may write them again."""
         self._begin()
         here = rows.cpu()
-        if self.team.leads:
+        if self.processes.is_main:
             values = latents.detach().to("cpu", self._next.dtype)
             again = self._visited[here]
             if again.any():  # as if they had not been there before
@@ -77,14 +78,14 @@ class MappedMemory(LabelMemory):
     def end_epoch(self) -> None:
         """The epoch in progress becomes the finished one; rows nobody visited are carried over."""
         self._begin()
-        if self.team.leads:
+        if self.processes.is_main:
             missed = torch.nonzero(~self._visited).flatten()
             for rows in missed.split(_CHUNK):  # type: ignore[no-untyped-call]
                 values = self._previous[rows]
                 self._count(rows, values)
                 self._next[rows] = values
             sync(self._path(self.generation + 1))
-        self.team.wait()
+        self.processes.barrier()
         self._turn(self.generation + 1, self._sums[1])
 
     def state(self) -> State:
@@ -92,7 +93,7 @@ class MappedMemory(LabelMemory):
         self._begin()
         state = {GENERATION: torch.tensor(self.generation), "sum": torch.tensor(self._sums[0])}
         if self._visited.any():
-            if self.team.leads:
+            if self.processes.is_main:
                 sync(self._path(self.generation + 1))
             state |= {"visited": self._visited.clone(), "next_sum": torch.tensor(self._sums[1])}
         return state
@@ -101,7 +102,7 @@ class MappedMemory(LabelMemory):
         """Go on from `state`; a file that is not what it was is a ValueError."""
         generation, visited = int(state[GENERATION]), state.get("visited")
         written = 0 if visited is None else int(state["next_sum"])
-        if self.team.leads:
+        if self.processes.is_main:
             self._verify(generation, None, int(state["sum"]))
             if visited is not None:
                 self._verify(generation + 1, visited.cpu(), written)
@@ -115,7 +116,7 @@ class MappedMemory(LabelMemory):
         if self.generation >= 0:
             return
         total = 0
-        if self.team.leads:
+        if self.processes.is_main:
             self.folder.mkdir(parents=True, exist_ok=True)
             sync_folder(self.folder.parent)
             self._reserve(0)
@@ -125,13 +126,13 @@ class MappedMemory(LabelMemory):
                 first[rows] = self.start(index) if callable(self.start) else self.start
             sync(self._path(0))
             total = self._sum_of(first, None)
-        self.team.wait()
+        self.processes.barrier()
         self._turn(0, total)
 
     def _turn(self, generation: int, total: int) -> None:
         """Read `generation`, which is on the disk with the sum `total`, and write the next."""
         self._previous = self._open(generation)
-        if self.team.leads:
+        if self.processes.is_main:
             self._reserve(generation + 1)
             self._next = self._open(generation + 1)
         self.generation, self._sums = generation, (total, 0)
@@ -192,14 +193,14 @@ class MemoryPlace:
 
     folder: Path | None = None
     limit: int = 512 * 1024**2
-    team: Team = ALONE
+    processes: Processes = ALONE
 
     def memory(
         self, name: str, shape: tuple[int, int], start: OfRows | float, device: torch.device
     ) -> LabelMemory:
         """A memory that starts with one value, or with those of the rows, asked for in order."""
         if self.folder is not None and 4 * math.prod(shape) > self.limit:
-            return MappedMemory(self.folder, name, shape, start, self.team)
+            return MappedMemory(self.folder, name, shape, start, self.processes)
         if callable(start):
             return LabelMemory(start(torch.arange(shape[0])).to(device))
         return LabelMemory(torch.full(shape, start, device=device))

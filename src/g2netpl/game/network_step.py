@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch
 from g2netpl.game.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.game.network.network import bare, batch_statistics, share_dropout
@@ -20,13 +20,13 @@ def batch_cost(
     inputs: Tensor,
     proposal: Proposal,
     expected: float,
-    join: Callable[[Tensor], Tensor] = lambda logits: logits,
+    gather: Callable[[Tensor], Tensor] = lambda logits: logits,
 ) -> Costed:
-    """The network's cost for one batch, and its logits; `join` adds those of other processes."""
+    """The network's cost for one batch, and its logits; `gather` adds those of other processes."""
     if proposal.depth is None or not getattr(bare(network), "is_deep", False):
-        logits = join(network(inputs).float())
+        logits = gather(network(inputs).float())
         return network_cost(logits, proposal, expected), logits
-    logits, apart = (join(each.float()) for each in network(inputs, apart=True))
+    logits, apart = (gather(each.float()) for each in network(inputs, apart=True))
     deep, shallow = proposal.split()
     cost = network_cost(logits, deep, expected) + network_cost(apart, shallow, expected)
     return cost, logits
@@ -78,10 +78,10 @@ class NetworkStep:
         backward: Callable[[Tensor], object] = Tensor.backward,
         tally: Tally | None = None,
         on_non_finite: Callable[[Batch, float], None] | None = None,
-        team: Team = ALONE,
+        processes: Processes = ALONE,
     ) -> None:
         self.network, self.player, self.optimizer = network, player, optimizer
-        self.expected, self.backward, self.team = expected, backward, team
+        self.expected, self.backward, self.processes = expected, backward, processes
         self.tally, self.on_non_finite = tally or Tally(), on_non_finite
         self._statistics = batch_statistics(network)
 
@@ -90,10 +90,10 @@ class NetworkStep:
         self.network.train()
         for batch in batches:
             self._batch = batch
-            if self.team.size > 1:
+            if self.processes.size > 1:
                 self._take_seat(batch)
             yield batch
-        if self.team.size > 1:
+        if self.processes.size > 1:
             self.network.train()
             share_dropout(self.network)
 
@@ -101,12 +101,13 @@ class NetworkStep:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         self.optimizer.zero_grad()
         seen = self._seen(batch, proposal)
-        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._join)
+        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._gather)
         if self.on_non_finite is not None and not torch.isfinite(cost.detach()):
             self.on_non_finite(batch, float(cost.detach()))
             return None
-        self.backward(cost * self.team.size)  # the mean over ranks of what each knows a part of
-        self.team.average(self._statistics)
+        # the mean over ranks of what each knows a part of
+        self.backward(cost * self.processes.size)
+        self.processes.all_reduce_mean(self._statistics)
         self.optimizer.step()
         self.tally.count(cost, len(batch))
         if self.player.needs.prediction == "fresh":
@@ -119,7 +120,7 @@ class NetworkStep:
         self.network.eval()
         with torch.no_grad():
             logits = bare(self.network)(inputs).float()
-            predicted = self.team.join(logits.sigmoid(), self._batch.counts)
+            predicted = self.processes.all_gather(logits.sigmoid(), self._batch.counts)
         self.network.train(training)
         return predicted
 
@@ -127,15 +128,15 @@ class NetworkStep:
         """What the network sees: the batch's inputs, unless the proposal has others."""
         return batch.inputs if proposal.inputs is None else proposal.inputs
 
-    def _join(self, logits: Tensor) -> Tensor:
+    def _gather(self, logits: Tensor) -> Tensor:
         """The logits of all ranks, view by view where an image has several."""
-        if self.team.size == 1:
+        if self.processes.size == 1:
             return logits
         views = logits.view(-1, len(self._batch.inputs), logits.shape[1])
-        return torch.cat([self.team.join(view, self._batch.counts) for view in views])
+        return torch.cat([self.processes.all_gather(view, self._batch.counts) for view in views])
 
     def _take_seat(self, batch: Batch) -> None:
         """A rank that sees nothing of a batch is not to learn from it."""
-        counts, rank = batch.counts, self.team.rank
+        counts, rank = batch.counts, self.processes.rank
         self.network.train(counts[rank] > 0)
         share_dropout(self.network, sum(counts[:rank]), sum(counts[rank + 1 :]))

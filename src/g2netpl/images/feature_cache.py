@@ -23,7 +23,7 @@ from torch import nn
 from g2netpl.base.arrays import finite_rows, in_short
 from g2netpl.base.disk import FULL, DiskTrouble, file_digest, file_stamp, free_bytes, written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.features import Features
 
 Rows = npt.NDArray[np.int64]
@@ -51,26 +51,26 @@ def cached(
     paths: list[str],
     width: int,
     compute: Callable[[Rows], Features],
-    team: Team = ALONE,
+    processes: Processes = ALONE,
     say: Callable[[str], None] = lambda line: None,
 ) -> Features:
     """The features of the images at `paths`: stored under `key`, or computed now and stored.
 
     `compute` is asked for the rows that are not there, whose image changed, or that are not finite
-    numbers. The ranks of a team compute together what any of them lacks.
+    numbers. The ranks compute together what any of them lacks.
     """
     path = (folder or default_cache()) / f"{key}.npy"
     stamps = _stamps(paths)
     stored = _read(path, len(paths), width, say)
     entry = _Entry.empty(len(paths), width) if stored is None else stored
-    rows = _of_any(team, _lacking(entry, stamps, paths))
+    rows = _of_any(processes, _lacking(entry, stamps, paths))
     is_outdated = bool((entry.stamps != stamps).any())
     entry.stamps[:] = stamps
     if len(rows):
-        if stored is None and team.leads:
+        if stored is None and processes.is_main:
             _check_place(path.parent, sum(table.nbytes for table in entry))
         entry.features[rows] = compute(rows)
-    if team.leads and (is_outdated or finite_rows(entry.features[rows]).any()):
+    if processes.is_main and (is_outdated or finite_rows(entry.features[rows]).any()):
         _note(entry, rows, paths)
         with _told(path.parent) if stored is None else contextlib.suppress(OSError):
             _store(path, entry)
@@ -86,9 +86,9 @@ def _lacking(entry: _Entry, stamps: npt.NDArray[np.int64], paths: list[str]) -> 
     return np.flatnonzero(~good)
 
 
-def _of_any(team: Team, rows: Rows) -> Rows:
+def _of_any(processes: Processes, rows: Rows) -> Rows:
     """The rows that any rank has."""
-    told = team.tell(" ".join(map(str, rows.tolist())))
+    told = processes.gather_text(" ".join(map(str, rows.tolist())))
     return np.unique(np.array([row for text in told for row in text.split()], dtype=np.int64))
 
 

@@ -20,7 +20,7 @@ from g2netpl.base.arrays import finite_rows, read_npz, write_npz
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.loader import Source, in_turns, plain_groups
 from g2netpl.labels.table import LabelTable
 
@@ -151,18 +151,18 @@ def compute_features(
     source: Source,
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
 ) -> Features:
     """What a frozen backbone makes of every image, plain view, in the order of the source.
 
-    The ranks of a team share the work, and each of them is given all of it.
+    The ranks share the work, and each of them is given all of it.
     """
     device = next(backbone.parameters()).device
     backbone.eval()
     parts = []
     with torch.inference_mode():
         groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-        for vectors in in_turns(backbone, source, groups, device, team):
+        for vectors in in_turns(backbone, source, groups, device, processes):
             parts.append(vectors.float().cpu())
             if on_batch is not None:
                 on_batch(len(vectors))

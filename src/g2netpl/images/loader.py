@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.cache import ImageCache
 from g2netpl.images.decoding import Decoded, ImageDataset, stack
 from g2netpl.images.jpeg import Decoder
@@ -113,28 +113,30 @@ def in_turns(
     source: Source,
     groups: Sequence[Rows],
     device: Device,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
 ) -> Iterator[Tensor]:
     """What `look` makes of the plain view of each group; the ranks take the groups in turns.
 
     Every rank is given all of it.
     """
-    rounds = [groups[first : first + team.size] for first in range(0, len(groups), team.size)]
+    rounds = [
+        groups[first : first + processes.size] for first in range(0, len(groups), processes.size)
+    ]
     # in the last round, a rank may look at what is not its own, for nothing
-    mine = [turn[min(team.rank, len(turn) - 1)] for turn in rounds]
+    mine = [turn[min(processes.rank, len(turn) - 1)] for turn in rounds]
     for turn, inputs in zip(rounds, source.load(mine, None, device), strict=True):
-        counts = [len(group) for group in turn] + [0] * (team.size - len(turn))
-        yield from torch.split(team.join(look(inputs), counts), counts[: len(turn)])
-    if team.size > 1:
-        share_bad(source, team)
+        counts = [len(group) for group in turn] + [0] * (processes.size - len(turn))
+        yield from torch.split(processes.all_gather(look(inputs), counts), counts[: len(turn)])
+    if processes.size > 1:
+        share_bad(source, processes)
 
 
-def share_bad(source: Source, team: Team) -> None:
+def share_bad(source: Source, processes: Processes) -> None:
     """Tell the other ranks what could not be read here, and stop where it is too much."""
     while isinstance(source, Part):
         source = source.source
     if isinstance(source, ImageSource):
-        for text in team.tell(json.dumps(source.bad)):
+        for text in processes.gather_text(json.dumps(source.bad)):
             source.bad |= {int(row): problem for row, problem in json.loads(text).items()}
         check_bad(source.bad.values(), source.max_bad)
 

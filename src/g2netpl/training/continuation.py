@@ -20,7 +20,7 @@ from torch import Tensor
 
 from g2netpl.base.disk import write_durably
 from g2netpl.base.errors import InputError, Refused, counted
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import Network, bare, check_numbers
 from g2netpl.game.player import LabelPlayer
 from g2netpl.runs.answers import FILE, Decision, apply_decisions, latest, read_decisions
@@ -39,7 +39,7 @@ def config_after_review(folder: str | Path, changes: Mapping[str, Any]) -> dict[
     return {**before, **changes, "resume_labels": str(folder)}
 
 
-def decisions_for(config: RunConfig, resume: bool, team: Team = ALONE) -> list[Decision]:
+def decisions_for(config: RunConfig, resume: bool, processes: Processes = ALONE) -> list[Decision]:
     """What people decided before this run began, in the order of time; none without a review."""
     if config.resume_labels is None:
         return []
@@ -51,8 +51,11 @@ def decisions_for(config: RunConfig, resume: bool, team: Team = ALONE) -> list[D
             f"{folder}: the run that was reviewed must stay as it is; choose another --output"
         )
     # the first rank for all of them: somebody may be answering meanwhile
-    lines = _lines(_decisions_about(folder)) if team.leads else b""
-    return [Decision.from_line(line) for line in team.tell(lines.decode())[0].encode().splitlines()]
+    lines = _lines(_decisions_about(folder)) if processes.is_main else b""
+    return [
+        Decision.from_line(line)
+        for line in processes.gather_text(lines.decode())[0].encode().splitlines()
+    ]
 
 
 def _decisions_about(folder: Path) -> list[Decision]:

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from g2netpl.base.console import Console
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.identity import content_of
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import RUN_FORMAT
@@ -17,19 +17,19 @@ def describe(
     config: RunConfig,
     data: TrainingData,
     before: dict[str, Any] | None = None,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
 ) -> dict[str, Any]:
     """The content of run.json; `before` is what it was, of a run that is resumed.
 
-    The first rank of a team reads the pictures for all.
+    The first rank reads the pictures for all.
     """
     seen = {} if before is None else before["data"]
     pictures = stamps = ""
-    if team.leads:
+    if processes.is_main:
         pictures, stamps = content_of(
             data.all_paths, seen.get("image_files"), seen.get("image_stamps")
         )
-    pictures, stamps = team.tell(pictures)[0], team.tell(stamps)[0]
+    pictures, stamps = processes.gather_text(pictures)[0], processes.gather_text(stamps)[0]
     return {
         "format": RUN_FORMAT,
         "command": "train",

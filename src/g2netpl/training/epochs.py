@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.processes import Team
+from g2netpl.base.processes import Processes
 from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import play_epoch
 from g2netpl.game.network.predicting import opinions, predict_all
@@ -69,7 +69,8 @@ def fit(
     loop = loop or Loop()
     ranked = validation is not None and can_rank(validation.truth)
     now = start or Snapshot()
-    rounds = _Rounds(network, player, source, optimizer, schedule, loop.team)  # before a resume
+    # before a resume
+    rounds = _Rounds(network, player, source, optimizer, schedule, loop.processes)
     if not now.is_start:
         load_network(network, now.network)
         optimizer.load_state_dict(now.optimizer)
@@ -92,7 +93,7 @@ def fit(
             schedule.seed,
             epoch,
             first=now.step,
-            team=loop.team,
+            processes=loop.processes,
         )
         with loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
             cost = play_epoch(
@@ -105,13 +106,13 @@ def fit(
                 backward=loop.backward,
                 tally=steps.tally,
                 on_non_finite=steps.non_finite,
-                team=loop.team,
+                processes=loop.processes,
             )
         seconds = steps.trained.seconds
         score = None
         if ranked and validation is not None:
-            scores = predict_all(network, validation.source, team=loop.team)
-            score = loop.team.same(mean_average_precision(scores, validation.truth))
+            scores = predict_all(network, validation.source, processes=loop.processes)
+            score = loop.processes.broadcast(mean_average_precision(scores, validation.truth))
         record: Record = {
             "epoch": epoch + 1,
             "cost": cost,
@@ -121,7 +122,8 @@ def fit(
             "images_per_second": len(source) / max(seconds, 1e-9),
         }
         quiet = quiet + 1 if _is_quiet(record, schedule) else 0
-        quiet = int(loop.team.same(quiet))  # ranks may differ in the last bit, but not in this
+        # ranks may differ in the last bit, but not in this
+        quiet = int(loop.processes.broadcast(quiet))
         anew = now.finished % schedule.epochs == 0  # the first of a round
         better = anew or score is None or now.best_map is None or score > now.best_map
         state = steps.trained.network
@@ -151,10 +153,10 @@ class _Rounds:
         source: Source,
         optimizer: torch.optim.Optimizer,
         schedule: Schedule,
-        team: Team,
+        processes: Processes,
     ) -> None:
         self.network, self.player, self.source = network, player, source
-        self.optimizer, self.schedule, self.team = optimizer, schedule, team
+        self.optimizer, self.schedule, self.processes = optimizer, schedule, processes
         if player.needs.rounds > 1:
             self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
 
@@ -165,7 +167,7 @@ class _Rounds:
         with torch.random.fork_rng(devices=_cuda_devices()):
             torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
             self.player.begin_round(
-                opinions(self.network, self.source, self.player.needs.passes, self.team)
+                opinions(self.network, self.source, self.player.needs.passes, self.processes)
             )
         state, moments = self._first
         load_network(self.network, state)

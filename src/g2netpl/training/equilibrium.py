@@ -108,7 +108,7 @@ class Equilibrium:
 
     def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """One forward and backward over the probe, in eval mode, moving nothing."""
-        network = bare(network)  # every rank of a team looks at the whole probe
+        network = bare(network)  # every rank looks at the whole probe
 
         def predict(inputs: Tensor) -> Tensor:
             with torch.no_grad():

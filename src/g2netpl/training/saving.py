@@ -9,7 +9,7 @@ from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.locks import check_ours
-from g2netpl.base.processes import Team
+from g2netpl.base.processes import Processes
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.batches import Batch
 from g2netpl.game.player import LabelPlayer, take_up
@@ -27,13 +27,14 @@ class CheckpointSaver:
         self,
         folder: Path,
         interrupts: Interrupts,
-        team: Team,
+        processes: Processes,
         minutes: float,
         steps: int | None,
         names: Callable[[list[int]], list[str]],
         on_saved: Callable[[], None] = lambda: None,
     ) -> None:
-        self.folder, self.interrupts, self.team, self.names = folder, interrupts, team, names
+        self.folder, self.interrupts = folder, interrupts
+        self.processes, self.names = processes, names
         self.seconds, self.every = 60.0 * minutes, steps
         self.writer = Writer(folder, on_saved)
         self.phase = 0
@@ -84,12 +85,12 @@ class CheckpointSaver:
             raise
 
     def step(self, take: Callable[[], Snapshot]) -> None:
-        """After a step; the ranks of a team do the same at the same step."""
+        """After a step; the ranks do the same at the same step."""
         self._steps += 1
         self.writer.check()
-        due = self.team.leads and self._is_due()
+        due = self.processes.is_main and self._is_due()
         asked = _STOP if self.interrupts.wanted else _SAVE if due else 0
-        agreed = self.team.most(asked)
+        agreed = self.processes.all_max(asked)
         if agreed:
             self._save(take())
         if agreed == _STOP:
@@ -98,7 +99,7 @@ class CheckpointSaver:
     def trained(self, snapshot: Snapshot) -> None:
         """All steps of an epoch are done, and nothing is measured yet."""
         self._resting = snapshot
-        if self.team.most(int(self.interrupts.wanted)):
+        if self.processes.all_max(int(self.interrupts.wanted)):
             raise self.stopped()
 
     def epoch(self, snapshot: Snapshot) -> None:
@@ -123,7 +124,7 @@ class CheckpointSaver:
 
     def non_finite(self, epoch: int, batch: Batch, cost: float) -> None:
         """Note which images gave a cost that is not finite."""
-        if self.team.leads:
+        if self.processes.is_main:
             check_ours(self.folder)
             images = self.names(batch.rows.tolist())
             line = json.dumps(
@@ -140,6 +141,6 @@ class CheckpointSaver:
 
     def _save(self, snapshot: Snapshot) -> None:
         self._saved_at = time.monotonic()
-        if self.team.leads:
+        if self.processes.is_main:
             check_ours(self.folder)
             self.writer.submit(snapshot, self.phase)

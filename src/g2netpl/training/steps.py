@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.errors import UserError
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch
 from g2netpl.game.network.network import bare
 from g2netpl.game.network_step import Tally
@@ -54,7 +54,7 @@ class Loop:
     stepping: Callable[[], AbstractContextManager[None]] = nullcontext
     backward: Callable[[Tensor], object] = Tensor.backward
     scaler: Scaler | None = None
-    team: Team = ALONE
+    processes: Processes = ALONE
 
 
 class Steps:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.arrays import Scores
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import bare
 from g2netpl.images.loader import Source, in_turns, plain_groups
 
@@ -21,12 +21,12 @@ def predict_all(
     source: Source,
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
-    team: Team = ALONE,
+    processes: Processes = ALONE,
     make: Callable[[tuple[int, int]], Scores] = _in_memory,
 ) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view.
 
-    The ranks of a team share the images, in the batches that one of them would have. `make` gives
+    The ranks share the images, in the batches that one of them would have. `make` gives
     the table to be filled.
     """
     module = bare(network)
@@ -37,7 +37,7 @@ def predict_all(
     table, done = np.zeros((0, 0), np.float32), 0
     with torch.inference_mode():
         for scores in in_turns(
-            lambda inputs: module(inputs).float().sigmoid(), source, groups, device, team
+            lambda inputs: module(inputs).float().sigmoid(), source, groups, device, processes
         ):
             if not done:
                 table = make((len(source), scores.shape[1]))
@@ -50,11 +50,11 @@ def predict_all(
 
 
 def opinions(
-    network: nn.Module, source: Source, passes: int, team: Team = ALONE
+    network: nn.Module, source: Source, passes: int, processes: Processes = ALONE
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Mean and standard deviation (B, L) of several predictions with dropout on, in blocks of rows.
 
-    Dropout sits in the classifier, so the backbone sees every image once. The ranks of a team
+    Dropout sits in the classifier, so the backbone sees every image once. The ranks
     share that, and draw the same predictions from it.
     """
     module = bare(network)
@@ -66,7 +66,7 @@ def opinions(
     getattr(module, "classifier", module).train()
     with torch.no_grad():
         groups = plain_groups(len(source), source.evaluation_batch)
-        for vectors in in_turns(see, source, groups, device, team):
+        for vectors in in_turns(see, source, groups, device, processes):
             drawn = torch.stack([score(vectors).float().sigmoid() for _ in range(passes)])
             yield drawn.mean(dim=0), drawn.std(dim=0)
     network.train(training)
