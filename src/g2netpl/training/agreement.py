@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from g2netpl.base.errors import Refused
-from g2netpl.base.processes import Team
+from g2netpl.base.processes import Processes
 from g2netpl.runs.config import PATHS, RunConfig
 from g2netpl.training.data import TrainingData
 from g2netpl.training.description import versions
@@ -32,11 +32,11 @@ _OPENED = 64  # image files whose content is compared; of all others the size
 _PATIENCE = 60.0  # seconds until what one machine has written must be seen on another
 
 
-def agree(team: Team, facts: Facts) -> None:
+def agree(processes: Processes, facts: Facts) -> None:
     """Refuse to go on where a rank differs from the first one, and say in what."""
-    if team.size == 1:
+    if processes.size == 1:
         return
-    first, *others = (json.loads(text) for text in team.tell(_text(facts)))
+    first, *others = (json.loads(text) for text in processes.gather_text(_text(facts)))
     for rank, other in enumerate(others, 1):
         names = [name for name in {**first, **other} if first.get(name) != other.get(name)]
         if names:
@@ -47,23 +47,25 @@ def agree(team: Team, facts: Facts) -> None:
             )
 
 
-def agree_on_command(team: Team, config: RunConfig, *, resume: bool, overwrite: bool) -> None:
+def agree_on_command(
+    processes: Processes, config: RunConfig, *, resume: bool, overwrite: bool
+) -> None:
     """The same versions, kind of device and flags; of files only whether they were given."""
     given = config.model_dump(exclude=_OF_EACH_RANK | _OF_THE_FIRST)
     for name in PATHS - {"output", "cache"}:
         given[name] = None if given[name] is None else "given"
     flags = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
     wanted = {"--resume": resume, "--overwrite": overwrite}
-    agree(team, {**versions(), "kind of device": _device(config), **flags, **wanted})
+    agree(processes, {**versions(), "kind of device": _device(config), **flags, **wanted})
 
 
-def agree_on_data(team: Team, description: Mapping[str, Any], data: TrainingData) -> None:
+def agree_on_data(processes: Processes, description: Mapping[str, Any], data: TrainingData) -> None:
     """The same classes, labels, images and files of weights."""
-    if team.size == 1:
+    if processes.size == 1:
         return
     told = description["data"]
     agree(
-        team,
+        processes,
         {
             "the number of images": told["images"],
             "the number of classes": len(description["classes"]),
@@ -77,23 +79,25 @@ def agree_on_data(team: Team, description: Mapping[str, Any], data: TrainingData
     )
 
 
-def agree_on_backbone(team: Team, backbone: nn.Module) -> None:
+def agree_on_backbone(processes: Processes, backbone: nn.Module) -> None:
     """The same weights to begin with, wherever each rank has them from."""
-    if team.size > 1:
+    if processes.size > 1:
         state = backbone.state_dict().values()
         parts = (value.detach().cpu().contiguous().flatten().view(torch.uint8) for value in state)
-        agree(team, {"the weights of the backbone": _digest(part.numpy().data for part in parts)})
+        agree(
+            processes, {"the weights of the backbone": _digest(part.numpy().data for part in parts)}
+        )
 
 
-def agree_on_folder(team: Team, folder: Path) -> None:
+def agree_on_folder(processes: Processes, folder: Path) -> None:
     """The first rank has written run.json: the others see it, in the same folder."""
-    if team.size == 1:
+    if processes.size == 1:
         return
-    wanted = team.tell(_content(folder / "run.json"))[0]
+    wanted = processes.gather_text(_content(folder / "run.json"))[0]
     until = time.monotonic() + _PATIENCE  # a network file system may show it a little later
     while (seen := _content(folder / "run.json")) != wanted and time.monotonic() < until:
         time.sleep(0.2)
-    agree(team, {"what is in --output, which all ranks must share": seen})
+    agree(processes, {"what is in --output, which all ranks must share": seen})
 
 
 def _text(value: object) -> str:

@@ -12,7 +12,7 @@ from g2netpl.base import launch as launched
 from g2netpl.base.arrays import finite_rows
 from g2netpl.base.console import Console
 from g2netpl.base.disk import file_stamp
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.network import Backbone, build_backbone
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
@@ -117,11 +117,11 @@ class ImageInputs(Inputs):
         data: TrainingData,
         backbone: Backbone,
         console: Console,
-        team: Team = ALONE,
+        processes: Processes = ALONE,
         kept: KeptImages | None = None,
     ) -> None:
         self.config, self.data, self.backbone = config, data, backbone
-        self.console, self.team = console, team
+        self.console, self.processes = console, processes
         self._paths = data.paths
         self._validation_paths = data.validation_paths
         self._test_paths = None if data.test is None else data.test.paths
@@ -134,10 +134,12 @@ class ImageInputs(Inputs):
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
         for paths in (self._paths, self._validation_paths, self._test_paths):
-            mine = (paths or [])[self.team.rank :: self.team.size]
+            mine = (paths or [])[self.processes.rank :: self.processes.size]
             found = [problem for problem in map(header_problem, mine) if problem]
             problems = [
-                each for part in self.team.tell(json.dumps(found)) for each in json.loads(part)
+                each
+                for part in self.processes.gather_text(json.dumps(found))
+                for each in json.loads(part)
             ]
             check_bad(problems, self.config.most_bad(len(paths or [])))
         if self.config.mode != "end-to-end":
@@ -177,7 +179,7 @@ class ImageInputs(Inputs):
             return features
         allowed = self.config.most_bad(len(self._paths))
         source = self._images([self._paths[row] for row in chosen], allowed)
-        return compute_features(self.backbone.module, source, team=self.team)
+        return compute_features(self.backbone.module, source, processes=self.processes)
 
     def _images(
         self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
@@ -229,7 +231,9 @@ class ImageInputs(Inputs):
             some = [paths[row] for row in rows]
             source = self._images(some, config.most_bad(len(paths)))
             with epoch_bar(self.console, 1, len(some)) as bar:
-                features = compute_features(module, source, on_batch=bar.advance, team=self.team)
+                features = compute_features(
+                    module, source, on_batch=bar.advance, processes=self.processes
+                )
             bad.update({some[row]: text for row, text in source.bad.items()})
             features[list(source.bad)] = np.nan
             return features
@@ -237,7 +241,9 @@ class ImageInputs(Inputs):
         view = f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
         key = cache_key(module, paths, f"{config.backbone} {view} {config.decoder}")
         folder = Path(config.cache) if config.cache else None
-        features = cached(folder, key, paths, self.backbone.width, compute, self.team, self._say)
+        features = cached(
+            folder, key, paths, self.backbone.width, compute, self.processes, self._say
+        )
         for row in np.flatnonzero(~finite_rows(features)):
             features[row] = np.nan
             bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")

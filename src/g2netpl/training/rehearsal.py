@@ -38,11 +38,11 @@ def check_memory(config: RunConfig, images: int, device: torch.device) -> None:
 
 def rehearse(session: Session) -> None:
     """Take one step of every phase and go back, or say what stands against it."""
-    config, team = session.config, session.team
+    config, processes = session.config, session.processes
     for phase in session.phases:
         part = session.inputs.training(phase.is_linear)
         groups = epoch_groups(len(part), config.batch_size, config.seed, phase.first_epoch)
-        rows = team.shares(groups[0])[team.rank]
+        rows = processes.shares(groups[0])[processes.rank]
         mine = [rows] if len(rows) else []
         with _told(config):
             for inputs in part.load(mine, phase.first_epoch, session.device):

@@ -26,7 +26,7 @@ from g2netpl.training.snapshots import Record, Snapshot, load_network
 def finish(session: Session, snapshot: Snapshot) -> Record:
     """Write the network, the labels, the decisions and the metrics; returns the figures.
 
-    The ranks of a team predict together, and the first one writes.
+    The ranks predict together, and the first one writes.
     """
     config, data, network = session.config, session.data, session.network
     folder, linear = Path(config.output), session.is_linear
@@ -37,8 +37,10 @@ def finish(session: Session, snapshot: Snapshot) -> Record:
     }
     load_network(session.learner, snapshot.best_network)
     every = session.inputs.all(linear)
-    predicted = predict_all(session.learner, every, team=session.team, make=partial(room, folder))
-    if not session.team.leads:
+    predicted = predict_all(
+        session.learner, every, processes=session.processes, make=partial(room, folder)
+    )
+    if not session.processes.is_main:
         return {"test_map": None}
     network.eval()
     save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})

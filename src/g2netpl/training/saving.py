@@ -56,20 +56,20 @@ class CheckpointSaver:
         moment = (-1.0, -1.0)
 
         def accept(saved: Snapshot) -> None:
-            if not self.team.leads and moment != (len(saved.history), saved.step):
+            if not self.processes.is_main and moment != (len(saved.history), saved.step):
                 raise ValueError("is not the one that the first process has loaded")
             take_up(player, saved.player)
 
         found = None
-        if self.team.leads:
+        if self.processes.is_main:
             found = load_checkpoint(self.folder, accept, console.print)
         if found is not None:
             moment = (len(found[0].history), found[0].step)
             self.write_history(
                 found[0]
             )  # it may tell of an epoch that was not saved, or not at all
-        moment = (self.team.same(moment[0]), self.team.same(moment[1]))
-        if not self.team.leads and moment[0] >= 0:
+        moment = (self.processes.broadcast(moment[0]), self.processes.broadcast(moment[1]))
+        if not self.processes.is_main and moment[0] >= 0:
             found = load_checkpoint(self.folder, accept, console.print)
         return found
 
@@ -110,7 +110,7 @@ class CheckpointSaver:
 
     def write_history(self, snapshot: Snapshot) -> None:
         """history.jsonl, by the first rank."""
-        if self.team.leads:
+        if self.processes.is_main:
             write_history(self.folder / "history.jsonl", snapshot.history)
 
     def stopped(self) -> Stopped:

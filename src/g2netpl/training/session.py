@@ -19,7 +19,7 @@ from torch import nn
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
-from g2netpl.base.processes import ALONE, Team
+from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import make_player, needs_of
 from g2netpl.game.network.boostlu import boosted
@@ -65,14 +65,14 @@ class Session:
         inputs: Inputs,
         k: tuple[float, str] | None = None,
         accelerator: Any = None,
-        team: Team = ALONE,
+        processes: Processes = ALONE,
         memory_place: MemoryPlace = IN_RAM,
     ) -> None:
-        self.config, self.data, self.inputs, self.team = config, data, inputs, team
+        self.config, self.data, self.inputs, self.processes = config, data, inputs, processes
         self.accelerator: Any = accelerator or OneDevice(torch.device(device_of(config.device)))
         self.phases = phases_of(config)
         found, self.origin_of_k = k or expected.find(config, data, inputs)
-        self.k = team.same(found)
+        self.k = processes.broadcast(found)
         self.network = network_of(config, inputs.backbone, len(data.table.classes))
         self.network.to(self.device)
         self.observed = ObservedLabels.of(data.visible.held, self.device)
@@ -141,7 +141,7 @@ class Session:
         learner: nn.Module = self.part_of_network(phase.is_linear)
         optimizer = make_optimizer(self.config.optimizer, learner.parameters(), rate)
         with nullcontext() if saver is None else saver.interrupts.noted():
-            self.team.wait()  # what comes now needs all ranks, and all of them well
+            self.processes.barrier()  # what comes now needs all ranks, and all of them well
             learner, optimizer = self.accelerator.prepare(learner, optimizer)
         self.player.begin_phase(rate, not phase.is_linear)
         source = self.inputs.training(phase.is_linear)
@@ -174,7 +174,7 @@ class Session:
                     on_batch=bar.advance,
                     backward=self.accelerator.backward,
                     scaler=self.accelerator.scaler,
-                    team=self.team,
+                    processes=self.processes,
                     **({} if saver is None else saver.hooks),
                 ),
             )
@@ -189,7 +189,7 @@ class Session:
     def predict(self, state: State, source: Source) -> Scores:
         """Scores (N, L) with these weights, which the network then has."""
         load_network(self.learner, state)
-        return predict_all(self.learner, source, team=self.team)
+        return predict_all(self.learner, source, processes=self.processes)
 
     def checkpoint_bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""

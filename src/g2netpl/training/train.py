@@ -11,7 +11,7 @@ from typing import Any
 from g2netpl.base.console import Console
 from g2netpl.base.disk import check_space, sync, told_plainly, write_json
 from g2netpl.base.locks import check_ours, locked
-from g2netpl.base.processes import Team, connect
+from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.mapped_memory import MemoryPlace
@@ -72,13 +72,13 @@ def train(
     checkpoint is on the disk; old results may wait for that, so one step is tried first.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
-        team = connect(config.device == "cpu", interrupts)
-        if console is None or not team.leads:
+        processes = connect(config.device == "cpu", interrupts)
+        if console is None or not processes.is_main:
             console = Console(quiet=True)
-        with team.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
+        with processes.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
             config = check_config(config)
-            agree_on_command(team, config, resume=resume, overwrite=overwrite)
-            training = _FolderTraining(config, overwrite, console, interrupts, team, lock)
+            agree_on_command(processes, config, resume=resume, overwrite=overwrite)
+            training = _FolderTraining(config, overwrite, console, interrupts, processes, lock)
             training.take_folder(resume)
             return training.run(on_epoch, kept, on_saved)
 
@@ -91,21 +91,21 @@ class _FolderTraining:
     overwrite: bool
     console: Console
     interrupts: Interrupts
-    team: Team
+    processes: Processes
     lock: ExitStack
 
     def take_folder(self, resume: bool) -> None:
         """Make sure that the folder may be written, and that nobody else does."""
         self.folder = Path(self.config.output)
         self.how_to_go_on = f"go on with: g2netpl train --resume --output {quoted(self.folder)}"
-        if self.team.leads:
+        if self.processes.is_main:
             recover(self.folder)
-        self.team.wait()
+        self.processes.barrier()
         # a launcher may say --resume the first time too
-        self.resume = resume and not self.team.same(is_empty(self.folder))
+        self.resume = resume and not self.processes.broadcast(is_empty(self.folder))
         if not self.resume:
             check_folder(self.folder, "train", overwrite=self.overwrite)
-        if self.team.leads:
+        if self.processes.is_main:
             self.lock.enter_context(locked(self.folder))
 
     def run(
@@ -117,7 +117,7 @@ class _FolderTraining:
         """Read, prepare, play, and write down what came of it."""
         began = time.perf_counter()
         accelerator = accelerator_of(self.config)
-        decisions = decisions_for(self.config, self.resume, self.team)
+        decisions = decisions_for(self.config, self.resume, self.processes)
         data = self.read_data(decisions)
         if not self.resume:
             check_memory(self.config, len(data.paths), accelerator.device)
@@ -134,14 +134,14 @@ class _FolderTraining:
             snapshot = self.play(session, trackers, on_epoch, old, on_saved)
         result = self.finish(session, snapshot)
         result["seconds"] = round(time.perf_counter() - began, 3)
-        if self.team.leads:
+        if self.processes.is_main:
             check_ours(self.folder)
             sync(self.folder / "history.jsonl")
             write_json(self.folder / "run.json", description)
             write_json(self.folder / "result.json", result)
             trackers.finish(result)
             remove_checkpoint(self.folder)
-        self.team.wait()
+        self.processes.barrier()
         return load_run(self.folder)
 
     def read_data(self, decisions: list[Decision]) -> TrainingData:
@@ -154,8 +154,8 @@ class _FolderTraining:
     def describe(self, data: TrainingData) -> dict[str, Any]:
         """The content of run.json, the same for all ranks."""
         before = read_training(self.folder) if self.resume else None
-        description = describe(self.config, data, before, self.team)
-        agree_on_data(self.team, description, data)
+        description = describe(self.config, data, before, self.processes)
+        agree_on_data(self.processes, description, data)
         return description
 
     def is_finished(self, description: dict[str, Any]) -> bool:
@@ -165,9 +165,9 @@ class _FolderTraining:
             say(f"note: begun with other versions ({other}): results may differ a little")
         check_given_up(self.folder)
         self.interrupts.begun(self.how_to_go_on)
-        if self.team.same((self.folder / "result.json").is_file()):
+        if self.processes.broadcast((self.folder / "result.json").is_file()):
             say(f"{self.folder}: this run is finished already")
-            if self.team.leads:
+            if self.processes.is_main:
                 remove_checkpoint(self.folder)
             return True
         if not saved(self.folder):
@@ -176,14 +176,14 @@ class _FolderTraining:
 
     def prepare(self, data: TrainingData, accelerator: Any, kept: KeptImages | None) -> Session:
         """The session, after everything that takes long or can fail."""
-        config, team = self.config, self.team
+        config, processes = self.config, self.processes
         backbone = backbone_of(config)
-        agree_on_backbone(team, backbone.module)
+        agree_on_backbone(processes, backbone.module)
         backbone.module.to(accelerator.device)
-        inputs = ImageInputs(config, data, backbone, self.console, team, kept)
+        inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
         k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
-        place = MemoryPlace(self.folder / "labels", config.label_memory * 1024**2, team)
-        session = Session(config, data, inputs, k, accelerator, team, place)
+        place = MemoryPlace(self.folder / "labels", config.label_memory * 1024**2, processes)
+        session = Session(config, data, inputs, k, accelerator, processes, place)
         if config.resume_labels is not None:
             take_over_network(config.resume_labels, session.network)
         inputs.prepare()
@@ -204,11 +204,11 @@ class _FolderTraining:
 
         Gives the old results, which wait for the first checkpoint; those of others may wait too.
         """
-        replaces = not self.resume and bool(self.team.same(not is_empty(self.folder)))
+        replaces = not self.resume and bool(self.processes.broadcast(not is_empty(self.folder)))
         if replaces:
             rehearse(session)
         old = None
-        if self.team.leads and not self.resume:
+        if self.processes.is_main and not self.resume:
             claim = claimed(self.folder, "train", overwrite=self.overwrite)
             old = self.lock.enter_context(claim)
             write_json(self.folder / "run.json", description)
@@ -216,7 +216,7 @@ class _FolderTraining:
                 write_decided(self.folder, decisions)
         if not replaces:
             self.interrupts.begun(self.how_to_go_on)
-        agree_on_folder(self.team, self.folder)
+        agree_on_folder(self.processes, self.folder)
         if others_wait and not self.resume:  # our own were tried before
             rehearse(session)
         return old
@@ -225,7 +225,7 @@ class _FolderTraining:
         """What is told after every epoch, by the first rank."""
         print_plainly = partial(self.console.print, markup=False, highlight=False)
         say = None if self.console.quiet else print_plainly
-        tracked = self.config.track if self.team.leads else ()
+        tracked = self.config.track if self.processes.is_main else ()
         return open_trackers(tracked, self.folder, self.config.model_dump(), say)
 
     def play(
@@ -252,7 +252,7 @@ class _FolderTraining:
                 on_saved()
 
         saver = CheckpointSaver(
-            *(self.folder, self.interrupts, self.team),
+            *(self.folder, self.interrupts, self.processes),
             *(config.checkpoint_minutes, config.checkpoint_steps),
             lambda rows: [data.table.images[data.training[row]] for row in rows],
             saved_now,
