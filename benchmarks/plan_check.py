@@ -15,16 +15,14 @@ import time
 
 import numpy as np
 import torch
-from g2netpl.training.lesson import on_features, teach
-from rich.console import Console
 
 from g2netpl.experiments.labelling_plan import make_plan, measure
-from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import mean_average_precision
+from g2netpl.training.estimator import on_features
 
 POINTS, PARTS, TRAININGS = 6, 5, 3
 TIMES = (1, 2, 4)
@@ -46,9 +44,9 @@ def visible(table, pool, labelled, unlabelled):
 
 def measured(features, rows, part, test, truth, seed):
     """Test mAP after a training."""
-    lesson = on_features(config(seed), features[rows], part)
-    teach(lesson, Console(quiet=True))
-    scores = predict_all(lesson.network, ArraySource(torch.from_numpy(features[test])))
+    session = on_features(config(seed), features[rows], part)
+    best = session.play().best_network
+    scores = session.predict(best, ArraySource(torch.from_numpy(features[test])))
     return mean_average_precision(scores, truth[test])
 
 
