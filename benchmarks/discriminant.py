@@ -16,10 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from g2netpl.experiments.grid import load_contest, split_and_observe
+from g2netpl.experiments.data import load_array_data
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.metrics import ranked_map
+from g2netpl.training.data import split_and_observe
 
 RIDGES = (0.1, 0.3, 1.0, 3.0, 5.0, 10.0, 30.0)
 Array = npt.NDArray[np.float32]
@@ -47,26 +48,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--mass", type=float, default=0.3)
     flags = parser.parse_args()
-    contest = load_contest(flags.features)
+    arrays = load_array_data(flags.features)
     for setting in flags.settings.split(","):
         figures = []
         for seed in map(int, flags.seeds.split(",")):
-            training, held_out, visible = split_and_observe(
-                contest.train, Setting.parse(setting), seed
-            )
+            data = split_and_observe(arrays.train, Setting.parse(setting), 0.2, seed)
+            training, held_out, visible = data.training, data.held_out, data.visible.values
             inputs, validation, test = (
                 values.numpy()
                 for values in (
-                    contest.train_inputs[torch.from_numpy(training)],
-                    contest.train_inputs[torch.from_numpy(held_out)],
-                    contest.test_inputs,
+                    arrays.train_inputs[torch.from_numpy(training)],
+                    arrays.train_inputs[torch.from_numpy(held_out)],
+                    arrays.test_inputs,
                 )
             )
             centre = inputs.mean(axis=0)
             inputs, validation, test = inputs - centre, validation - centre, test - centre
             values, vectors = np.linalg.eigh(inputs.T @ inputs / len(inputs))
             observed = (visible == POSITIVE).astype(np.float32)
-            expected = float((contest.train.values[training] == POSITIVE).sum(axis=1).mean())
+            expected = float((arrays.train.values[training] == POSITIVE).sum(axis=1).mean())
             found = []
             for ridge in RIDGES:
                 members = observed
@@ -78,8 +78,8 @@ def main() -> None:
                         pseudo = pseudo_positives(inputs @ weights, observed, expected)
                         share = observed.sum(axis=0) / np.maximum(pseudo.sum(axis=0), 1e-6)
                         members = observed + flags.mass * pseudo * share
-                chosen = ranked_map(validation @ weights, contest.train.values[held_out])
-                found.append((chosen, ranked_map(test @ weights, contest.test.values), ridge))
+                chosen = ranked_map(validation @ weights, arrays.train.values[held_out])
+                found.append((chosen, ranked_map(test @ weights, arrays.test.values), ridge))
             best = max(found)
             figures.append(best[1])
             curve = " ".join(f"{ridge:g}: {100 * score:.1f}" for score, _, ridge in found)
