@@ -30,12 +30,12 @@ def obstacle(
     name: str, changes: Mapping[str, Any], *, full: bool, mode: Mode, images: bool = True
 ) -> str | None:
     """Why a method cannot be trained on such labels in such a way; None where it can."""
-    method = find_method(name)
+    method, needs = find_method(name), needs_of(name, changes)
     if method.full_labels_only and not full:
         return FULL
     if method.two_views and not (images and mode == "end-to-end"):
         return VIEWS
-    if mode == "linear-init" and needs_of(name, changes).rounds > 1:
+    if mode == "linear-init" and needs.rounds > 1:
         return ROUNDS
     return None
 
@@ -58,7 +58,8 @@ def check_method(
 def check_config(config: RunConfig) -> RunConfig:
     """The configuration with its method's options read, or one line about what does not fit."""
     full = Setting.parse(config.setting).kind == "full"
-    check_method(config.method, config.options, full=full, mode=config.mode)
+    ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
+    check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     if config.head == "boostlu" and config.mode == "linear":
         raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
     if config.compile and config.mode == "linear":
