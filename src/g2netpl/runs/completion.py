@@ -1,7 +1,7 @@
 """What a run says about labels that nobody observed, as tables for people and programs.
 
 A training image of the game has soft labels, every other image predictions. Both are calibrated,
-and decided by thresholds (decisions.py); soft labels always so that k positives per image come out,
+and decided by thresholds (`thresholds`); soft labels always so that k positives per image come out,
 since there are none for the validation images. A soft label that ran to 1 early may be wrong, and
 so may a prediction: a training image's label is sure only if both players are.
 """

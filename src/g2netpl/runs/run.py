@@ -9,13 +9,13 @@ soft_labels.npy   (N, L) float32 in the order of the label file: observed values
                   soft labels of training images, predictions elsewhere
 predictions.npy   (N, L) float16: what the network says of every image, those it was trained on too
 labels.npz        the image names, what was observed about them, and which have soft labels
-decisions.json    calibration and thresholds, see decisions.py
+decisions.json    calibration and thresholds, see thresholds.py
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
-scores.npz        what the chosen network says of every image, see score_file.py
+scores.npz        what the chosen network says of every image, see scores.py
 report.html       all of this as a page, by `g2netpl report`
 
-decided.jsonl     what people had decided in reviews before the run began, see after_review.py
+decided.jsonl     what people had decided in reviews before the run began
 
 .before holds the old results, while a run that replaces them has no checkpoint; see aside.py
 
