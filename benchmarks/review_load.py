@@ -25,9 +25,10 @@ from pathlib import Path
 import numpy as np
 from measure import Figure, show
 from PIL import Image
+from scipy.special import logit
 
 from g2netpl.runs.answers import in_force, read_decisions
-from g2netpl.runs.thresholds import Decisions
+from g2netpl.runs.thresholds import Thresholds
 
 FILES, CLASSES = 300, 80
 
@@ -56,7 +57,7 @@ def make_run(folder: Path, count: int) -> None:
     completed = np.where(observed >= 0, observed, chances).astype(np.float32)
     np.save(run / "soft_labels.npy", completed)
     noisy = np.clip(chances + draw.normal(0, 0.1, shape), 0, 1)
-    np.save(run / "predictions.npy", noisy.astype(np.float16))
+    np.save(run / "logits.npy", logit(noisy).clip(-30, 30).astype(np.float16))
     np.savez_compressed(
         run / "labels.npz", images=np.array(names), observed=observed, soft=np.ones(count, bool)
     )
@@ -67,7 +68,7 @@ def make_run(folder: Path, count: int) -> None:
         "classes": classes,
         "expected_positives": 2.9,
     }
-    plain = Decisions(1.0, 0.0, (0.5,) * CLASSES, "f1", "nothing")
+    plain = Thresholds(1.0, 0.0, (0.5,) * CLASSES, "f1", "nothing")
     (run / "run.json").write_text(json.dumps(content))
     (run / "decisions.json").write_text(json.dumps(plain.to_json()))
     (run / "result.json").write_text("{}")

@@ -25,7 +25,7 @@ from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import reviewed_labels
-from g2netpl.runs.folder import read_training
+from g2netpl.runs.records import read_training
 
 
 def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, **more: Any) -> float:

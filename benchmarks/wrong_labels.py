@@ -19,7 +19,6 @@ from g2netpl import RunConfig, read_labels, train
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.reports.gallery import clearest
-from g2netpl.runs.scores import read_scores
 
 SHARE_WRONG = 0.06
 
@@ -93,8 +92,7 @@ def main() -> None:
                     workers=1,
                 )
                 run = train(config)
-                kept = read_scores(run.folder, run.classes)
-                ranked = suspicions(run.decisions.calibrate(kept.predicted))
+                ranked = suspicions(run.thresholds.calibrate(run.predictions()))
                 for name, value, sign in (("positive", POSITIVE, -1), ("negative", NEGATIVE, 1)):
                     mask = noisy.table.values == value
                     base.setdefault(name, []).append(float(noisy.wrong[mask].mean()))

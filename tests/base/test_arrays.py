@@ -86,13 +86,13 @@ def test_a_training_in_blocks_leaves_the_same_behind(small_training, tmp_path, m
     np.testing.assert_allclose(whole.soft_labels(), blocks.soft_labels(), atol=1e-6, rtol=0)
     assert (whole.observed().values == blocks.observed().values).all()
     assert (whole.has_soft_labels() == blocks.has_soft_labels()).all()
-    for name in ("model.safetensors", "predictions.npy", "decisions.json", "labels.npz"):
+    for name in ("model.safetensors", "logits.npy", "decisions.json", "labels.npz"):
         assert (whole.folder / name).read_bytes() == (blocks.folder / name).read_bytes()
     for key, value in whole.result.items():
         if isinstance(value, float) and key != "seconds":
             assert blocks.result[key] == pytest.approx(value, abs=1e-6)
     monkeypatch.setattr(finishing, "WHOLE", 240)  # 48 × 10 labels, k is met on a quarter of them
     some = run("some")
-    assert some.decisions.rule == "expected"
-    assert some.decisions.thresholds[0] == pytest.approx(whole.decisions.thresholds[0], abs=0.1)
-    assert some.decisions.shift != whole.decisions.shift
+    assert some.thresholds.rule == "expected"
+    assert some.thresholds.per_class[0] == pytest.approx(whole.thresholds.per_class[0], abs=0.1)
+    assert some.thresholds.shift != whole.thresholds.shift

@@ -192,7 +192,7 @@ def crashes(lab, kind="g2netpl linear", every=1):
 
 
 REPLACING = (
-    {"at": "g2netpl.runs.aside:_move"},
+    {"at": "g2netpl.runs.backup:_move"},
     {"at": "os:rename", "number": 3},
     {"at": "os:rename", "matching": ".moving", "after": True},
     {"at": "open", "matching": "run.json.new", "action": "tear"},

@@ -157,7 +157,7 @@ def test_a_run_loads_again_and_predicts_the_same(photos, tmp_path, monkeypatch, 
     assert any(not torch.equal(saved[key], value) for key, value in start.items())
     paths = [str(photos / name) for name in read_labels(photos / "test.csv").images]
     source = ImageSource(paths, 64, run.mean, run.std)
-    expected = run.decisions.calibrate(predict_all(network, source))
+    expected = run.thresholds.calibrate(predict_all(network, source))
     np.testing.assert_array_equal(run.predict(paths), expected)
     with torch.no_grad():  # and not what the plain network of the same weights would say
         run.network.classifier.bias += 1.0  # some logits are positive, and only those are boosted

@@ -111,7 +111,7 @@ def test_bf16_on_a_cpu_trains_and_is_judged_as_it_predicts(config, photos, mode)
     assert np.isfinite(again).all()
     truth = read_labels(photos / "test.csv")
     order = [truth.images.index(path.name) for path in paths]
-    found = evaluate(again, truth.values[order], run.decisions.limits)
+    found = evaluate(again, truth.values[order], run.thresholds.limits)
     assert found.mean_average_precision == pytest.approx(
         run.evaluation["test"]["mean_average_precision"], abs=1e-9
     )

@@ -13,7 +13,7 @@ from g2netpl.experiments.search import search
 from g2netpl.images import identity as picture_prints
 from g2netpl.images.identity import content_of, stamps_of
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_training
+from g2netpl.runs.records import read_training
 from g2netpl.training.train import train
 
 

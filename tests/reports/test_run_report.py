@@ -34,7 +34,7 @@ from g2netpl.reports.page import percent, render
 from g2netpl.reports.run import write_run_report
 from g2netpl.runs.completion import Completed, complete
 from g2netpl.runs.curves import Bin, calibration_error, precision_recall, reliability
-from g2netpl.runs.scores import Judged, read_scores, write_scores
+from g2netpl.runs.tables import HeldOut, read_held_out, write_held_out
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -219,14 +219,14 @@ def test_the_table_of_classes_agrees_with_scikit_learn(page, run, judged):
     assert set(found) == set(HOSTILE)
     ordered = [shown(row[1]) for row in rows]
     assert ordered == sorted(ordered, reverse=True)
-    decided = scores >= run.decisions.limits
+    decided = scores >= run.thresholds.limits
     observed = run.observed().values
     for column, name in enumerate(HOSTILE):
         expected = {
             "test AP": 100 * average_precision_score(truth[:, column], scores[:, column]),
             "test positives": truth[:, column].sum(),
             "test recall": 100 * recall_score(truth[:, column], decided[:, column]),
-            "threshold": run.decisions.thresholds[column],
+            "threshold": run.thresholds.per_class[column],
             "known positives": (observed[:, column] == 1).sum(),
             "known negatives": (observed[:, column] == 0).sum(),
         }
@@ -487,8 +487,10 @@ def test_labels_of_one_sign_are_not_judged(copied):
 def test_unreadable_images_are_left_out(copied, judged):
     scores = dict(np.load(copied / "scores.npz"))
     scores["test_logits"][:5] = np.nan
-    scores["predicted"][:5] = np.nan
     np.savez(copied / "scores.npz", **scores)
+    logits = np.load(copied / "logits.npy")
+    logits[:5] = np.nan
+    np.save(copied / "logits.npy", logits)
     _, rows = page_of(write_run_report(copied)).table("Reliability of the calibrated scores")
     assert sum(shown(row[4]) for row in rows if row[0] == "test") == judged[1][5:].size
 
@@ -661,16 +663,17 @@ def test_scores_survive_the_file(tmp_path):
     scores = np.array([[0.0, 1.0], [1e-6, 1 - 1e-6], [0.3, 0.999], [np.nan, np.nan]], np.float32)
     table = LabelTable(("a", "b", "c", "d"), ("x", "y"), np.zeros((4, 2), np.int8))
     with np.errstate(divide="raise", invalid="raise"):
-        write_scores(tmp_path, scores, {"test": Judged(table, scores)})
-        kept = read_scores(tmp_path, ("x", "y"))
-    logits = np.log(kept.predicted[1:3] / (1 - kept.predicted[1:3]).astype(np.float64))
+        write_held_out(tmp_path, {"test": HeldOut(table, scores)})
+        kept = read_held_out(tmp_path, ("x", "y"))
+    read = kept["test"].scores
+    logits = np.log(read[1:3] / (1 - read[1:3]).astype(np.float64))
     exact = np.log(scores[1:3] / (1 - scores[1:3]).astype(np.float64))
     np.testing.assert_allclose(logits, exact, rtol=5e-3)  # in float16 they would be 1
-    assert np.isnan(kept.predicted[3]).all()
-    assert list(kept.judged) == ["test"]
-    assert kept.judged["test"].table.images == ("a", "b", "c", "d")
-    assert (kept.judged["test"].truth[3] == -1).all()
-    assert read_scores(tmp_path / "nowhere", ("x", "y")) is None
+    assert np.isnan(read[3]).all()
+    assert list(kept) == ["test"]
+    assert kept["test"].table.images == ("a", "b", "c", "d")
+    assert (kept["test"].truth[3] == -1).all()
+    assert read_held_out(tmp_path / "nowhere", ("x", "y")) is None
 
 
 @pytest.mark.parametrize(
@@ -686,12 +689,12 @@ def test_scores_survive_the_file(tmp_path):
 def test_scores_that_do_not_fit_together_are_one_line(tmp_path, change):
     table = LabelTable(("a", "b", "c", "d"), ("x", "y"), np.zeros((4, 2), np.int8))
     scores = np.full((4, 2), 0.5, np.float32)
-    write_scores(tmp_path, scores, {"test": Judged(table, scores)})
+    write_held_out(tmp_path, {"test": HeldOut(table, scores)})
     arrays = dict(np.load(tmp_path / "scores.npz")) | change
     kept = {name: array for name, array in arrays.items() if array is not None}
     np.savez(tmp_path / "scores.npz", **kept)
     with pytest.raises(InputError, match=r"scores\.npz: cannot be read \(.+\); train again"):
-        read_scores(tmp_path, ("x", "y"))
+        read_held_out(tmp_path, ("x", "y"))
 
 
 def test_the_clearest_entries_are_spread_over_images_and_classes():

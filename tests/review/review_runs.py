@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from scipy.special import logit
 
 from g2netpl.labels.table import UNOBSERVED
-from g2netpl.runs.thresholds import Decisions
+from g2netpl.runs.thresholds import Thresholds
 
 
 def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=None, k=None):
@@ -46,12 +47,14 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
     }
     (folder / "run.json").write_text(json.dumps(content))
     (folder / "result.json").write_text("{}")
-    plain = Decisions(1.0, 0.0, (0.5,) * len(classes), "f1", "nothing")
+    plain = Thresholds(1.0, 0.0, (0.5,) * len(classes), "f1", "nothing")
     (folder / "decisions.json").write_text(json.dumps(plain.to_json()))
     np.savez(folder / "labels.npz", images=np.array(images), observed=observed, soft=own)
     np.save(folder / "soft_labels.npy", completed)
     if predicted is not None:
-        np.save(folder / "predictions.npy", np.asarray(predicted, dtype=np.float16))
+        np.save(
+            folder / "logits.npy", logit(np.asarray(predicted)).clip(-30, 30).astype(np.float16)
+        )
     return folder
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from review_runs import Page, random_run, write_photos, write_run
+from scipy.special import expit
 
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
@@ -32,7 +33,7 @@ from g2netpl.runs.answers import (
     reviewed_labels,
 )
 from g2netpl.runs.completion import complete
-from g2netpl.runs.folder import read_saved_labels
+from g2netpl.runs.tables import read_saved_labels
 
 IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
 OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
@@ -144,13 +145,13 @@ def test_looking_at_some_images_at_a_time_changes_nothing(tmp_path, opened, orde
     completed = np.load(folder / "soft_labels.npy")
     completed[7] = np.nan  # an unreadable image is never asked about
     np.save(folder / "soft_labels.npy", completed)
-    raw = np.load(folder / "predictions.npy")
+    raw = np.load(folder / "logits.npy")
     raw[7] = np.nan
-    np.save(folder / "predictions.npy", raw)
+    np.save(folder / "logits.npy", raw)
     review = opened(folder)
     soft = review.opinions.soft(slice(None)).astype(np.float64)
     predicted = review.opinions.predicted(slice(None)).astype(np.float64)
-    assert predicted == pytest.approx(raw.astype(np.float64), abs=1e-6, nan_ok=True)
+    assert predicted == pytest.approx(expit(raw.astype(np.float64)), abs=1e-6, nan_ok=True)
     answered = set()
     for count, question in enumerate(review.questions(order, 9)[::2]):
         review.decide(number(count), question["row"], question["column"], "yes", order)
@@ -201,12 +202,22 @@ def test_a_queue_that_has_run_out_is_made_anew(tmp_path, opened, monkeypatch):
 
 
 def test_an_older_run_without_predictions_can_be_reviewed_in_the_other_orders(small, opened):
-    (small / "predictions.npy").unlink()
+    (small / "logits.npy").unlink()
     review = opened(small)
     assert asked(review, "useful")[0] == "wb"
     assert [o["available"] for o in review.state()["orders"]] == [True, False, False, True]
-    with pytest.raises(InputError, match=r"order doubtful: needs predictions\.npy"):
+    with pytest.raises(InputError, match=r"order doubtful: needs logits\.npy"):
         review.questions("doubtful", 1)
+
+
+def test_a_run_that_kept_probabilities_can_be_reviewed_in_all_orders(small, opened):
+    logits = np.load(small / "logits.npy").astype(np.float64)
+    (small / "logits.npy").unlink()
+    np.save(small / "predictions.npy", expit(logits).astype(np.float16))
+    review = opened(small)
+    assert all(order["available"] for order in review.state()["orders"])
+    found = review.opinions.predicted(slice(None))
+    assert found == pytest.approx(expit(logits), abs=1e-3, nan_ok=True)
 
 
 @pytest.fixture(scope="module")
@@ -229,7 +240,10 @@ def test_the_page_shows_the_chances_that_complete_writes(trained, opened, photos
     assert soft[unknown] == pytest.approx(completed.scores[unknown], abs=1e-6)
     fresh = run.predict([photos / name for name in review.saved.images])
     assert review.opinions.predicted(slice(None)) == pytest.approx(fresh, abs=2e-3)
-    assert np.load(trained / "predictions.npy").dtype == np.float16
+    assert np.load(trained / "logits.npy").dtype == np.float16
+    assert run.predictions() == pytest.approx(
+        expit(np.load(trained / "logits.npy").astype(np.float32))
+    )
 
 
 def test_neither_queue_nor_server_imports_torch():

@@ -111,7 +111,7 @@ def test_everything_is_in_the_metadata(small_run, small_bundle):
     assert about["training"]["labels"] == "train.csv"
     assert (about["training"]["setting"], about["training"]["seed"]) == ("known:0.5", 0)
     loaded = load_bundle(small_bundle)
-    assert (loaded.classes, loaded.decisions) == (run.classes, run.decisions)
+    assert (loaded.classes, loaded.thresholds) == (run.classes, run.thresholds)
     assert all(not node.metadata_props and not node.doc_string for node in model.graph.node)
     content = small_bundle.read_bytes()
     for private in (str(small_run.parent), str(Path(torch.__file__).parents[1]), "site-packages"):
@@ -299,7 +299,7 @@ def test_the_card_tells_all_that_is_known(small_run, small_bundle):
         "| image size | 48 × 48 |",
         "| seed | 0 |",
         f"| mAP | {run.result['validation_map']:.1%} | {run.result['test_map']:.1%} |",
-        f"Thresholds: f1, by {run.decisions.basis}",
+        f"Thresholds: f1, by {run.thresholds.basis}",
         "Unknown is not negative: ",
         f"{np.mean(observed == -1):.1%} of the labels were unknown",
         f"`{hashlib.sha256(small_bundle.read_bytes()).hexdigest()}`",
@@ -309,7 +309,7 @@ def test_the_card_tells_all_that_is_known(small_run, small_bundle):
     assert [name for name, _ in rows] == list(run.classes)
     for column, (_, cells) in enumerate(rows):
         counts = [int((observed[:, column] == value).sum()) for value in (1, 0, -1)]
-        threshold = run.decisions.thresholds[column]
+        threshold = run.thresholds.per_class[column]
         measured = [
             run.evaluation[part]["average_precision"][column] for part in ("validation", "test")
         ]
@@ -338,7 +338,7 @@ def test_the_python_lines_of_the_card_run(small_run, small_bundle, tmp_path, mon
         exec(compile(code.replace("photo.jpg", "photo.png"), "card", "exec"), {})
         (scores,) = run.predict("photo.png")
         shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
-        assert set(shown) == set(np.array(run.classes)[run.decisions.decide(scores)]), number
+        assert set(shown) == set(np.array(run.classes)[run.thresholds.decide(scores)]), number
         for name, score in shown.items():
             assert float(score) == pytest.approx(scores[run.classes.index(name)], abs=2e-4)
         printed |= set(shown)

@@ -8,7 +8,7 @@ import pytest
 
 from g2netpl.base.options import in_full
 from g2netpl.cli import main
-from g2netpl.runs.folder import read_training
+from g2netpl.runs.records import read_training
 
 DEEP = "[" * 100_000
 

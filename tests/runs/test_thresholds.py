@@ -8,7 +8,7 @@ from sklearn.metrics import f1_score, log_loss, precision_score
 
 from g2netpl.base.errors import InputError
 from g2netpl.runs.thresholds import (
-    Decisions,
+    Thresholds,
     calibration,
     choose,
     f1_threshold,
@@ -86,21 +86,21 @@ def test_without_negatives_k_labels_per_image_come_out(k):
     logits, truth = made()
     scores = expit(2 * logits + 3).astype(np.float32)
     tags = np.where(truth == 1, 1, -1).astype(np.int8)
-    decisions = choose("f1", (scores, tags), scores, k)
-    calibrated = decisions.calibrate(scores)
+    thresholds = choose("f1", (scores, tags), scores, k)
+    calibrated = thresholds.calibrate(scores)
     assert calibrated.sum(axis=1).mean() == pytest.approx(k, abs=1e-3)
-    assert decisions.decide(calibrated).sum(axis=1).mean() == pytest.approx(k, abs=2 / 4000)
-    assert (decisions.rule, decisions.temperature) == ("expected", 1.0)
-    assert "no negatives" in decisions.basis
+    assert thresholds.decide(calibrated).sum(axis=1).mean() == pytest.approx(k, abs=2 / 4000)
+    assert (thresholds.rule, thresholds.temperature) == ("expected", 1.0)
+    assert "no negatives" in thresholds.basis
 
 
 def test_with_both_signs_the_log_loss_falls_and_the_basis_is_named():
     logits, truth = made()
     scores = expit(2 * logits + 3).astype(np.float32)
-    decisions = choose("f1", (scores[:2000], truth[:2000]), scores, 1.0)
-    assert (decisions.rule, decisions.basis) == ("f1", "2,000 validation images")
+    thresholds = choose("f1", (scores[:2000], truth[:2000]), scores, 1.0)
+    assert (thresholds.rule, thresholds.basis) == ("f1", "2,000 validation images")
     before = log_loss(truth[2000:].ravel(), scores[2000:].ravel())
-    after = log_loss(truth[2000:].ravel(), decisions.calibrate(scores[2000:]).ravel())
+    after = log_loss(truth[2000:].ravel(), thresholds.calibrate(scores[2000:]).ravel())
     assert after < 0.6 * before
     assert log_loss(truth[2000:].ravel(), expit(logits[2000:]).ravel()) == pytest.approx(
         after, rel=0.01
@@ -116,11 +116,11 @@ def test_a_class_with_few_positives_leans_on_the_others():
         np.where(truth == 1, 0.7, 0.3) + random.normal(0, 0.1, truth.shape), 0.01, 0.99
     )
     scores[0, 1] = 0.05
-    decisions = choose("f1", (scores.astype(np.float32), truth), scores.astype(np.float32), 1.0)
-    _, rare = decisions.thresholds
-    own = f1_threshold(decisions.calibrate(scores)[:, 1], truth[:, 1])
+    thresholds = choose("f1", (scores.astype(np.float32), truth), scores.astype(np.float32), 1.0)
+    _, rare = thresholds.per_class
+    own = f1_threshold(thresholds.calibrate(scores)[:, 1], truth[:, 1])
     # weight 1 / (1 + 10) for itself
-    everything = f1_threshold(decisions.calibrate(scores).ravel(), truth.ravel())
+    everything = f1_threshold(thresholds.calibrate(scores).ravel(), truth.ravel())
     assert logit(rare) == pytest.approx(logit(own) / 11 + logit(everything) * 10 / 11, rel=1e-3)
     assert rare > own
 
@@ -128,21 +128,21 @@ def test_a_class_with_few_positives_leans_on_the_others():
 def test_a_precision_out_of_reach_is_never_proposed():
     scores = np.full((40, 1), 0.5, dtype=np.float32)
     truth = np.array([[1], [0]] * 20, dtype=np.int8)
-    decisions = choose("precision:0.9", (scores, truth), scores, 0.5)
-    assert decisions.thresholds == (None,)
-    assert not decisions.decide(np.ones((3, 1))).any()
-    assert Decisions.from_json(decisions.to_json()) == decisions
+    thresholds = choose("precision:0.9", (scores, truth), scores, 0.5)
+    assert thresholds.per_class == (None,)
+    assert not thresholds.decide(np.ones((3, 1))).any()
+    assert Thresholds.from_json(thresholds.to_json()) == thresholds
 
 
 def test_the_way_through_json_and_unreadable_images():
     logits, truth = made(200)
     scores = expit(logits).astype(np.float32)
     scores[3] = np.nan
-    decisions = choose("precision:0.6", (scores, truth), scores, 1.0)
-    assert Decisions.from_json(decisions.to_json()) == decisions
-    calibrated = decisions.calibrate(scores)
+    thresholds = choose("precision:0.6", (scores, truth), scores, 1.0)
+    assert Thresholds.from_json(thresholds.to_json()) == thresholds
+    calibrated = thresholds.calibrate(scores)
     assert np.isnan(calibrated[3]).all()
-    assert not decisions.decide(calibrated)[3].any()
+    assert not thresholds.decide(calibrated)[3].any()
     assert np.isfinite(np.delete(calibrated, 3, axis=0)).all()
     expected = choose("expected", None, scores, 1.0)
     assert np.isfinite(expected.shift)
@@ -157,8 +157,8 @@ def test_extremes():
     tied = np.array([[0.5, 0.5, 0.5], [0.5, 0.5, 1.0]])  # 1 or 6 labels, nothing in between
     assert (tied >= matching_threshold(tied, 1.0)).sum() == 1
     assert (tied >= matching_threshold(tied, 2.0)).sum() == 6
-    decisions = Decisions(1.0, 0.0, (0.5, 0.5), "f1", "")
-    assert decisions.calibrate([[0.0, 1.0]]).tolist() == [[pytest.approx(0), pytest.approx(1)]]
+    thresholds = Thresholds(1.0, 0.0, (0.5, 0.5), "f1", "")
+    assert thresholds.calibrate([[0.0, 1.0]]).tolist() == [[pytest.approx(0), pytest.approx(1)]]
 
 
 @pytest.mark.parametrize("text", ["f2", "precision", "precision:1", "precision:x", "f1:3", ""])

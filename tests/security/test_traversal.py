@@ -471,9 +471,7 @@ def test_every_path_of_predict_knows_its_folder(album, monkeypatch):
         raise Seen(header_problem(paths[0]))
 
     monkeypatch.setattr(data, "ImageSource", source)
-    run = Run.__new__(Run)
-    object.__setattr__(run, "config", type("Config", (), {"image_size": 8}))
-    object.__setattr__(run, "mean", (0, 0, 0))
-    object.__setattr__(run, "std", (1, 1, 1))
+    run = Run(album, {"mean": [0, 0, 0], "std": [1, 1, 1], "classes": ["cat"]})
+    run.__dict__["config"] = type("Config", (), {"image_size": 8})
     with pytest.raises(Seen, match="leads out"):
         run.predict([path])

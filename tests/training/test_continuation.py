@@ -19,7 +19,8 @@ from g2netpl.labels.formats import read_labels, write_labels
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review.session import Review
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_saved_labels, read_training
+from g2netpl.runs.records import read_training
+from g2netpl.runs.tables import read_saved_labels
 from g2netpl.training.continuation import decisions_for, take_over_network
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.train import train

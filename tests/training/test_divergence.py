@@ -14,7 +14,7 @@ from g2netpl.experiments import durations, photo_cells
 from g2netpl.experiments.paper import RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import results_markdown, summarise
-from g2netpl.runs import aside
+from g2netpl.runs import folder
 from g2netpl.training.session import Session
 from g2netpl.training.steps import NumericalStop
 
@@ -81,7 +81,7 @@ def test_a_search_goes_on_after_a_cell_that_diverged(arguments, tmp_path, capsys
     assert json.loads((tmp_path / "out" / "search.json").read_text()) == written
     # the note of a cell is not believed of another method
     assert main([*flags, "--method", "epr"]) == 3
-    assert "diverged.json" in aside.FILES["train"]  # so that --overwrite removes it
+    assert "diverged.json" in folder.FILES["train"]  # so that --overwrite removes it
 
 
 def test_a_search_of_which_all_diverged_has_nothing_to_choose(arguments, tmp_path, capsys):

@@ -45,7 +45,7 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
         "history.jsonl",
         "model.safetensors",
         "soft_labels.npy",
-        "predictions.npy",
+        "logits.npy",
         "labels.npz",
         "decisions.json",
         "result.json",
@@ -97,7 +97,7 @@ def test_a_loaded_run_predicts_as_the_trained_network_did(config, photos):
     completed = run.soft_labels()
     hidden = ~np.isin(completed, (0, 1))
     assert hidden.mean() > 0.5
-    calibrated = run.decisions.calibrate(completed)
+    calibrated = run.thresholds.calibrate(completed)
     np.testing.assert_allclose(calibrated[hidden], predicted[hidden], atol=1e-6)
 
 

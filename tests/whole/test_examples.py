@@ -197,7 +197,7 @@ def test_onnx_only(small_run, small_bundle, photos):
     expected = trained.predict(names)  # by PyTorch, from its own resize
     found = np.array([[line["scores"][name] for name in trained.classes] for line in said])
     np.testing.assert_allclose(found, expected, atol=0.02)
-    limits = [2.0 if limit is None else limit for limit in trained.decisions.thresholds]
+    limits = [2.0 if limit is None else limit for limit in trained.thresholds.per_class]
     for line, scores, photo in zip(said, found, names, strict=True):
         assert line["photo"] == str(photo)
         chosen = [

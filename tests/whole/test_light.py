@@ -78,7 +78,7 @@ def test_a_bundle_predicts_with_the_bytes_and_scores_of_training(
     expected = run.predict([photos / row["image"] for row in rows])  # squashed by torch
     written = np.array([[float(row[name]) for name in run.classes] for row in rows])
     np.testing.assert_allclose(written, expected, atol=1e-4)
-    tags = [";".join(np.array(run.classes)[each]) for each in run.decisions.decide(expected)]
+    tags = [";".join(np.array(run.classes)[each]) for each in run.thresholds.decide(expected)]
     assert [row["labels"] for row in rows] == tags
 
 

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError
@@ -19,7 +19,7 @@ from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import run as runs
 from g2netpl.runs.completion import fill_in, mark_between
-from g2netpl.runs.thresholds import Decisions
+from g2netpl.runs.thresholds import Thresholds
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
 QUICK += ["--device", "cpu", "--expected-positives", "2.3"]
@@ -73,7 +73,7 @@ def test_predict_writes_scores_and_the_labels_above_the_thresholds(folder, train
     scores = run.predict([folder / "photos" / name for name in test.images])
     for row, expected in zip(rows, scores, strict=True):
         assert [float(row[name]) for name in run.classes] == pytest.approx(expected, abs=6e-5)
-        above = np.array(run.classes)[run.decisions.decide(expected)].tolist()
+        above = np.array(run.classes)[run.thresholds.decide(expected)].tolist()
         assert [name for name in row["labels"].split(";") if name] == above
     assert main([*arguments, "--output", str(out)]) == 3
     assert main([*arguments, "--output", str(folder / "all.parquet")]) == 0
@@ -149,7 +149,7 @@ def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     values = read_labels(table).values.ravel()
     known = read_labels(folder / "labels.csv").values.ravel() != -1
     decisions = json.loads((trained / "decisions.json").read_text())
-    logits = logit(np.load(trained / "predictions.npy").astype(float)).ravel()
+    logits = np.load(trained / "logits.npy").astype(float).ravel()
     predicted = expit(logits / decisions["temperature"] + decisions["shift"])
     predicted[known] = scores[known]  # what was observed needs no second opinion
     for side, value in ((1, 1), (-1, 0)):
@@ -167,7 +167,7 @@ def test_only_what_both_players_are_sure_of_is_sure():
     observed = LabelTable(("a", "b"), ("w", "x", "y", "z"), [[-1, -1, -1, 1], [-1, -1, -1, -1]])
     soft = np.array([[0.95, 0.95, 0.04, 1.0], [0.05, 0.5, 0.92, 0.97]], dtype=np.float32)
     predicted = np.array([[0.93, 0.4, 0.03, 0.1], [0.6, 0.99, 0.91, 0.02]], dtype=np.float32)
-    plain = Decisions(1.0, 0.0, (0.5,) * 4, "f1", "nothing")
+    plain = Thresholds(1.0, 0.0, (0.5,) * 4, "f1", "nothing")
     k = float(soft.sum() / 2)
     both = np.array([True, True])
     sure = fill_in(observed, both, soft, plain, k, 0.9, predicted).values
@@ -182,7 +182,7 @@ def test_a_held_out_image_is_as_sure_as_its_prediction():
     raw = np.array([[0.9001, 0.05]], dtype=np.float32)
     kept = raw.astype(np.float16).astype(np.float32)
     assert kept[0, 0] < 0.9 < raw[0, 0]
-    plain = Decisions(1.0, 0.0, (0.5,) * 2, "f1", "nothing")
+    plain = Thresholds(1.0, 0.0, (0.5,) * 2, "f1", "nothing")
     sure = fill_in(observed, np.array([False]), raw, plain, 1.0, 0.9, kept).values
     assert sure.tolist() == [[1, 0]]
 

@@ -126,6 +126,23 @@ def write_text_whole(path: str | Path, content: str, errors: str = "strict") -> 
 
 
 @contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Make the folder of a file that a person named; what goes wrong with the file is one line."""
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def write_whole(path: Path, content: bytes) -> str:
+    """Write a file that a person named, whole or not at all; returns its SHA-256."""
+    with writing(path), written_whole(path) as file:
+        file.write(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+@contextlib.contextmanager
 def _open_new(path: Path) -> Iterator[BinaryIO]:
     """Open for writing, and down to the disk at the end; an error knows the file it is about."""
     try:

@@ -4,10 +4,18 @@ What our own files hold is checked in the same way when it is read again.
 """
 
 import json
-from collections.abc import Mapping
-from typing import Any, Self, get_args
+from collections.abc import Hashable, Iterable, Mapping
+from functools import cache
+from typing import Any, Self, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from g2netpl.base.errors import InputError, did_you_mean
 
@@ -26,7 +34,7 @@ class Options(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as problem:
-            raise InputError(_first_line(type(self), problem)) from None
+            raise InputError(_first_line(type(self).model_fields, problem)) from None
 
     @field_validator("*", mode="before")
     @classmethod
@@ -46,26 +54,32 @@ class Options(BaseModel):
             raise InputError(f"{where}: {problem}") from None
 
 
-class Shape(Options):
-    """What a file of ours must hold, and of which kinds; what else stands there is let alone."""
+Record = TypeVar("Record")
 
-    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=True)
 
-    @classmethod
-    def parse(cls, text: str | bytes, where: str) -> dict[str, Any]:
-        """The content of a JSON text; a mistake in it becomes one line that starts with `where`."""
-        try:
-            return cls.check(json.loads(text), where)
-        except (ValueError, RecursionError) as problem:
-            raise InputError(f"{where}: not valid JSON ({str(problem)[:200]})") from None
+def parse_record(kind: type[Record], text: str | bytes, where: str) -> Record:
+    """The content of a JSON text; a mistake in it becomes one line that starts with `where`."""
+    try:
+        return check_record(kind, json.loads(text), where)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{where}: not valid JSON ({str(problem)[:200]})") from None
 
-    @classmethod
-    def check(cls, content: object, where: str) -> dict[str, Any]:
-        """The content as it is, once it is known to be of this shape."""
-        if not isinstance(content, dict):
-            raise InputError(f"{where}: expected an object, got a {type(content).__name__}")
-        cls.read(content, where)
-        return content
+
+def check_record(kind: type[Record], content: object, where: str) -> Record:
+    """The content as it is, once it is of this kind, a TypedDict; other keys are let alone."""
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: expected an object, got a {type(content).__name__}")
+    adapter: TypeAdapter[Any] = _adapter(cast(Hashable, kind))
+    try:
+        adapter.validate_python(content, strict=True)
+    except ValidationError as problem:
+        raise InputError(f"{where}: {_first_line((), problem)}") from None
+    return cast(Record, content)
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def in_full(number: float) -> str:
@@ -98,13 +112,13 @@ def list_from_text(value: object) -> object:
     return [part.strip() for part in (text[1:-1] if bracketed else text).split(",")]
 
 
-def _first_line(model: type[BaseModel], problem: ValidationError) -> str:
+def _first_line(known: Iterable[str], problem: ValidationError) -> str:
     order = ("extra_forbidden", "missing")  # a misspelt key explains a missing one
     errors = sorted(problem.errors(), key=lambda each: each["type"] not in order[:1])
     error = errors[0]
     key = str(error["loc"][0]) if error["loc"] else ""
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r:.100} ({did_you_mean(key[:100], model.model_fields)})"
+        return f"unknown key {key!r:.100} ({did_you_mean(key[:100], known)})"
     # a key of several types has an error for each of them
     forms = [each["msg"] for each in problem.errors() if each["loc"][:1] == error["loc"][:1]]
     forms = [form.removeprefix("Value error, ") for form in dict.fromkeys(forms)]

@@ -43,8 +43,8 @@ def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.demo import write_report
     from g2netpl.reports.tables import results_tables
-    from g2netpl.runs.folder import RUN_FORMAT
     from g2netpl.runs.ownership import claimed
+    from g2netpl.runs.records import RUN_FORMAT
     from g2netpl.training.progress import follow, write_history
 
     folder, console = Path(flags.output), Console()

@@ -40,7 +40,7 @@ def run(flags: argparse.Namespace) -> None:
         import_module(package)
 
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_text_whole
+    from g2netpl.base.disk import write_text_whole, writing
     from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target
     from g2netpl.labels.paths import list_images, locate
@@ -63,11 +63,8 @@ def run(flags: argparse.Namespace) -> None:
     trained = load_run(flags.run)
     exported = export(trained, flags.output, photos)
     text = make_card(trained, exported, Path(flags.output).name, licence)
-    try:
-        Path(card).parent.mkdir(parents=True, exist_ok=True)
+    with writing(card):
         write_text_whole(card, text, "backslashreplace")
-    except OSError as problem:
-        raise InputError(f"{card}: cannot be written ({problem.strerror})") from None
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
         f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"

@@ -42,8 +42,8 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.labels.formats import read_labels, read_matching
     from g2netpl.labels.paths import locate
     from g2netpl.labels.settings import split_indices
-    from g2netpl.runs.folder import RUN_FORMAT
     from g2netpl.runs.ownership import check_folder, claimed
+    from g2netpl.runs.records import RUN_FORMAT
     from g2netpl.training.progress import epoch_bar
 
     console = Console()

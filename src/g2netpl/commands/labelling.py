@@ -63,15 +63,10 @@ def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) ->
 
 def write_new(table: "LabelTable", target: str, format: str | None, overwrite: bool) -> list[str]:
     """Write a label file that is not there yet; returns what the format could not keep."""
-    from pathlib import Path
-
-    from g2netpl.base.errors import InputError
+    from g2netpl.base.disk import writing
     from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite)
     find_writer(target, format)
-    try:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise InputError(f"{target}: cannot be written ({problem.strerror})") from None
-    return write_labels(table, target, format)
+    with writing(target):
+        return write_labels(table, target, format)

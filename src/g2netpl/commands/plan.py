@@ -59,8 +59,8 @@ def _plan(flags: argparse.Namespace) -> None:
         sizes_to_try,
     )
     from g2netpl.reports.figures import PLAN, draw_plan, write_csv
-    from g2netpl.runs.folder import RUN_FORMAT
     from g2netpl.runs.ownership import check_folder, claimed
+    from g2netpl.runs.records import RUN_FORMAT
     from g2netpl.training.progress import follow
 
     console = Console()

@@ -71,18 +71,17 @@ def run(flags: argparse.Namespace) -> None:
     is_bundle = flags.run.lower().endswith(".onnx") or os.path.isfile(flags.run)
     trained = load_bundle(flags.run) if is_bundle else load_run(flags.run)
     mark = mark_between(trained.classes, not flags.no_scores)
-    decisions = trained.decisions
+    thresholds = trained.thresholds
     if flags.threshold is not None:
         common = (flags.threshold,) * len(trained.classes)
-        decisions = replace(
-            decisions, thresholds=common, rule=f"{flags.threshold:g} for all classes", basis="given"
-        )
+        rule = f"{flags.threshold:g} for all classes"
+        thresholds = replace(thresholds, per_class=common, rule=rule, basis="given")
     with image_bar(console, "predicting", len(paths)) as advance:
         scores = trained.predict(paths, workers=flags.workers, max_bad=len(paths), on_batch=advance)
     unread = np.flatnonzero(np.isnan(scores).any(axis=1))
     if len(unread) == len(names):
         raise InputError(f"{flags.images}: none of the {len(names):,} images can be read")
-    decided = decisions.decide(scores)
+    decided = thresholds.decide(scores)
     target = Path(flags.output)
     write_predictions(target, names, trained.classes, scores, decided, not flags.no_scores)
     for row in unread[:10]:
@@ -98,6 +97,6 @@ def run(flags: argparse.Namespace) -> None:
     read = len(names) - len(unread)
     console.print(
         f"{counted(read, 'image')}, {decided.sum() / read:.2f} labels per image\n"
-        f"{decisions}\nwritten to {flags.output}",
+        f"{thresholds}\nwritten to {flags.output}",
         highlight=False,
     )

@@ -38,7 +38,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target
     from g2netpl.commands.parsing import split_list
-    from g2netpl.runs.folder import read_run, read_training
+    from g2netpl.runs.records import read_run, read_training
 
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from g2netpl.experiments.reproduction import Plan
-    from g2netpl.runs.aside import Aside
+    from g2netpl.runs.backup import Backup
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -123,12 +123,12 @@ def _reproduce(flags: argparse.Namespace) -> None:
 _NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "dry_run"}
 
 
-def _begun(folder: "Path", kept: dict[str, Any]) -> "AbstractContextManager[Aside | None]":
+def _begun(folder: "Path", kept: dict[str, Any]) -> "AbstractContextManager[Backup | None]":
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
     from g2netpl.base.errors import Refused
-    from g2netpl.runs.aside import recover
-    from g2netpl.runs.folder import read_run
+    from g2netpl.runs.backup import recover
     from g2netpl.runs.ownership import begin_or_resume, is_empty
+    from g2netpl.runs.records import read_run
 
     recover(folder)
     there = (folder / "run.json").is_file()

@@ -72,7 +72,7 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.review.server import ReviewServer
     from g2netpl.review.session import Review
     from g2netpl.review.thumbnails import Pictures, Roots
-    from g2netpl.runs.folder import read_training
+    from g2netpl.runs.records import read_training
 
     config = read_training(flags.run)["config"]
     review = Review(flags.run, flags.classes, flags.limit, flags.seed)
@@ -158,7 +158,8 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.commands.labelling import check_target, share_of_labels, write_new
     from g2netpl.labels.table import LabelTable
     from g2netpl.runs.answers import apply_decisions, read_decisions, write_provenance
-    from g2netpl.runs.folder import read_saved_labels, read_training
+    from g2netpl.runs.records import read_training
+    from g2netpl.runs.tables import read_saved_labels
 
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")

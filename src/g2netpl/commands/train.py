@@ -13,7 +13,10 @@ Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negativ
 """
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from g2netpl.runs.records import Metrics
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -58,13 +61,13 @@ def _train(flags: argparse.Namespace) -> None:
             console.print(
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
-    console.print(f"{result.decisions}\nwritten to {result.folder}", highlight=False)
+    console.print(f"{result.thresholds}\nwritten to {result.folder}", highlight=False)
     folder = quoted(result.folder)
     console.print(f"look at it: g2netpl report {folder}", highlight=False)
     disconnect()
 
 
-def _over_present(found: dict[str, Any] | None) -> str:
+def _over_present(found: "Metrics | None") -> str:
     """What mAP would be without the classes that cannot be ranked, if there are some."""
     precisions = [] if found is None else found["average_precision"]
     ranked = sum(value is not None for value in precisions)

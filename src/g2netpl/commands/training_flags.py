@@ -73,8 +73,8 @@ def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
     from pathlib import Path
 
     from g2netpl.base.errors import InputError
-    from g2netpl.runs.folder import read_training
     from g2netpl.runs.ownership import is_empty
+    from g2netpl.runs.records import read_training
     from g2netpl.training.continuation import config_after_review
 
     if resume:

@@ -142,7 +142,7 @@ def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome
     keep, best = comparison.keep_labels, result.best_network
     return Outcome(
         row,
-        result.history,
+        [{**record} for record in result.history],
         data.training,
         visible,
         soft.numpy() if keep and soft is not None else None,

@@ -7,18 +7,19 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
-from pydantic import Field, FiniteFloat
+from pydantic import FiniteFloat
+from typing_extensions import TypedDict
 
 from g2netpl.base.console import Console
 from g2netpl.base.disk import sync
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.options import Shape
+from g2netpl.base.options import parse_record
 from g2netpl.base.signals import AGAIN, Stopped
 from g2netpl.experiments.cells import Outcome, Row, choose, describe_row, run_cells
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.runs.folder import Epoch, Result
+from g2netpl.runs.records import CellResult, Epoch
 from g2netpl.training.progress import Following, following
 
 CELLS = "cells.jsonl"
@@ -107,7 +108,7 @@ def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
     return rows
 
 
-class Movement(Shape):
+class Movement(TypedDict):
     """What was seen of the labels after an epoch."""
 
     positive: list[float]
@@ -118,18 +119,18 @@ class Movement(Shape):
     predicted_map: float | None
 
 
-class _Line(Result):
+class _Line(CellResult):
     """A line of cells.jsonl; one of an older version has no history."""
 
-    history: list[Epoch] = Field(default_factory=list)
+    history: NotRequired[list[Epoch]]
     movement: list[Movement | None]
-    expected_positives: FiniteFloat | None = None
-    diverged: str = ""
+    expected_positives: NotRequired[FiniteFloat | None]
+    diverged: NotRequired[str]
 
 
 def _row(line: bytes, where: str) -> Row:
     where = f"{where}: not a training of a comparison"
-    row = _Line.parse(line, where)
+    row: Row = {**parse_record(_Line, line, where)}
     if row["movement"] and len(row["movement"]) != len(row.get("history", ())):
         raise InputError(f"{where}: movement: expected as many epochs as in its history")
     return row

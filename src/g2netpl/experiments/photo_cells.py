@@ -15,7 +15,7 @@ import numpy as np
 from torch import nn
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.options import in_full
+from g2netpl.base.options import in_full, parse_record
 from g2netpl.base.signals import AGAIN
 from g2netpl.experiments.cells import Row, diverged_row
 from g2netpl.experiments.compare import Movement, Runner
@@ -27,7 +27,7 @@ from g2netpl.game.player import LabelPlayer
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_history
+from g2netpl.runs.folder import is_begun
 from g2netpl.training.checks import check_config
 from g2netpl.training.divergence import attempt
 from g2netpl.training.inputs import Inputs, backbone_of
@@ -160,11 +160,11 @@ def _train(
         for watch in watches:
             watch(*now)
 
-    again = (folder / "run.json").is_file()
+    again = is_begun(folder)
     run = train(
         config, resume=again, on_epoch=on_epoch, kept=images, advice=advice, on_saved=on_saved
     )
-    history = read_history(folder / "history.jsonl")
+    history = run.history
     seen = _records(folder / TRACK)
     movement = [seen.get(record["epoch"]) for record in history] if seen else []
     named = {"method": cell.method, "weight": cell.weight}
@@ -220,10 +220,10 @@ def _records(track: Path) -> dict[int, Row]:
     """What was seen after each epoch; the last word counts where an epoch was played again."""
     if not track.is_file():
         return {}
-    found = {}
+    found: dict[int, Row] = {}
     for line in track.read_bytes().splitlines():
         try:
-            record = _Watched.parse(line, str(track))
+            record: Row = {**parse_record(_Watched, line, str(track))}
         except InputError:  # broken off while it was written
             continue
         found[record.pop("epoch")] = record

@@ -22,11 +22,12 @@ from g2netpl.base.options import in_full
 from g2netpl.base.signals import AGAIN
 from g2netpl.images.cache import KeptImages
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_result, read_training
+from g2netpl.runs.folder import DIVERGED, RESULT, is_begun
 from g2netpl.runs.ownership import check_same_training, is_empty
+from g2netpl.runs.run import Run
 from g2netpl.training.checks import check_config
 from g2netpl.training.data import read_training_data
-from g2netpl.training.divergence import DIVERGED, attempt, check_some_trained, why_given_up
+from g2netpl.training.divergence import attempt, check_some_trained, why_given_up
 from g2netpl.training.train import train
 
 PAPER_RATES = (1e-2, 1e-3, 1e-4, 1e-5)
@@ -116,7 +117,7 @@ def _check(config: RunConfig) -> None:
     # after a review a cell has the answers among its labels, and checks them by itself
     prints = data.fingerprints if config.resume_labels is None else None
     for cell in cells:
-        if (cell / "run.json").is_file():  # one that is not trained again is chosen from too
+        if is_begun(cell):  # one that is not trained again is chosen from too
             free = {"learning_rate", "batch_size"}
             check_same_training(cell, check_config(config), prints, data.all_paths, free)
     if data.validation is None:
@@ -147,7 +148,7 @@ def read_found(folder: Path) -> list[Found]:
     """
     found = []
     for cell in folder.glob(_CELLS):
-        ends = [cell / name for name in ("result.json", DIVERGED) if (cell / name).is_file()]
+        ends = [cell / name for name in (RESULT, DIVERGED) if (cell / name).is_file()]
         if ends:
             found.append((ends[0].stat().st_mtime_ns, cell.name, _found(cell)))
     return [cell for _, _, cell in sorted(found, key=lambda each: each[:2])]
@@ -155,13 +156,13 @@ def read_found(folder: Path) -> list[Found]:
 
 def _found(folder: Path) -> Found:
     """A cell that has ended."""
-    config = RunConfig.read(read_training(folder)["config"], str(folder / "run.json"))
+    run = Run.open(folder)
+    config = run.config
     cell = (config.rate("linear" if config.mode == "linear" else "end-to-end"), config.batch_size)
     reason, place = why_given_up(folder), str(folder.absolute())
     if reason is not None:
         return Found(*cell, None, None, place, reason)
-    result = read_result(folder)
-    return Found(*cell, result["validation_map"], result["best_epoch"], place)
+    return Found(*cell, run.result["validation_map"], run.result["best_epoch"], place)
 
 
 def _train_cell(
@@ -172,7 +173,7 @@ def _train_cell(
     cell = RunConfig.read({**config.model_dump(), **changes}, "search")
 
     def trained() -> Found:
-        again = (folder / "run.json").is_file()
+        again = is_begun(folder)
         run = train(cell, resume=again, console=console, kept=images, advice=AGAIN)
         score, epoch = run.result["validation_map"], run.result["best_epoch"]
         return Found(rate, batch, score, epoch, str(run.folder))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from g2netpl.base.disk import text_written_whole
+from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.images.pixels import open_image
@@ -174,15 +174,12 @@ def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
 
 def write_problems(found: Inspection, path: str) -> None:
     """All errors and warnings as CSV."""
-    try:
-        with text_written_whole(path) as file:
-            writer = CsvWriter(file)
-            writer.write(["severity", "kind", "where", "what"])
-            for severity, problems in (("error", found.errors), ("warning", found.warnings)):
-                for each in problems:
-                    writer.write([severity, each.kind, each.where, each.what])
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+    with writing(path), text_written_whole(path) as file:
+        writer = CsvWriter(file)
+        writer.write(["severity", "kind", "where", "what"])
+        for severity, problems in (("error", found.errors), ("warning", found.warnings)):
+            for each in problems:
+                writer.write([severity, each.kind, each.where, each.what])
 
 
 def by_kind(problems: Iterable[Problem]) -> dict[str, list[Problem]]:

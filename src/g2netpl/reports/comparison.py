@@ -3,21 +3,21 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import numpy as np
-from pydantic import Field
+from typing_extensions import TypedDict
 
 from g2netpl import __version__
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.options import Shape
+from g2netpl.base.options import check_record
 from g2netpl.experiments.cells import Row, choose
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells
 from g2netpl.reports.charts import COLOURS, Picture, Series, line_chart
 from g2netpl.reports.page import render, write_page
 from g2netpl.reports.run_charts import histogram_picture
 from g2netpl.reports.tables import spread, summarise
-from g2netpl.runs.folder import Result, read_run
+from g2netpl.runs.records import CellResult, read_run
 
 PAGES = {"compare": "report.html", "demo": "comparison.html"}
 _RESULTS = {"compare": "results.json", "demo": "result.json"}
@@ -32,12 +32,12 @@ _PLAYERS = (
 )
 
 
-class _About(Shape):
+class _About(TypedDict):
     """run.json of a comparison, as far as the page shows it."""
 
-    features: str | None = None
-    labels: str | None = None
-    set: list[str] = Field(default_factory=list)
+    features: NotRequired[str | None]
+    labels: NotRequired[str | None]
+    set: NotRequired[list[str]]
 
 
 def write_comparison_report(folder: str | Path, output: str | Path | None = None) -> Path:
@@ -87,7 +87,8 @@ def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
     path = folder / "results.json"
     try:
         found = json.loads(path.read_bytes())
-        chosen = [Result.check(row, str(path)) for row in (found if type(found) is list else ())]
+        rows_found = found if type(found) is list else ()
+        chosen: list[Row] = [{**check_record(CellResult, row, str(path))} for row in rows_found]
     except (OSError, ValueError, RecursionError, InputError):
         chosen = []
     there = {cell_of(row) for row in rows}

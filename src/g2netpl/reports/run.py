@@ -21,11 +21,12 @@ from g2netpl.reports.run_charts import (
     spread_classes,
 )
 from g2netpl.reports.run_facts import UNFINISHED, beginning, results
-from g2netpl.runs.contents import RunContents, read_contents
-from g2netpl.runs.folder import Content
+from g2netpl.runs.completion import Completed, complete
+from g2netpl.runs.folder import REPORT as PAGE
 from g2netpl.runs.metrics import can_rank
+from g2netpl.runs.records import Content
+from g2netpl.runs.run import Run
 
-PAGE = "report.html"
 MOST_CURVES = 12  # in one picture
 _CONTENTS = (
     ("what", "What was trained"),
@@ -54,22 +55,23 @@ def write_run_report(
     `classes` have their precision–recall curves drawn; `images` is the folder of the photos, if
     they are no longer where the run found them.
     """
-    run = read_contents(folder)
+    run = Run.open(folder)
     columns = _columns(run.classes, classes)
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
     path = run.folder / PAGE if output is None else Path(output)
+    completed = complete(run) if run.is_finished else None
     page = render(
         "run.html",
         name=run.name,
-        contents=[each for each in _CONTENTS if run.ending is not None or each[0] != "classes"],
+        contents=[each for each in _CONTENTS if run.is_finished or each[0] != "classes"],
         unfinished=UNFINISHED,
         version=__version__,
-        **beginning(run),
-        **results(run),
+        **beginning(run, completed),
+        **results(run, completed),
         **_epochs(run),
         **_against_truth(run, columns),
-        **_gallery(run, images, gallery),
+        **_gallery(run, completed, images, gallery),
     )
     write_page(path, page)
     return path
@@ -85,9 +87,9 @@ def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     return [known.index(name) for name in wanted]
 
 
-def _epochs(run: RunContents) -> Content:
+def _epochs(run: Run) -> Content:
     """Pictures over the epochs."""
-    best = None if run.ending is None else run.ending.result["best_epoch"]
+    best = run.result["best_epoch"] if run.is_finished else None
     plays = any(record.get("undecided") is not None for record in run.history)
     notes = []
     if run.config.mode == "linear-init":
@@ -101,23 +103,23 @@ def _epochs(run: RunContents) -> Content:
     return {
         "curves": learning_curves(run.history, best) if run.history else [],
         "curves_notes": notes,
-        "players": player_pictures(run.history, run.k),
+        "players": player_pictures(run.history, run.expected_positives),
         "players_missing": alone,
         "histogram": histogram_picture(run.history, "Soft labels of unobserved entries"),
         "histogram_missing": alone or "This run has kept no histogram.",
     }
 
 
-def _against_truth(run: RunContents, columns: list[int]) -> Content:
+def _against_truth(run: Run, columns: list[int]) -> Content:
     """Reliability, precision and recall; or why not."""
-    ending = run.ending
-    ranked = {part: each for part, each in run.judged.items() if can_rank(each.truth)}
-    if ending is None or not ranked:
+    parts = (run.is_finished and run.held_out) or {}
+    ranked = {part: each for part, each in parts.items() if can_rank(each.truth)}
+    if not ranked:
         why = _why_no_truth(run)
         return {"reliability_missing": why, "precision_notes": [why]}
     part = "test" if "test" in ranked else "validation"
-    judged = ranked[part]
-    truth = judged.truth
+    held_out = ranked[part]
+    truth = held_out.truth
     both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
     drawn = [column for column in columns if both[column]]
     notes = [
@@ -126,45 +128,44 @@ def _against_truth(run: RunContents, columns: list[int]) -> Content:
         if not both[column]
     ]
     if not columns:
-        drawn = spread_classes(judged)
+        drawn = spread_classes(held_out)
         notes.append(
             "Classes from the best to the weakest average precision; --classes draws others."
             if drawn
             else f"No class has positives enough in the {part} labels for a curve."
         )
     return {
-        "reliability": reliability_picture(ranked, ending.decisions),
-        "precision": precision_recall_picture(judged, part, ending.decisions, drawn)
+        "reliability": reliability_picture(ranked, run.thresholds),
+        "precision": precision_recall_picture(held_out, part, run.thresholds, drawn)
         if drawn
         else None,
         "precision_notes": notes,
     }
 
 
-def _why_no_truth(run: RunContents) -> str:
-    if run.ending is None:
+def _why_no_truth(run: Run) -> str:
+    if not run.is_finished:
         return _NOT_YET
-    if run.ending.scores is None:
+    if run.held_out is None:
         return "This run was trained by a version that kept no scores; train again to see more."
-    if not run.judged:
+    if not run.held_out:
         return "There are no validation or test images with labels to hold the scores against."
-    parts = " and ".join(run.judged)
+    parts = " and ".join(run.held_out)
     return f"The {parts} labels name no negatives, so nothing can be held against them."
 
 
-def _gallery(run: RunContents, images: str | None, wanted: bool) -> Content:
+def _gallery(run: Run, completed: Completed | None, images: str | None, wanted: bool) -> Content:
     """The labels to look at, with photos where they are to be found."""
-    ending = run.ending
     if not wanted:
         return {"gallery_about": "Left out, as asked for by --no-gallery."}
-    if ending is None:
+    if completed is None:
         return {"gallery_about": _NOT_YET}
-    if ending.scores is None:
+    raw = run.predictions()
+    if raw is None:
         return {"gallery_about": _why_no_truth(run)}
-    predicted = ending.decisions.calibrate(ending.scores.predicted)
-    opinions = Opinions(
-        ending.completed, ending.soft, predicted, ending.decisions.decide(predicted)
-    )
+    predicted = run.thresholds.calibrate(raw)
+    accepted = run.thresholds.decide(predicted)
+    opinions = Opinions(completed, run.labels.has_soft, predicted, accepted)
     about = (
         "Soft labels are those of the last epoch, predictions those of the chosen one; both are "
         "calibrated."

@@ -1,6 +1,6 @@
 """The pictures of one training: its epochs, and its scores against the truth."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,17 +22,17 @@ from g2netpl.runs.curves import (
     reliability,
 )
 from g2netpl.runs.metrics import average_precision
-from g2netpl.runs.scores import Judged
-from g2netpl.runs.thresholds import Decisions
+from g2netpl.runs.records import Epoch
+from g2netpl.runs.tables import HeldOut
+from g2netpl.runs.thresholds import Thresholds
 
-Record = dict[str, Any]
 SHOWN_CLASSES = 6
 _ENOUGH = 5  # positives that a curve rests on
 _MOST_COLUMNS = 40
 _LEVELS = tuple(step / 10 for step in range(11))
 
 
-def learning_curves(history: Sequence[Record], best_epoch: int | None) -> list[Picture]:
+def learning_curves(history: Sequence[Epoch], best_epoch: int | None) -> list[Picture]:
     """mAP of the validation images, and the network's cost."""
     scores = _over_epochs(history, "validation_map", 100)
     mark = next(((at, y) for at, y in scores if at == best_epoch and y is not None), None)
@@ -48,7 +48,7 @@ def learning_curves(history: Sequence[Record], best_epoch: int | None) -> list[P
     return pictures
 
 
-def player_pictures(history: Sequence[Record], k: float | None) -> list[Picture]:
+def player_pictures(history: Sequence[Epoch], k: float | None) -> list[Picture]:
     """How far both players are from an equilibrium, and from k positives per image."""
     pictures = []
     for title, y, scale, keys, note in (
@@ -114,13 +114,10 @@ def player_pictures(history: Sequence[Record], k: float | None) -> list[Picture]
     return pictures
 
 
-def histogram_picture(history: Sequence[Record], title: str) -> Picture | None:
+def histogram_picture(history: Sequence[Epoch], title: str) -> Picture | None:
     """The soft labels of unobserved entries, an epoch per column; None where none were kept."""
-    kept = [
-        (record["epoch"], record["soft_histogram"])
-        for record in history
-        if sum(record.get("soft_histogram") or ())
-    ]
+    kept = [(record["epoch"], record.get("soft_histogram") or []) for record in history]
+    kept = [(epoch, counts) for epoch, counts in kept if sum(counts)]
     if not kept:
         return None
     if len(kept) > _MOST_COLUMNS:
@@ -137,11 +134,11 @@ def histogram_picture(history: Sequence[Record], title: str) -> Picture | None:
     return heat_chart(title, columns, "epoch", "soft label", f"{title}: {'; '.join(ends)}.")
 
 
-def reliability_picture(judged: dict[str, Judged], decisions: Decisions) -> Picture:
+def reliability_picture(parts: dict[str, HeldOut], thresholds: Thresholds) -> Picture:
     """How often a label with a score of so much is positive; all parts have labels to tell."""
     found: dict[str, list[Bin]] = {}
-    for part, each in judged.items():
-        scores = decisions.calibrate(each.scores)
+    for part, each in parts.items():
+        scores = thresholds.calibrate(each.scores)
         found[part] = reliability(*known_entries(scores, each.truth))
     rows = [
         [
@@ -174,10 +171,10 @@ def reliability_picture(judged: dict[str, Judged], decisions: Decisions) -> Pict
     )
 
 
-def spread_classes(judged: Judged, most: int = SHOWN_CLASSES) -> list[int]:
+def spread_classes(held_out: HeldOut, most: int = SHOWN_CLASSES) -> list[int]:
     """Classes from the best to the weakest average precision, evenly, of those with positives."""
-    truth = judged.truth
-    precision = average_precision(judged.scores, truth)
+    truth = held_out.truth
+    precision = average_precision(held_out.scores, truth)
     enough = np.flatnonzero(((truth == 1).sum(axis=0) >= _ENOUGH) & (truth == 0).any(axis=0))
     ranked = enough[np.argsort(-precision[enough], kind="stable")]
     if len(ranked) <= most:
@@ -187,18 +184,18 @@ def spread_classes(judged: Judged, most: int = SHOWN_CLASSES) -> list[int]:
 
 
 def precision_recall_picture(
-    judged: Judged, part: str, decisions: Decisions, columns: Sequence[int]
+    held_out: HeldOut, part: str, thresholds: Thresholds, columns: Sequence[int]
 ) -> Picture:
     """Precision over recall of some classes, with the point where each is decided."""
-    calibrated = decisions.calibrate(judged.scores)
-    series, names, table = [], judged.table.classes, []
+    calibrated = thresholds.calibrate(held_out.scores)
+    series, names, table = [], held_out.table.classes, []
     for place, column in enumerate(columns):
-        entries = known_entries(calibrated[:, column], judged.truth[:, column])
-        recall, precision, thresholds = precision_recall(*entries)
-        limit = decisions.thresholds[column]
+        entries = known_entries(calibrated[:, column], held_out.truth[:, column])
+        recall, precision, levels = precision_recall(*entries)
+        limit = thresholds.per_class[column]
         mark = None
-        if limit is not None and thresholds[0] >= limit:
-            last = int((thresholds >= limit).sum()) - 1
+        if limit is not None and levels[0] >= limit:
+            last = int((levels >= limit).sum()) - 1
             mark = (float(recall[last]), float(precision[last]))
         curve = list(zip(recall.tolist(), precision.tolist(), strict=True))
         points = [(0.0, curve[0][1]), *curve]
@@ -222,7 +219,7 @@ def precision_recall_picture(
 
 
 def _over_epochs(
-    history: Sequence[Record], key: str, scale: float = 1
+    history: Sequence[Mapping[str, Any]], key: str, scale: float = 1
 ) -> list[tuple[float, float | None]]:
     found = [(record["epoch"], record.get(key)) for record in history]
     return [(epoch, None if value is None else scale * value) for epoch, value in found]

@@ -19,14 +19,15 @@ from typing import NoReturn
 from g2netpl.base.disk import sync_folder, written_whole
 from g2netpl.base.errors import InputError, Refused, UserError
 from g2netpl.base.locks import same_file, try_lock
-from g2netpl.runs.answers import FILE, Decision, parse_decisions
+from g2netpl.runs.answers import Decision, parse_decisions
+from g2netpl.runs.folder import REVIEW
 
 
 class DecisionLog:
     """The file of a run, open for writing by us alone; `trouble` is what `close` has found."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.path = Path(folder) / FILE
+        self.path = Path(folder) / REVIEW
         self.trouble: str | None = None
         self._lock = Lock()
         self._rescued: Path | None = None
@@ -126,7 +127,7 @@ class DecisionLog:
 
     def _rescue(self) -> Path:
         """Write down what the file has lost."""
-        names = (self.path.with_name(f"{FILE}.rescued-{number}") for number in count(1))
+        names = (self.path.with_name(f"{REVIEW}.rescued-{number}") for number in count(1))
         path = next(path for path in names if not path.exists())
         with written_whole(path) as file:
             file.writelines(decision.to_line() for decision in self.decisions)
@@ -160,7 +161,7 @@ class DecisionLog:
                 os.ftruncate(self._file, self._size)
 
     def _cut_off(self, rest: bytes) -> None:
-        with open(self.path.with_name(FILE + ".torn"), "ab") as file:
+        with open(self.path.with_name(REVIEW + ".torn"), "ab") as file:
             file.write(rest.rstrip(b"\n") + b"\n")
             file.flush()
             os.fsync(file.fileno())

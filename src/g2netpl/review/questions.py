@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix
-from g2netpl.runs.folder import SavedLabels
-from g2netpl.runs.thresholds import Decisions, choose
+from g2netpl.runs.tables import SavedLabels
+from g2netpl.runs.thresholds import Thresholds, choose
 
 CHUNK = 2048  # images looked at together
 _SAMPLE = 4096  # images that the level of the soft labels is found on
-_SUREST = 1 - 2**-12  # above it float16 knows 1 only
 
 Chances = npt.NDArray[np.float32]
 Rows = slice | npt.NDArray[np.int64]
@@ -33,8 +32,8 @@ EVERY = slice(None)
 class Opinions:
     """What both players say of any label, as chances: calibrated as `g2netpl complete` does it."""
 
-    def __init__(self, saved: SavedLabels, decisions: Decisions, k: float) -> None:
-        self.saved, self.decisions = saved, decisions
+    def __init__(self, saved: SavedLabels, thresholds: Thresholds, k: float) -> None:
+        self.saved, self.thresholds = saved, thresholds
         soft = np.flatnonzero(saved.has_soft)
         sample = soft[:: max(1, -(-len(soft) // _SAMPLE))]
         self._by_k = choose("expected", None, np.asarray(saved.completed[sample]), k)
@@ -49,7 +48,7 @@ class Opinions:
         raw, own = np.asarray(self.saved.completed[rows][:, columns]), self.saved.has_soft[rows]
         if own.all():
             return self._by_k.calibrate(raw)
-        chances = self.decisions.calibrate(raw)
+        chances = self.thresholds.calibrate(raw)
         if own.any():
             chances[own] = self._by_k.calibrate(raw[own])
         return chances
@@ -58,8 +57,7 @@ class Opinions:
         """The network's own word, also on images it was trained on."""
         if self.saved.predicted is None:
             return None
-        raw = np.asarray(self.saved.predicted[rows][:, columns], dtype=np.float32)
-        return self.decisions.calibrate(np.minimum(raw, np.float32(_SUREST)))
+        return self.thresholds.calibrate(self.saved.predicted.scores(rows, columns))
 
 
 Scores = npt.NDArray[np.floating]

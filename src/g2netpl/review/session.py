@@ -21,7 +21,7 @@ from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.review.answers_writer import DecisionLog
 from g2netpl.review.questions import ORDERS, Chances, Index, Opinions, Scope, build_queue
 from g2netpl.runs.answers import ANSWERS, Decision, find, in_force, now
-from g2netpl.runs.folder import read_saved_labels, read_thresholds, read_training
+from g2netpl.runs.run import Run
 
 _QUEUE = 20_000  # questions that are put in order at a time
 _QUEUES = 16  # orders and filters that are kept ready
@@ -46,11 +46,10 @@ class Review:
         seed: int = 0,
     ) -> None:
         self.folder, self.limit, self.seed = Path(folder), limit, seed
-        content = read_training(folder)
-        self.saved = read_saved_labels(folder)
+        run = Run.open(folder)
+        self.saved = run.labels
         self.columns = _columns(self.saved.classes, classes)
-        decisions = read_thresholds(self.folder, self.saved.classes)
-        self.opinions = Opinions(self.saved, decisions, content["expected_positives"])
+        self.opinions = Opinions(self.saved, run.thresholds, run.expected_positives)
         self.values = self.saved.observed.copy()  # with what people have decided since
         self._positives = (self.values == POSITIVE).sum(axis=0)
         self._lock = RLock()
@@ -111,7 +110,7 @@ class Review:
         """The next open questions, best first; of one class, or about what a search hits."""
         if not self.can_order(order):
             raise InputError(
-                f"order {order}: needs predictions.npy, which {self.folder} does not hold; train "
+                f"order {order}: needs logits.npy, which {self.folder} does not hold; train "
                 "again with this version, or choose another order"
             )
         with self._lock:

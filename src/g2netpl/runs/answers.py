@@ -14,14 +14,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from g2netpl.base.disk import text_written_whole
+from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import with_labels
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
-from g2netpl.runs.folder import read_saved_labels
+from g2netpl.runs.folder import REVIEW
+from g2netpl.runs.run import Run
 
-FILE = "review.jsonl"
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 _ACTIONS = (*ANSWERS, "skip", "undo")
 
@@ -76,7 +76,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def read_decisions(folder: str | Path, name: str = FILE) -> list[Decision]:
+def read_decisions(folder: str | Path, name: str = REVIEW) -> list[Decision]:
     """Every line about a run, in order; none if nobody has reviewed it. Nothing is changed."""
     path = Path(folder) / name
     try:
@@ -98,7 +98,7 @@ def in_force(decisions: Iterable[Decision]) -> list[Decision]:
         undone = standing.pop() if standing else None
         if undone is None or (undone.image, undone.label) != (decision.image, decision.label):
             raise InputError(
-                f"{FILE}: the undo of {decision.time} does not follow the answer that it takes "
+                f"{REVIEW}: the undo of {decision.time} does not follow the answer that it takes "
                 "back; lines are missing or out of order"
             )
     return standing
@@ -129,7 +129,7 @@ def find(what: str, name: str, known: dict[str, int]) -> int:
     """The position of an image or a class that a decision names."""
     if name not in known:
         raise InputError(
-            f"{FILE}: decides about {what} {name!r}, which the labels do not know; is the file "
+            f"{REVIEW}: decides about {what} {name!r}, which the labels do not know; is the file "
             "that of another run?"
         )
     return known[name]
@@ -137,9 +137,7 @@ def find(what: str, name: str, known: dict[str, int]) -> int:
 
 def reviewed_labels(folder: str | Path) -> LabelTable:
     """What the training of a run knew, and on top of it what people decided since."""
-    saved = read_saved_labels(folder)
-    table = LabelTable(saved.images, saved.classes, saved.observed)
-    return apply_decisions(table, read_decisions(folder))
+    return apply_decisions(Run.open(folder).observed(), read_decisions(folder))
 
 
 def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Path) -> int:
@@ -148,16 +146,13 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     rows = {name: row for row, name in enumerate(before.images)}
     columns = {name: column for column, name in enumerate(before.classes)}
     found = latest(decisions)
-    try:
-        with text_written_whole(path) as file:
-            writer = CsvWriter(file)
-            writer.write(["image", "class", "value", "before", "time", "order"])
-            for each in found:
-                was = before.values[rows[each.image], columns[each.label]]
-                what = (each.image, each.label, shown[each.new], shown[int(was)])
-                writer.write([*what, each.time, each.order])
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+    with writing(path), text_written_whole(path) as file:
+        writer = CsvWriter(file)
+        writer.write(["image", "class", "value", "before", "time", "order"])
+        for each in found:
+            was = before.values[rows[each.image], columns[each.label]]
+            what = (each.image, each.label, shown[each.new], shown[int(was)])
+            writer.write([*what, each.time, each.order])
     return len(found)
 
 

@@ -12,9 +12,10 @@ import math
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -30,8 +31,9 @@ from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import class_problem
 from g2netpl.labels.table import repeated
+from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.onnx_file import read_entries
-from g2netpl.runs.thresholds import Decisions
+from g2netpl.runs.thresholds import Thresholds
 
 KEY, SEAL = "g2netpl", b"g2netpl.sha256"
 INPUT, OUTPUT = "pixels", "scores"
@@ -81,14 +83,9 @@ class Contents(Options):
     basis: Text
     training: dict[str, Any]
 
-    @property
-    def decisions(self) -> Decisions:
-        """Calibration and thresholds."""
-        return Decisions(self.temperature, self.shift, self.thresholds, self.rule, self.basis)
-
 
 @dataclass(frozen=True)
-class Bundle:
+class Bundle(Classifier):
     """A classifier from a bundle, ready to run."""
 
     path: Path
@@ -100,33 +97,15 @@ class Bundle:
         """The names of the classes, in the order of the scores."""
         return self.contents.classes
 
-    @property
-    def decisions(self) -> Decisions:
+    @cached_property
+    def thresholds(self) -> Thresholds:
         """Calibration and thresholds."""
-        return self.contents.decisions
-
-    def predict(
-        self,
-        paths: str | Path | Sequence[str | Path],
-        workers: int = 0,
-        max_bad: int = 0,
-        on_batch: Callable[[int], None] | None = None,
-    ) -> Scores:
-        """Calibrated scores (N, L) in [0, 1] for image files, or for one.
-
-        Up to `max_bad` files may be unreadable; their scores are NaN.
-        """
-        names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-        return self.decisions.calibrate(self.scores(names, workers, max_bad, on_batch))
+        return Thresholds.from_json(self.contents.model_dump())
 
     def scores(
-        self,
-        paths: Sequence[str],
-        workers: int = 0,
-        max_bad: int = 0,
-        on_batch: Callable[[int], None] | None = None,
+        self, paths: Sequence[str], workers: int = 0, max_bad: int = 0, on_batch: OnBatch = None
     ) -> Scores:
-        """What the network says, before calibration."""
+        """What the network says of some image files, before calibration."""
         scores = np.full((len(paths), len(self.classes)), np.nan, dtype=np.float32)
         bad: list[str] = []
         done = 0
@@ -155,11 +134,11 @@ class Bundle:
                 f"{self.path}: expected float32 scores of shape {expected}, got {answers.dtype} "
                 f"of {answers.shape}; not a bundle of g2netpl export"
             )
-        inside = answers.clip(0, 1)
-        wrong = answers[~(np.abs(answers - inside) <= _ROUNDING)]
+        clipped = answers.clip(0, 1)
+        wrong = answers[~(np.abs(answers - clipped) <= _ROUNDING)]
         if len(wrong):
             raise InputError(f"{self.path}: expected scores between 0 and 1, got {wrong[0]:g}")
-        return inside
+        return clipped
 
 
 def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:

@@ -9,9 +9,7 @@ import shlex
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Any, cast
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.game.methods import METHODS
@@ -19,6 +17,7 @@ from g2netpl.images.inspection import ClassCount
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
 from g2netpl.runs.export import Exported
+from g2netpl.runs.records import Content, Metrics
 from g2netpl.runs.run import Run
 
 FEW = 10  # positives; a class with fewer is named among the limits
@@ -125,8 +124,8 @@ def _start(training: dict[str, Any]) -> str:
     return "from its pretrained weights" if pretrained else "from a random start"
 
 
-def _figures(metrics: dict[str, Any]) -> dict[str, str]:
-    values = {name: metrics[key] for name, key in _FIGURES.items()}
+def _figures(metrics: Metrics) -> dict[str, str]:
+    values = {name: cast(Content, metrics)[key] for name, key in _FIGURES.items()}
     return {name: "unknown" if v is None else f"{v:.1%}" for name, v in values.items()}
 
 
@@ -148,7 +147,7 @@ def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[d
             "precision": ["" if v[place] is None else f"{v[place]:.1%}" for v in measured],
         }
         for place, (each, threshold) in enumerate(
-            zip(counts, run.decisions.thresholds, strict=True)
+            zip(counts, run.thresholds.per_class, strict=True)
         )
     ]
 
@@ -175,7 +174,7 @@ def _limits(contents: Contents, counts: list[ClassCount]) -> list[str]:
         named = ", ".join(f"{as_text(each.name)} ({each.positive})" for each in few[:_NAMED])
         more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
         limits.append(f"Fewer than {FEW} known positives, so expect little: {named}{more}.")
-    silent = int(np.isinf(contents.decisions.limits).sum())
+    silent = int(sum(each is None for each in contents.thresholds))
     if silent:
         limits.append(
             f"{silent} of {len(counts)} classes are never proposed: no threshold reached what was "

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import Scores
-from g2netpl.base.disk import text_written_whole
+from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats import Reading, find_format, parquet, read_labels, read_matching
 from g2netpl.labels.formats.problems import Problems
@@ -23,7 +23,7 @@ from g2netpl.labels.formats.table import IMAGE_HEADERS
 from g2netpl.labels.formats.text import CsvWriter, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.run import Run
-from g2netpl.runs.thresholds import Decisions, choose
+from g2netpl.runs.thresholds import Thresholds, choose
 
 _MARKS = ";|,\t/"  # between the tags of an image
 SOURCES = ("observed", "soft", "predicted", "unreadable")
@@ -67,14 +67,14 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only those with that chance of being right."""
     parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
     predicted = None if sure is None else run.predictions()
-    return fill_in(*parts, run.decisions, run.expected_positives, sure, predicted)
+    return fill_in(*parts, run.thresholds, run.expected_positives, sure, predicted)
 
 
 def fill_in(
     observed: LabelTable,
     soft: npt.NDArray[np.bool_],
     raw: Scores,
-    decisions: Decisions,
+    thresholds: Thresholds,
     k: float,
     sure: float | None = None,
     predicted: Scores | None = None,
@@ -85,8 +85,8 @@ def fill_in(
     """
     scores = np.empty_like(raw)
     decided = np.zeros(raw.shape, dtype=bool)
-    scores[~soft] = decisions.calibrate(raw[~soft])
-    decided[~soft] = decisions.decide(scores[~soft])
+    scores[~soft] = thresholds.calibrate(raw[~soft])
+    decided[~soft] = thresholds.decide(scores[~soft])
     if soft.any():
         by_k = choose("expected", None, raw[soft], k)
         scores[soft] = by_k.calibrate(raw[soft])
@@ -97,7 +97,7 @@ def fill_in(
     if sure is not None:
         other = scores.copy()
         if predicted is not None and soft.any():
-            other[soft] = decisions.calibrate(predicted[soft])
+            other[soft] = thresholds.calibrate(predicted[soft])
         least, most = np.minimum(scores, other), np.maximum(scores, other)
         values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
         values[most <= 1 - sure] = NEGATIVE
@@ -235,8 +235,7 @@ def _short(values: npt.NDArray[np.float32]) -> list[float]:
 
 def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
     """Write columns as CSV or Parquet, some rows at a time."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path):
         if path.suffix.lower() == ".csv":
             with text_written_whole(path) as file:
                 writer = CsvWriter(file)
@@ -246,5 +245,3 @@ def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
                         writer.write(row)
         else:
             parquet.write_columns(path, kinds, parts)
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None

@@ -4,32 +4,34 @@ Before the file gets its name, onnxruntime and PyTorch score the same images, fr
 calibrated scores; where they differ by more than 1e-4, there is no file.
 """
 
-import hashlib
 import json
 import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from g2netpl.base.disk import write_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.terminal import shown
 from g2netpl.game.network.network import Network
-from g2netpl.game.network.predicting import predict_all
-from g2netpl.images.loader import ImageSource
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
-from g2netpl.runs.folder import read_training
 from g2netpl.runs.run import Run
 
 TOLERANCE = 1e-4
 _DRAWN = 17  # a full batch, and one image alone
 _LARGEST = 2**31 - 1  # bytes of a protobuf message
+_OF_DATA = ("fingerprints", "images", "training_images", "observed_fraction", "chosen_epoch")
+_OF_CONFIG = {
+    *("setting", "method", "options", "backbone", "pretrained", "mode", "head", "hidden"),
+    *("epochs", "batch_size", "seed"),
+}
 
 
 class BytesToScores(nn.Module):
@@ -72,52 +74,30 @@ def export(run: Run, path: str | Path, photos: Sequence[str] = ()) -> Exported:
             f"{path}: not written: scores of onnxruntime and PyTorch differ by {difference:.2g}, "
             f"more than {TOLERANCE:g}; please report this with the backbone {run.config.backbone}"
         )
-    temporary = path.with_name(path.name + ".new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as problem:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
-    return Exported(contents, hashlib.sha256(content).hexdigest(), len(content), difference, images)
+    return Exported(contents, write_whole(path, content), len(content), difference, images)
 
 
 def describe(run: Run) -> Contents:
     """All that using the network takes, and what it was trained on; no path of this machine."""
-    written, config, decisions = read_training(run.folder), run.config, run.decisions
+    about, config = run.about, run.config
     return Contents(
         classes=run.classes,
         image_size=config.image_size,
         mean=run.mean,
         std=run.std,
-        **decisions.to_json(),
+        **cast(Any, run.thresholds.to_json()),
         training={
             "labels": shown(Path(config.labels).name),
             "test_labels": None
             if config.test_labels is None
             else shown(Path(config.test_labels).name),
-            "fingerprints": written["data"]["fingerprints"],
-            "images": written["data"]["images"],
-            "training_images": written["data"]["training_images"],
-            "observed_fraction": written["data"]["observed_fraction"],
-            "chosen_epoch": written["data"]["chosen_epoch"],
-            "setting": config.setting,
-            "method": config.method,
-            "options": config.options,
+            **{key: about["data"][key] for key in _OF_DATA},
+            **config.model_dump(include=_OF_CONFIG),
             "expected_positives": run.expected_positives,
-            "backbone": config.backbone,
-            "pretrained": config.pretrained,
             "weights": None if config.weights is None else Path(config.weights).name,
-            "mode": config.mode,
-            "head": config.head,
-            "hidden": config.hidden,
-            "epochs": config.epochs,
-            "batch_size": config.batch_size,
-            "seed": config.seed,
             "validation_map": run.result["validation_map"],
             "test_map": run.result["test_map"],
-            "versions": written["versions"],
+            "versions": about["versions"],
         },
     )
 
@@ -166,18 +146,17 @@ def _forget_origin(model: Any) -> None:
 
 def _difference(run: Run, content: bytes, path: Path, photos: Sequence[str]) -> tuple[float, int]:
     """The largest difference of scores, before and after calibration, and over how many images."""
-    bundle, size = open_bundle(content, path), run.config.image_size
+    bundle = open_bundle(content, path)
     with tempfile.TemporaryDirectory() as folder:
         paths = list(photos) or _draw(Path(folder), _DRAWN)
-        source = ImageSource(paths, size, run.mean, run.std, max_bad=len(paths))
-        scores = predict_all(run.network, source), bundle.scores(paths, max_bad=len(paths))
+        scores = [each.scores(paths, max_bad=len(paths)) for each in (run, bundle)]
     unread = [np.isnan(each).any(axis=1) for each in scores]
     if unread[0].all():
         raise InputError("--images: none of the photos to check with can be read")
     if (unread[0] != unread[1]).any():
         return np.inf, 0
     ours, theirs = (each[~unread[0]] for each in scores)
-    calibrate = run.decisions.calibrate
+    calibrate = run.thresholds.calibrate
     apart = max(np.abs(ours - theirs).max(), np.abs(calibrate(ours) - calibrate(theirs)).max())
     return float(apart), len(ours)
 

@@ -1,248 +1,100 @@
-"""A run folder read without torch: what each file must hold is checked here, once for everybody.
+"""The run folder: the names of its files, and which of them each command writes.
 
-What is missing, torn, or of another kind is one line that names the file.
+run.json          configuration, versions, fingerprint of the data, classes, image view
+history.jsonl     one line per epoch
+non_finite.jsonl  batches whose cost was not finite, if there were any
+diverged.json     why a training was given up, if it was
+checkpoints, labels   of a run that is not finished
+model.safetensors the network of the chosen epoch
+soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
+                  soft labels of training images, predictions elsewhere
+logits.npy        (N, L) float16: what the network says of every image, those it was trained on too;
+                  as probabilities that few bits could not tell sure from very sure
+labels.npz        the image names, what was observed about them, and which have soft labels
+decisions.json    calibration and thresholds, see thresholds.py
+result.json       the figures, with the keys of a row of `g2netpl compare`
+evaluation.json   per-class average precision, precision, recall and F1 of validation and test
+scores.npz        names, logits and known labels of the validation and test images
+report.html       all of this as a page, by `g2netpl report`
+decided.jsonl     what people had decided in reviews before the run began
+
+.before holds the old results, while a run that replaces them has no checkpoint; see backup.py
+
+review.jsonl, of `g2netpl review`, holds the answers of people: no training ever removes it.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-from pydantic import FiniteFloat
+RUN = "run.json"
+HISTORY, NON_FINITE, DIVERGED = "history.jsonl", "non_finite.jsonl", "diverged.json"
+CHECKPOINTS, MEMORIES = "checkpoints", "labels"
+MODEL, SOFT_LABELS, LOGITS, LABELS = (
+    *("model.safetensors", "soft_labels.npy"),
+    *("logits.npy", "labels.npz"),
+)
+THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.json"
+HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
+DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
+PREDICTIONS = "predictions.npy"  # what an older version kept instead of logits: probabilities
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.options import Shape
-from g2netpl.labels.table import LabelMatrix, check_values
-from g2netpl.runs.aside import recover
-from g2netpl.runs.scores import read_arrays
-from g2netpl.runs.thresholds import Decisions, Written
-
-RUN_FORMAT = 2
-
-
-Content = dict[str, Any]
-Figure = FiniteFloat | None
-
-
-class _AnyRun(Shape):
-    """run.json of any command."""
-
-    format: Literal[2]
-    command: str
-
-
-class _Data(Shape):
-    """What run.json says of the data of a training; older versions wrote no more."""
-
-    fingerprints: dict[str, str]
-    images: int
-    training_images: int
-    observed_fraction: FiniteFloat
-    chosen_epoch: str
-    image_files: str | None = None
-    image_stamps: str | None = None
+RESULTS = ("results.json", "results.md", "results.csv")
+_SPLIT = ("labels/train.csv", "labels/test.csv")
+FILES = {
+    "train": (
+        *(HISTORY, NON_FINITE, DIVERGED, MODEL, SOFT_LABELS, LOGITS, LABELS, DECIDED),
+        *(THRESHOLDS, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
+        *(PREDICTIONS, "nonsense.jsonl"),  # of an older version
+    ),
+    "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),
+    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
+    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
+    "features": ("train.npz", "test.npz", "meta.npz"),
+    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
+}
+WHOLE_FOLDERS = {"train": (CHECKPOINTS, MEMORIES)}
+SHARED_FOLDERS = {  # others may keep things there
+    "train": ("tensorboard",),
+    "compare": ("runs", "labels"),
+    "reproduce": ("labels",),
+}
+_PATTERNS = {"train": ("tensorboard/events.out.tfevents.*",)}
 
 
-class _Training(Shape):
-    """run.json of a training."""
-
-    config: Content
-    versions: dict[str, str]
-    data: _Data
-    classes: list[str]
-    expected_positives: FiniteFloat
-    mean: list[FiniteFloat]
-    std: list[FiniteFloat]
-
-
-class Epoch(Shape):
-    """A line of history.jsonl."""
-
-    epoch: int
-    cost: float | None = None
-    validation_map: float | None = None
-    undecided: float | None = None
-    soft_positives: float | None = None
-    soft_histogram: list[int] | None = None
-    movement: float | None = None
-    flips: float | None = None
-    regret: float | None = None
-    predicted_positives: float | None = None
-    images_per_second: float | None = None
+def contents(folder: Path, command: str) -> list[Path]:
+    """What the command wrote there, as paths below the folder; run.json comes first."""
+    files = (each for name in FILES[command] for each in (name, f"{name}.new"))
+    names = (*files, f"{RUN}.new", *WHOLE_FOLDERS.get(command, ()))
+    found = [folder / name for name in (RUN, *names)]
+    for pattern in _PATTERNS.get(command, ()):
+        found += sorted(folder.glob(pattern))
+    found += cells(folder, command)
+    return [path.relative_to(folder) for path in found if path.exists()]
 
 
-class Result(Shape):
-    """result.json, and a row of a comparison."""
-
-    method: str
-    setting: str
-    seed: int
-    learning_rate: FiniteFloat
-    batch_size: int
-    weight: str
-    best_epoch: int | None
-    validation_map: Figure
-    test_map: Figure
-    last_test_map: Figure
-    pseudo_label_map: Figure
-    undecided: Figure
-    seconds: Figure
-
-
-class _Finished(Result):
-    """result.json of a training, which took some time."""
-
-    best_epoch: int
-    seconds: FiniteFloat
-
-
-class _Metrics(Shape):
-    """A part of evaluation.json."""
-
-    average_precision: list[float | None]
-    mean_average_precision: float | None
-    mean_over_present: float | None
-    precision: float | None
-    recall: float | None
-    f1: float | None
-
-
-def read_run(folder: str | Path, shape: type[Shape] = _AnyRun) -> Content:
-    """The content of run.json; first, what a killed process had set aside is put back."""
-    recover(Path(folder))
-    path = Path(folder) / "run.json"
-    if not path.is_file():
-        raise InputError(f"{folder}: no run folder (run.json is missing)")
-    content = Shape.parse(path.read_bytes(), str(path))
-    if content.get("format") != RUN_FORMAT:
-        raise InputError(f"{path}: expected a run.json of g2netpl, format {RUN_FORMAT}")
-    _AnyRun.check(content, str(path))
-    return shape.check(content, str(path))
-
-
-def read_training(folder: str | Path) -> Content:
-    """The content of run.json of a training, as opposed to a comparison or a demo."""
-    content = read_run(folder)
-    if content["command"] != "train":
-        raise InputError(f"{folder}: was written by 'g2netpl {content['command']}', not by train")
-    return _Training.check(content, str(Path(folder) / "run.json"))
-
-
-def read_json(path: Path, shape: type[Shape]) -> Content:
-    """The content of a JSON file of a run."""
-    try:
-        return shape.parse(path.read_bytes(), f"{path}: cannot be read")
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror}); train again") from None
-    except InputError as problem:
-        raise InputError(f"{problem}; train again") from None
-
-
-def check_finished(folder: Path) -> None:
-    """Refuse a run that has no results yet."""
-    if not (folder / "result.json").is_file():
-        raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
-
-
-def read_result(folder: Path) -> Content:
-    """The figures of a finished training."""
-    return read_json(folder / "result.json", _Finished)
-
-
-def read_evaluation(folder: Path, classes: Sequence[str]) -> Content:
-    """The figures of every class, on validation and test as far as there are any."""
-    path = folder / "evaluation.json"
-    content = read_json(path, Shape)
-    for part in ("validation", "test"):
-        if part in content:
-            found = _Metrics.check(content[part], f"{path}: {part}")["average_precision"]
-            _check_count(path, f"{part}: average_precision", found, classes)
-    return content
-
-
-def read_thresholds(folder: Path, classes: Sequence[str]) -> Decisions:
-    """How the run decides."""
-    path = folder / "decisions.json"
-    decisions = Decisions.from_json(read_json(path, Written), str(path))
-    _check_count(path, "thresholds", decisions.thresholds, classes)
-    return decisions
-
-
-def _check_count(path: Path, what: str, found: Sequence[Any], classes: Sequence[str]) -> None:
-    if len(found) != len(classes):
-        raise InputError(
-            f"{path}: {what}: expected one for each of {len(classes)} classes, got {len(found)}; "
-            "train again"
-        )
-
-
-def read_history(path: Path) -> list[Content]:
-    """The finished epochs; a last line that is just being written is left out."""
-    if not path.is_file():
+def cells(folder: Path, command: str) -> list[Path]:
+    """The run folders that a comparison on images made, by their names and what is in them."""
+    if command != "compare":
         return []
-    lines = path.read_bytes().splitlines()
-    records = []
-    for place, line in enumerate(lines, start=1):
-        try:
-            records.append(Epoch.parse(line, f"{path}:{place}: expected a line of JSON"))
-        except InputError:
-            if place < len(lines) or _is_json(line):
-                raise
-    return records
+    found = sorted((folder / "runs").glob("* seed * rate * batch *"))
+    return [path for path in found if command_of(path) == "train"]
 
 
-def _is_json(line: bytes) -> bool:
+def command_of(folder: Path) -> str | None:
+    """Which command wrote a folder, as its run.json has it."""
     try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        content = json.loads((folder / RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    found = content.get("command") if isinstance(content, dict) else None
+    return found if isinstance(found, str) else None
 
 
-@dataclass(frozen=True)
-class SavedLabels:
-    """The label table of a finished training, and what both players say; the large ones mapped."""
-
-    images: tuple[str, ...]
-    classes: tuple[str, ...]
-    observed: LabelMatrix  # (N, L): what the training knew
-    has_soft: npt.NDArray[np.bool_]  # (N,): images with soft labels, and not predictions
-    completed: npt.NDArray[np.float32]  # (N, L): observed, else soft label, else prediction
-    predicted: npt.NDArray[np.float16] | None  # (N, L); None in the folder of an older run
+def is_begun(folder: Path) -> bool:
+    """Whether a command has begun to write there."""
+    return (folder / RUN).is_file()
 
 
-def read_saved_labels(folder: str | Path) -> SavedLabels:
-    """Open the label files of a finished training; soft labels and predictions stay on disk."""
-    folder = Path(folder)
-    classes = tuple(read_training(folder)["classes"])
-    check_finished(folder)
-    path = folder / "labels.npz"
-    arrays = read_arrays(path, "images", "observed", "soft")
-    try:
-        if arrays["images"].ndim != 1 or arrays["images"].dtype.kind != "U":
-            raise ValueError("images: expected their names")
-        images = tuple(arrays["images"].tolist())
-        observed = check_values(arrays["observed"])
-        has_soft = np.asarray(arrays["soft"], dtype=bool)
-        path = folder / "soft_labels.npy"
-        completed = np.load(path, mmap_mode="r", allow_pickle=False)
-        path = folder / "predictions.npy"
-        predicted = np.load(path, mmap_mode="r", allow_pickle=False) if path.is_file() else None
-    except (OSError, ValueError, KeyError, EOFError, InputError) as problem:
-        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
-    for name, matrix, wanted, kind in (
-        ("labels.npz", observed, (len(images), len(classes)), "i"),
-        ("labels.npz", has_soft, (len(images),), "b"),
-        ("soft_labels.npy", completed, (len(images), len(classes)), "f"),
-        ("predictions.npy", predicted, (len(images), len(classes)), "f"),
-    ):
-        if matrix is not None and (matrix.shape != wanted or matrix.dtype.kind != kind):
-            size = " × ".join((f"{len(images)} images", f"{len(classes)} classes")[: len(wanted)])
-            raise InputError(
-                f"{folder / name}: expected {size}, got {matrix.dtype} of shape {matrix.shape}; "
-                "train again"
-            )
-    return SavedLabels(images, classes, observed, has_soft, completed, predicted)
+def is_finished(folder: Path) -> bool:
+    """Whether the training there has its results."""
+    return (folder / RESULT).is_file()

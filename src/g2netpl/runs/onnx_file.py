@@ -12,7 +12,7 @@ from pathlib import Path
 from g2netpl.base.errors import InputError
 
 # kind of message → numbers of its fields that hold such messages
-_INSIDE: dict[str, dict[int, str]] = {
+_NESTED: dict[str, dict[int, str]] = {
     "model": {7: "graph", 14: "entry", 20: "training", 25: "function"},
     "entry": {},
     "training": {1: "graph", 2: "graph"},
@@ -85,7 +85,7 @@ def _messages(content: bytes) -> Iterator[tuple[str, list[tuple[int, Value]]]]:
             count += 1
             if count > _MOST_FIELDS:
                 raise ValueError(f"more than {_MOST_FIELDS:,} parts")
-            inner = _INSIDE[kind].get(number)
+            inner = _NESTED[kind].get(number)
             if inner is None:
                 fields.append((number, value))
             elif isinstance(value, memoryview):

@@ -11,13 +11,14 @@ from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.locks import LOCK, locked
 from g2netpl.images.identity import content_of
-from g2netpl.runs.aside import FILES, REPLACED, RESULTS, Aside, cells
+from g2netpl.runs.backup import REPLACED, Backup
 from g2netpl.runs.config import PATHS, RunConfig
-from g2netpl.runs.folder import RUN_FORMAT, read_run, read_training
+from g2netpl.runs.folder import FILES, RESULT, RESULTS, RUN, WHOLE_FOLDERS, cells
+from g2netpl.runs.records import RUN_FORMAT, read_run, read_training
 
 
 @contextmanager
-def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[Aside]:
+def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[Backup]:
     """Make a folder for results; one with content is refused, or what we wrote there set aside.
 
     Only files that this command writes are ever touched, and only beside a run.json of its own.
@@ -29,15 +30,15 @@ def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[
         for cell in cells(folder, command):
             with locked(cell):  # refused where somebody trains
                 pass
-        aside = Aside(folder, command)
+        backup = Backup(folder, command)
         try:
-            yield aside
+            yield backup
         except BaseException as problem:
             # after a second Ctrl-C a checkpoint may still be being written: whoever comes next does
             if command != "train" or not isinstance(problem, KeyboardInterrupt):
-                aside.put_back()
+                backup.restore()
             raise
-        aside.finish()
+        backup.finish()
 
 
 def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
@@ -73,7 +74,7 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
 
 def is_empty(folder: Path) -> bool:
     """Whether there is nothing in it, or it is not there; what a crash left does not count."""
-    left = {LOCK, "run.json.new", REPLACED}
+    left = {LOCK, f"{RUN}.new", REPLACED}
     return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
 
 
@@ -94,7 +95,7 @@ def begin_or_resume(
     resume: bool,
     overwrite: bool,
     lists: Sequence[str] = (),
-) -> Iterator[Aside | None]:
+) -> Iterator[Backup | None]:
     """Claim the folder and write run.json; or see that it holds the same, to go on with.
 
     Gives the old results that stand aside meanwhile. `lists` are keys of comma-separated texts, to
@@ -102,9 +103,9 @@ def begin_or_resume(
     """
     about = {"format": RUN_FORMAT, "command": command, **description}
     if not resume:
-        with claimed(folder, command, overwrite=overwrite) as aside:
-            write_json(folder / "run.json", about)
-            yield aside
+        with claimed(folder, command, overwrite=overwrite) as backup:
+            write_json(folder / RUN, about)
+            yield backup
     else:
         read_run(folder)
         with locked(folder):
@@ -130,7 +131,7 @@ def _check_same(
     if grown and not changed:
         for name in RESULTS:  # they are of less than there will be
             (folder / name).unlink(missing_ok=True)
-        write_json(folder / "run.json", {**before, **now})
+        write_json(folder / RUN, {**before, **now})
         return
     if changed:  # another flag explains another content
         changed = [key for key in changed if key != "fingerprints"] or changed
@@ -149,8 +150,8 @@ def _has_grown(before: str | None, now: str) -> bool:
     return not before or f"{now},".startswith(f"{before},")
 
 
-_RESUMED = {"train": ("training", "result.json"), "compare": ("comparison", "results.json")}
-_OF_CELL = {*FILES["train"], "run.json", LOCK, REPLACED, "checkpoints", "labels"}
+_RESUMED = {"train": ("training", RESULT), "compare": ("comparison", "results.json")}
+_OF_CELL = {*FILES["train"], RUN, LOCK, REPLACED, *WHOLE_FOLDERS["train"]}
 
 
 _FREE_TO_CHANGE = {

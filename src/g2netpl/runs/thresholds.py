@@ -1,4 +1,4 @@
-"""From scores to decisions: calibration and one threshold per class, stored with the model.
+"""From scores to labels: calibration and one threshold per class, stored with the model.
 
 Scores of networks trained on partial labels rank well but their level means little: G²NetPL with
 one positive per image predicts 33 positives per image where 3 are right. So a calibrated score is
@@ -13,15 +13,16 @@ dev/log/scores-and-thresholds.md.
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
+from typing_extensions import TypedDict
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.options import Shape
+from g2netpl.base.options import check_record
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
@@ -34,18 +35,18 @@ Truth = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
-class Decisions:
+class Thresholds:
     """How the scores of a network become probabilities, and probabilities labels."""
 
     temperature: float
     shift: float
-    thresholds: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
+    per_class: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
     rule: str
     basis: str  # what they were chosen on, for people
 
     def __str__(self) -> str:
-        never = sum(each is None for each in self.thresholds)
-        silent = f"; {never} of {len(self.thresholds)} classes are never proposed" if never else ""
+        never = sum(each is None for each in self.per_class)
+        silent = f"; {never} of {len(self.per_class)} classes are never proposed" if never else ""
         return f"thresholds: {self.rule}, by {self.basis}{silent}"
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
@@ -56,29 +57,35 @@ class Decisions:
     @property
     def limits(self) -> Floats:
         """The thresholds as numbers; a class that is never proposed has an infinite one."""
-        return np.array([np.inf if each is None else each for each in self.thresholds])
+        return np.array([np.inf if each is None else each for each in self.per_class])
 
     def decide(self, calibrated: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which labels are proposed."""
         decided: npt.NDArray[np.bool_] = np.asarray(calibrated) >= self.limits
         return decided
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> "Written":
         """Plain values for decisions.json."""
-        return asdict(self)
+        return {
+            "temperature": self.temperature,
+            "shift": self.shift,
+            "thresholds": self.per_class,
+            "rule": self.rule,
+            "basis": self.basis,
+        }
 
     @classmethod
-    def from_json(cls, content: dict[str, Any], where: str = "decisions") -> "Decisions":
+    def from_json(cls, content: object, where: str = "decisions") -> "Thresholds":
         """The way back; what is no such content is one line that starts with `where`."""
-        Written.check(content, where)
-        values = {name: content[name] for name in Written.model_fields}
-        return cls(**{**values, "thresholds": tuple(values["thresholds"])})
+        found = check_record(Written, content, where)
+        per_class = tuple(found["thresholds"])
+        return cls(found["temperature"], found["shift"], per_class, found["rule"], found["basis"])
 
 
-class Written(Shape):
+class Written(TypedDict):
     """decisions.json."""
 
-    temperature: FiniteFloat = Field(gt=0)
+    temperature: Annotated[FiniteFloat, Field(gt=0)]
     shift: FiniteFloat
     thresholds: Sequence[float | None]
     rule: str
@@ -106,7 +113,7 @@ def choose(
     validation: tuple[Scores, Truth] | None,
     scores: Scores,
     k: float,
-) -> Decisions:
+) -> Thresholds:
     """Calibrate and choose thresholds; `scores` are those of the images that k speaks of."""
     name, target = parse_rule(rule)
     if name != "expected" and validation is not None and tells_prevalence(validation[1]):
@@ -118,7 +125,7 @@ def choose(
     if name != "expected":
         why = "no validation images" if validation is None else "no negatives missing at random"
         basis += f" (not {rule}: {why} to choose by)"
-    return Decisions(1.0, shift, (threshold,) * scores.shape[1], "expected", basis)
+    return Thresholds(1.0, shift, (threshold,) * scores.shape[1], "expected", basis)
 
 
 def tells_prevalence(truth: Truth) -> bool:
@@ -178,11 +185,11 @@ def precision_threshold(
     return None if not len(good) else _between(ranked, int(good[-1]))
 
 
-def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Decisions:
+def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Thresholds:
     readable = ~np.isnan(scores).any(axis=1)
     scores, truth = scores[readable], truth[readable]
     temperature, shift = calibration(scores, truth)
-    plain = Decisions(temperature, shift, (), name, "")
+    plain = Thresholds(temperature, shift, (), name, "")
     calibrated = plain.calibrate(scores)
     columns = [_known_column(calibrated[:, j], truth[:, j]) for j in range(truth.shape[1])]
     everything = (
@@ -193,13 +200,13 @@ def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> De
     if name == "f1":
         common = f1_threshold(*everything)
         thresholds = [_leaning(f1_threshold(*column), common, column[1]) for column in columns]
-        return Decisions(temperature, shift, tuple(thresholds), "f1", basis)
+        return Thresholds(temperature, shift, tuple(thresholds), "f1", basis)
     common = precision_threshold(*everything, target)
     chosen: list[float | None] = []
     for values, labels in columns:
         enough = labels.sum() >= _FEW
         chosen.append(precision_threshold(values, labels, target) if enough else common)
-    return Decisions(temperature, shift, tuple(chosen), f"precision:{target:g}", basis)
+    return Thresholds(temperature, shift, tuple(chosen), f"precision:{target:g}", basis)
 
 
 def _leaning(own: float | None, common: float | None, labels: Floats) -> float | None:

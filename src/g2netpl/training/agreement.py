@@ -20,6 +20,7 @@ from torch import nn
 from g2netpl.base.errors import Refused
 from g2netpl.base.processes import Processes
 from g2netpl.runs.config import PATHS, RunConfig
+from g2netpl.runs.folder import RUN
 from g2netpl.training.data import TrainingData
 from g2netpl.training.description import versions
 
@@ -93,9 +94,9 @@ def agree_on_folder(processes: Processes, folder: Path) -> None:
     """The first rank has written run.json: the others see it, in the same folder."""
     if processes.size == 1:
         return
-    wanted = processes.gather_text(_content(folder / "run.json"))[0]
+    wanted = processes.gather_text(_content(folder / RUN))[0]
     until = time.monotonic() + _PATIENCE  # a network file system may show it a little later
-    while (seen := _content(folder / "run.json")) != wanted and time.monotonic() < until:
+    while (seen := _content(folder / RUN)) != wanted and time.monotonic() < until:
         time.sleep(0.2)
     agree(processes, {"what is in --output, which all ranks must share": seen})
 

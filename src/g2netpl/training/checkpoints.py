@@ -29,6 +29,7 @@ from g2netpl.base.disk import (
 from g2netpl.base.errors import UserError
 from g2netpl.base.locks import check_ours
 from g2netpl.game.mapped_memory import drop_generations, generation_of
+from g2netpl.runs.folder import CHECKPOINTS, MEMORIES
 from g2netpl.training.snapshots import Snapshot, State, is_finite
 
 KEPT = 3
@@ -54,7 +55,7 @@ def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> bool:
     if not is_finite(snapshot.network):
         return False
     check_ours(folder)
-    shelf = folder / "checkpoints"
+    shelf = folder / CHECKPOINTS
     target = shelf / f"{phase}-{snapshot.finished:06d}-{snapshot.step:08d}"
     while target.exists():  # the same moment, saved before a resume
         target = target.with_name(target.name + "+")
@@ -101,14 +102,14 @@ def _tidy(folder: Path, newest: Path) -> None:
     for path in newest.parent.iterdir():
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
-    if not (folder / "labels").is_dir():  # they are in the checkpoints
+    if not (folder / MEMORIES).is_dir():  # they are in the checkpoints
         return
     generations = []
     for path in kept:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             generations.append(int(_read_manifest(path)["generation"]))
     if generations:
-        drop_generations(folder / "labels", before=min(generations))
+        drop_generations(folder / MEMORIES, before=min(generations))
 
 
 def load_checkpoint(
@@ -143,7 +144,7 @@ def load_checkpoint(
 
 def remove_checkpoint(folder: Path) -> None:
     """A finished run needs none."""
-    for name in ("checkpoints", "labels"):
+    for name in (CHECKPOINTS, MEMORIES):
         shutil.rmtree(folder / name, ignore_errors=True)
 
 
@@ -221,7 +222,7 @@ def save_state(path: Path, state: State) -> None:
 
 def saved(folder: Path) -> list[Path]:
     """The complete checkpoints of a run folder, the newest first."""
-    shelf = folder / "checkpoints"
+    shelf = folder / CHECKPOINTS
     if not shelf.is_dir():
         return []
     return sorted((path for path in shelf.iterdir() if path.name[0].isdigit()), reverse=True)

@@ -23,18 +23,17 @@ from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import Network, bare, check_numbers
 from g2netpl.game.player import LabelPlayer
-from g2netpl.runs.answers import FILE, Decision, apply_decisions, latest, read_decisions
+from g2netpl.runs.answers import Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_saved_labels, read_training
+from g2netpl.runs.folder import DECIDED, MODEL, REVIEW
+from g2netpl.runs.run import Run
 from g2netpl.training.data import TrainingData
 from g2netpl.training.snapshots import load_network
-
-DECIDED = "decided.jsonl"
 
 
 def config_after_review(folder: str | Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a reviewed run to go on with, and what shall be different: output, at least."""
-    before: dict[str, Any] = read_training(folder)["config"]
+    before: dict[str, Any] = Run.open(folder).about["config"]
     del before["output"]  # the run that was reviewed stays as it is
     return {**before, **changes, "resume_labels": str(folder)}
 
@@ -62,7 +61,7 @@ def _decisions_about(folder: Path) -> list[Decision]:
     found = latest([*read_decisions(folder, DECIDED), *latest(read_decisions(folder))])
     if not found:
         raise InputError(
-            f"resume_labels: {folder / FILE} holds no answers; review the run first with "
+            f"resume_labels: {folder / REVIEW} holds no answers; review the run first with "
             f"g2netpl review {quote(str(folder))}"
         )
     return found
@@ -79,7 +78,7 @@ def _lines(decisions: list[Decision]) -> bytes:
 
 def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
     """Refuse labels that an earlier run cannot go on with; note what it had seen of the others."""
-    saved = read_saved_labels(folder)
+    saved = Run.open(folder).labels
     if saved.classes != data.table.classes:
         raise Refused(
             f"resume_labels: {folder} knows other classes than the label file, or in another "
@@ -123,7 +122,7 @@ def take_over_network(folder: str | Path, network: Network) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load
 
-    path = Path(folder) / "model.safetensors"
+    path = Path(folder) / MODEL
     try:
         state = load(path.read_bytes())
         check_numbers(bare(network), state, path)
@@ -140,7 +139,7 @@ def take_over_network(folder: str | Path, network: Network) -> None:
 
 def take_over_labels(folder: str | Path, data: TrainingData, player: LabelPlayer) -> None:
     """Begin with the soft labels of an earlier run, and ½ for images that it had none of."""
-    saved = read_saved_labels(folder)
+    saved = Run.open(folder).labels
     places = {name: row for row, name in enumerate(saved.images) if saved.has_soft[row]}
     rows = np.array([places.get(name, -1) for name in data.visible.images], dtype=np.int64)
 

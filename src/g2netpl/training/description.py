@@ -9,7 +9,7 @@ from g2netpl.base.console import Console
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.identity import content_of
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import RUN_FORMAT
+from g2netpl.runs.records import RUN_FORMAT
 from g2netpl.training.data import TrainingData
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from g2netpl.base.disk import write_json
-from g2netpl.base.options import Shape
-from g2netpl.runs.folder import read_json
-from g2netpl.training.steps import NumericalStop
+from typing_extensions import TypedDict
 
-DIVERGED = "diverged.json"
+from g2netpl.base.disk import write_json
+from g2netpl.runs.folder import DIVERGED
+from g2netpl.runs.records import read_json
+from g2netpl.training.steps import NumericalStop
 
 Result = TypeVar("Result")
 
@@ -38,7 +38,7 @@ def why_given_up(folder: Path) -> str | None:
     return str(read_json(path, _Given)["reason"]) if path.is_file() else None
 
 
-class _Given(Shape):
+class _Given(TypedDict):
     """diverged.json."""
 
     reason: str

@@ -20,8 +20,9 @@ from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, kept_state, take_up
 from g2netpl.images.loader import Source
 from g2netpl.runs.metrics import Truth, can_rank, mean_average_precision
+from g2netpl.runs.records import Epoch
 from g2netpl.training.equilibrium import Equilibrium
-from g2netpl.training.snapshots import Record, Snapshot, copy_state, load_network
+from g2netpl.training.snapshots import Snapshot, copy_state, load_network
 from g2netpl.training.steps import Loop, Steps
 
 
@@ -113,7 +114,7 @@ def fit(
         if ranked and validation is not None:
             scores = predict_all(network, validation.source, processes=loop.processes)
             score = loop.processes.broadcast(mean_average_precision(scores, validation.truth))
-        record: Record = {
+        record: Epoch = {
             "epoch": epoch + 1,
             "cost": cost,
             "validation_map": score,
@@ -175,7 +176,7 @@ class _Rounds:
         return True
 
 
-def _is_quiet(record: Record, schedule: Schedule) -> bool:
+def _is_quiet(record: Epoch, schedule: Schedule) -> bool:
     regret, movement = record["regret"], record["movement"]
     return (
         regret is not None
@@ -185,7 +186,7 @@ def _is_quiet(record: Record, schedule: Schedule) -> bool:
     )
 
 
-def _quiet_epochs(history: list[Record], schedule: Schedule) -> int:
+def _quiet_epochs(history: list[Epoch], schedule: Schedule) -> int:
     count = 0
     for record in reversed(history):
         if record["epoch"] <= schedule.first_epoch or not _is_quiet(record, schedule):

@@ -13,7 +13,6 @@ most 1,024), the rest over all of them. Players without soft labels have the las
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,9 +27,15 @@ from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer
 from g2netpl.images.loader import Source
 from g2netpl.labels.table import NEGATIVE, POSITIVE
+from g2netpl.runs.records import Reading
 
-Reading = dict[str, Any]  # numbers, or None where there are none
-_OF_LABELS = ("movement", "flips", "undecided", "soft_positives", "soft_histogram")
+_NO_LABELS: Reading = {
+    "movement": None,
+    "flips": None,
+    "undecided": None,
+    "soft_positives": None,
+    "soft_histogram": None,
+}
 _BINS = 20
 _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
 
@@ -63,10 +68,10 @@ class Equilibrium:
         now, before = player.labels_now(), self._before
         self._before = now
         if now is None:
-            return dict.fromkeys(_OF_LABELS)
+            return _NO_LABELS
         entries, known_negatives, known_positives = self._counted()
         if entries == 0:
-            return dict.fromkeys(_OF_LABELS)
+            return _NO_LABELS
         # observed entries are 0 or 1 and do not move: they count in the outer bins alone
         undecided, positives, movement, flips = 0, 0.0, 0.0, 0
         histogram = np.zeros(_BINS, dtype=np.int64)

@@ -36,7 +36,7 @@ from g2netpl.labels.entries import Labels, dense, of_classes, per_class, per_ima
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_training
+from g2netpl.runs.records import read_training
 from g2netpl.training.data import TrainingData
 from g2netpl.training.inputs import Inputs
 

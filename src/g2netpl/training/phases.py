@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from g2netpl.base.console import Console
 from g2netpl.runs.config import Mode, RunConfig
+from g2netpl.runs.records import Epoch
 from g2netpl.training.epochs import Schedule
 from g2netpl.training.equilibrium import collapsed, restless, restless_words
-from g2netpl.training.snapshots import Record
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def schedule_of(config: RunConfig, phase: Phase) -> Schedule:
     )
 
 
-def warn_of_collapse(console: Console, history: list[Record], k: float) -> None:
+def warn_of_collapse(console: Console, history: list[Epoch], k: float) -> None:
     """Say once when the predictions of the game have run away from k, after the first epochs."""
     away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
     if len(history) >= 3 and away[-1] and not any(away[2:-1]):
@@ -59,7 +59,7 @@ def warn_of_collapse(console: Console, history: list[Record], k: float) -> None:
         )
 
 
-def warn_of_jumps(console: Console, history: list[Record]) -> None:
+def warn_of_jumps(console: Console, history: list[Epoch]) -> None:
     """Say once when the soft labels do not settle."""
     if restless(history) and not any(restless(history[:n]) for n in range(len(history))):
         console.print(f"warning: {restless_words(history)}", highlight=False)

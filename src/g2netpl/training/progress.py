@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,13 +19,14 @@ from rich.progress import (
 from rich.table import Column
 
 from g2netpl.base.console import Console
+from g2netpl.runs.records import Epoch
 
 _WIDE = 100  # columns of a terminal
 
 Item = TypeVar("Item")
 
 
-def write_history(path: Path, history: list[dict[str, Any]]) -> None:
+def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     """Write all epochs, a JSON object per line.
 
     Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
@@ -36,7 +37,7 @@ def write_history(path: Path, history: list[dict[str, Any]]) -> None:
     os.replace(temporary, path)
 
 
-def describe(record: dict[str, Any]) -> str:
+def describe(record: Mapping[str, Any]) -> str:
     """One epoch in one line."""
     parts = [f"cost {record['cost']:.4f}"]
     for key, name, form in (
@@ -108,7 +109,7 @@ class EpochBar:
         if self.progress is not None:
             self.progress.update(self.task, advance=images)
 
-    def epoch(self, record: dict[str, Any]) -> None:
+    def epoch(self, record: Epoch) -> None:
         """An epoch is done."""
         if self.progress is None or self.console is None:
             return

@@ -1,6 +1,6 @@
 """What a training leaves behind: the chosen network, the completed labels, the metrics."""
 
-from dataclasses import asdict
+import time
 from functools import partial
 from pathlib import Path
 
@@ -8,23 +8,25 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks, write_npy, write_npz
-from g2netpl.base.disk import write_json, written_whole
+from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks
+from g2netpl.base.disk import write_json
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix
+from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
-from g2netpl.runs.scores import Judged, write_scores
-from g2netpl.runs.thresholds import Decisions, choose
+from g2netpl.runs.records import Metrics, Result
+from g2netpl.runs.tables import HeldOut, write_held_out, write_saved_labels
+from g2netpl.runs.thresholds import Thresholds, choose
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
 from g2netpl.training.session import Session
-from g2netpl.training.snapshots import Record, Snapshot, load_network
+from g2netpl.training.snapshots import Snapshot, load_network
 
 
-def finish(session: Session, snapshot: Snapshot) -> Record:
-    """Write the network, the labels, the decisions and the metrics; returns the figures.
+def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
+    """Write the network, the labels, the thresholds and the metrics; returns the figures.
 
     The ranks predict together, and the first one writes.
     """
@@ -41,18 +43,26 @@ def finish(session: Session, snapshot: Snapshot) -> Record:
         session.learner, every, processes=session.processes, make=partial(room, folder)
     )
     if not session.processes.is_main:
-        return {"test_map": None}
+        return None
     network.eval()
-    save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
+    save_state(folder / MODEL, {n: v.cpu() for n, v in network.state_dict().items()})
     soft = _soft_labels(session, folder)
-    _write_labels(folder, CompletedLabels(data, predicted, soft))
-    write_scores(folder, predicted, _judged(data, best))
+    labels, shape = CompletedLabels(data, predicted, soft), predicted.shape
+    write_saved_labels(
+        folder,
+        data.table.images,
+        Blocks(shape, np.int8, labels.known),
+        labels.has_soft,
+        Blocks(shape, np.float32, labels.of),
+        predicted,
+    )
+    write_held_out(folder, _held_out(data, best))
     held = parts.get("validation")
     validation = None if held is None else (best["validation"], held[1])
-    decisions = choose(config.thresholds, validation, predicted[_enough(data)], session.k)
-    write_json(folder / "decisions.json", decisions.to_json())
-    metrics = {part: _metrics(decisions, best[part], truth) for part, (_, truth) in parts.items()}
-    write_json(folder / "evaluation.json", {"classes": list(data.table.classes), **metrics})
+    thresholds = choose(config.thresholds, validation, predicted[_enough(data)], session.k)
+    write_json(folder / THRESHOLDS, thresholds.to_json())
+    metrics = {part: _metrics(thresholds, best[part], truth) for part, (_, truth) in parts.items()}
+    write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
     test = None if data.test is None else data.test.table.values
     return {
         "method": config.method,
@@ -69,17 +79,25 @@ def finish(session: Session, snapshot: Snapshot) -> Record:
         if soft is None or not data.hides_truth
         else ranked_map(soft, data.table.dense(data.training)),
         "undecided": snapshot.history[-1]["undecided"],
+        "seconds": round(time.perf_counter() - began, 3),
     }
 
 
-def _metrics(decisions: Decisions, scores: Scores, truth: LabelMatrix) -> Record:
+def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metrics:
     """All metrics, null where they cannot be had."""
-    metrics = asdict(evaluate(decisions.calibrate(scores), truth, decisions.limits))
-    if not can_rank(truth):
-        metrics |= dict.fromkeys(("mean_average_precision", "mean_over_present"))
-    per_class = metrics["average_precision"]
-    metrics["average_precision"] = [None if value != value else value for value in per_class]
-    return metrics
+    found, ranked = (
+        evaluate(thresholds.calibrate(scores), truth, thresholds.limits),
+        can_rank(truth),
+    )
+    return {
+        "mean_average_precision": found.mean_average_precision if ranked else None,
+        "mean_over_present": found.mean_over_present if ranked else None,
+        "average_precision": [None if each != each else each for each in found.average_precision],
+        "precision": found.precision,
+        "recall": found.recall,
+        "f1": found.f1,
+        "known_entries": found.known_entries,
+    }
 
 
 def _parts(session: Session) -> dict[str, tuple[Source, LabelMatrix]]:
@@ -94,14 +112,14 @@ def _parts(session: Session) -> dict[str, tuple[Source, LabelMatrix]]:
     return parts
 
 
-def _judged(data: TrainingData, scores: dict[str, Scores]) -> dict[str, Judged]:
+def _held_out(data: TrainingData, scores: dict[str, Scores]) -> dict[str, HeldOut]:
     """The scores of each part beside the labels of its images."""
     tables = {
         "validation": data.validation,
         "test": None if data.test is None else data.test.table,
     }
     return {
-        part: Judged(table, scores[part])
+        part: HeldOut(table, scores[part])
         for part, table in tables.items()
         if table is not None and part in scores
     }
@@ -153,20 +171,3 @@ class CompletedLabels:
             labels[here] = self.soft[self.trained[rows[here]]]
         observed = self.known(rows)
         return np.where(observed == UNOBSERVED, labels, observed).astype(np.float32)
-
-
-def _write_labels(folder: Path, labels: CompletedLabels) -> None:
-    shape, predicted = labels.data.table.held.shape, labels.predicted
-    for name, table in (
-        ("soft_labels.npy", Blocks(shape, np.float32, labels.of)),
-        ("predictions.npy", Blocks(shape, np.float16, lambda rows: predicted[rows])),
-    ):
-        with written_whole(folder / name) as file:
-            write_npy(file, table)
-    with written_whole(folder / "labels.npz") as file:
-        write_npz(
-            file,
-            images=np.array(labels.data.table.images),
-            observed=Blocks(shape, np.int8, labels.known),
-            soft=labels.has_soft,
-        )

@@ -13,6 +13,7 @@ from g2netpl.base.processes import Processes
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.batches import Batch
 from g2netpl.game.player import LabelPlayer, take_up
+from g2netpl.runs.folder import HISTORY, NON_FINITE
 from g2netpl.training.checkpoints import Writer, load_checkpoint
 from g2netpl.training.progress import write_history
 from g2netpl.training.snapshots import Snapshot
@@ -111,7 +112,7 @@ class CheckpointSaver:
     def write_history(self, snapshot: Snapshot) -> None:
         """history.jsonl, by the first rank."""
         if self.processes.is_main:
-            write_history(self.folder / "history.jsonl", snapshot.history)
+            write_history(self.folder / HISTORY, snapshot.history)
 
     def stopped(self) -> Stopped:
         """Save what is not saved yet, and say how to go on."""
@@ -130,7 +131,7 @@ class CheckpointSaver:
             line = json.dumps(
                 {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
             )
-            with open(self.folder / "non_finite.jsonl", "a", encoding="utf-8") as file:
+            with open(self.folder / NON_FINITE, "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
     def _is_due(self) -> bool:

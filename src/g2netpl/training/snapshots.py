@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.game.network.network import bare
+from g2netpl.runs.records import Epoch
 
-Record = dict[str, Any]
 State = dict[str, Tensor]
 
 
@@ -33,7 +33,7 @@ class Snapshot:
     best_network: State = field(default_factory=dict)
     best_epoch: int = 0  # from 1; 0 before the first
     best_map: float | None = None
-    history: list[Record] = field(default_factory=list)
+    history: list[Epoch] = field(default_factory=list)
     converged: bool = False
 
     @property

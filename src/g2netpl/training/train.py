@@ -19,10 +19,11 @@ from g2netpl.game.network.compiling import compile_network
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
-from g2netpl.runs.aside import Aside, recover
+from g2netpl.runs.backup import Backup, recover
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_training
+from g2netpl.runs.folder import HISTORY, MEMORIES, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, claimed, is_empty
+from g2netpl.runs.records import Result, read_training
 from g2netpl.runs.run import Run, load_run
 from g2netpl.training.agreement import (
     agree_on_backbone,
@@ -49,7 +50,7 @@ from g2netpl.training.rehearsal import check_memory, rehearse
 from g2netpl.training.results import finish
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.session import Session, Watch
-from g2netpl.training.snapshots import Record, Snapshot
+from g2netpl.training.snapshots import Snapshot
 from g2netpl.training.trackers import Trackers, open_trackers
 
 
@@ -132,13 +133,12 @@ class _FolderTraining:
         announce(self.console, self.config, data, f"{session.k:.2f} ({session.origin_of_k})")
         with self.open_trackers() as trackers:
             snapshot = self.play(session, trackers, on_epoch, old, on_saved)
-        result = self.finish(session, snapshot)
-        result["seconds"] = round(time.perf_counter() - began, 3)
-        if self.processes.is_main:
+        result = self.finish(session, snapshot, began)
+        if result is not None:
             check_ours(self.folder)
-            sync(self.folder / "history.jsonl")
-            write_json(self.folder / "run.json", description)
-            write_json(self.folder / "result.json", result)
+            sync(self.folder / HISTORY)
+            write_json(self.folder / RUN, description)
+            write_json(self.folder / RESULT, result)
             trackers.finish(result)
             remove_checkpoint(self.folder)
         self.processes.barrier()
@@ -165,7 +165,7 @@ class _FolderTraining:
             say(f"note: begun with other versions ({other}): results may differ a little")
         check_given_up(self.folder)
         self.interrupts.begun(self.how_to_go_on)
-        if self.processes.broadcast((self.folder / "result.json").is_file()):
+        if self.processes.broadcast(is_finished(self.folder)):
             say(f"{self.folder}: this run is finished already")
             if self.processes.is_main:
                 remove_checkpoint(self.folder)
@@ -182,7 +182,7 @@ class _FolderTraining:
         backbone.module.to(accelerator.device)
         inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
         k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
-        place = MemoryPlace(self.folder / "labels", config.label_memory * 1024**2, processes)
+        place = MemoryPlace(self.folder / MEMORIES, config.label_memory * 1024**2, processes)
         session = Session(config, data, inputs, k, accelerator, processes, place)
         if config.resume_labels is not None:
             take_over_network(config.resume_labels, session.network)
@@ -199,7 +199,7 @@ class _FolderTraining:
         description: dict[str, Any],
         decisions: list[Decision],
         others_wait: bool,
-    ) -> Aside | None:
+    ) -> Backup | None:
         """Take the folder, after everything that a mistake of the user could stop.
 
         Gives the old results, which wait for the first checkpoint; those of others may wait too.
@@ -211,7 +211,7 @@ class _FolderTraining:
         if self.processes.is_main and not self.resume:
             claim = claimed(self.folder, "train", overwrite=self.overwrite)
             old = self.lock.enter_context(claim)
-            write_json(self.folder / "run.json", description)
+            write_json(self.folder / RUN, description)
             if decisions:
                 write_decided(self.folder, decisions)
         if not replaces:
@@ -233,7 +233,7 @@ class _FolderTraining:
         session: Session,
         trackers: Trackers,
         on_epoch: Watch | None,
-        old: Aside | None,
+        old: Backup | None,
         on_saved: Callable[[], None] | None,
     ) -> Snapshot:
         """Play all phases, from the last checkpoint where there is one."""
@@ -267,15 +267,15 @@ class _FolderTraining:
         with saver.watching():
             return session.play(console=self.console, watch=watch, saver=saver, start=start)
 
-    def finish(self, session: Session, snapshot: Snapshot) -> Record:
-        """The results, and what a person should be told about them."""
+    def finish(self, session: Session, snapshot: Snapshot, began: float) -> Result | None:
+        """The results, and what a person should be told about them; None but in the first rank."""
         self.interrupts.check()
         session.accelerator.unwrap_model(session.network, keep_fp32_wrapper=False)  # as it predicts
         check_ours(self.folder)
-        result = finish(session, snapshot)
+        result = finish(session, snapshot, began)
         for problem in session.inputs.bad_images():
             self.console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
-        if session.data.test is not None and result["test_map"] is None:
+        if result is not None and session.data.test is not None and result["test_map"] is None:
             self.console.print(
                 "no class has both a positive and a negative among the test labels: no mAP can be "
                 "had from them; where they are complete, say so with g2netpl convert --absent "

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from g2netpl.base.disk import write_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.game.network.network import FLOATS, INTEGERS, name_of
 
@@ -93,15 +94,7 @@ def write_weights(state: Mapping[str, Tensor], path: str | Path) -> str:
                 f"{name_of(tensor.dtype)}; leave it out with --drop {name}"
             )
     content = save({name: tensor.detach().clone().contiguous() for name, tensor in state.items()})
-    temporary = path.with_name(path.name + ".new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    except OSError as problem:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
-    return hashlib.sha256(content).hexdigest()
+    return write_whole(path, content)
 
 
 def _loaded(path: Path, content: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Old results stand aside until new ones are worth keeping, and come back if they never are.
+"""A backup of old results, until new ones are worth keeping; else they come back.
 
 A folder of results goes through these states, each entered by one rename:
 
@@ -9,7 +9,6 @@ A folder of results goes through these states, each entered by one rename:
 So a process may be killed at any moment: whoever opens the folder next finds out what to do.
 """
 
-import json
 import os
 import shutil
 from contextlib import suppress
@@ -19,43 +18,20 @@ from threading import Lock
 from g2netpl.base.disk import rename_durably, sync, sync_folder
 from g2netpl.base.errors import Refused, UserError
 from g2netpl.base.locks import is_ours, locked
+from g2netpl.runs.folder import FILES, SHARED_FOLDERS, command_of, contents, is_begun
 
 MOVING, BEFORE, REPLACED = ".moving", ".before", ".replaced"
 
-_RUN = "run.json"
-RESULTS = ("results.json", "results.md", "results.csv")
-_SPLIT = ("labels/train.csv", "labels/test.csv")
-FILES = {
-    "train": (
-        *("history.jsonl", "non_finite.jsonl", "diverged.json", "model.safetensors"),
-        "nonsense.jsonl",  # as an older version named it
-        *("soft_labels.npy", "predictions.npy", "labels.npz", "decided.jsonl", "decisions.json"),
-        *("result.json", "evaluation.json", "scores.npz", "report.html", "trackers.json"),
-    ),
-    "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),
-    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
-    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
-    "features": ("train.npz", "test.npz", "meta.npz"),
-    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
-}
-_WHOLE_FOLDERS = {"train": ("checkpoints", "labels")}
-_PATTERNS = {"train": ("tensorboard/events.out.tfevents.*",)}
-_SHARED_FOLDERS = {  # others may keep things there
-    "train": ("tensorboard",),
-    "compare": ("runs", "labels"),
-    "reproduce": ("labels",),
-}
 
-
-class Aside:
+class Backup:
     """The old results of a folder, out of the way; without any, there is nothing to do."""
 
     def __init__(self, folder: Path, command: str) -> None:
         self.folder, self.command = folder, command
         self._lock = Lock()  # a checkpoint becomes durable in another thread
         if _has_some(folder):  # where nobody could be sure that their owner is gone
-            _put_back(folder)
-        self.waits = (folder / _RUN).is_file()
+            _restore(folder)
+        self.waits = is_begun(folder)
         if self.waits:
             _set_aside(folder, command)
 
@@ -75,7 +51,7 @@ class Aside:
                     sync(self.folder / path, os.O_RDONLY)
         self.drop()
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Nothing came of what is new: the old results take their place again.
 
         Not where the folder has become another process's, nor on a disk that is gone: who opens
@@ -84,45 +60,16 @@ class Aside:
         with self._lock, suppress(OSError):
             if self.waits and is_ours(self.folder):
                 self.waits = False
-                _put_back(self.folder)
+                _restore(self.folder)
 
 
 def recover(folder: Path) -> None:
     """Put back what a process that is gone had set aside; one that is at work is left alone."""
     if _has_some(folder):
         with suppress(UserError, OSError), locked(folder, surely=True):
-            _put_back(folder)
+            _restore(folder)
     if (folder / REPLACED).is_dir():
         shutil.rmtree(folder / REPLACED, ignore_errors=True)
-
-
-def contents(folder: Path, command: str) -> list[Path]:
-    """What the command wrote there, as paths below the folder; run.json comes first."""
-    files = (each for name in FILES[command] for each in (name, f"{name}.new"))
-    names = (*files, f"{_RUN}.new", *_WHOLE_FOLDERS.get(command, ()))
-    found = [folder / name for name in (_RUN, *names)]
-    for pattern in _PATTERNS.get(command, ()):
-        found += sorted(folder.glob(pattern))
-    found += cells(folder, command)
-    return [path.relative_to(folder) for path in found if path.exists()]
-
-
-def cells(folder: Path, command: str) -> list[Path]:
-    """The run folders that a comparison on images made, by their names and what is in them."""
-    if command != "compare":
-        return []
-    found = sorted((folder / "runs").glob("* seed * rate * batch *"))
-    return [path for path in found if command_of(path) == "train"]
-
-
-def command_of(folder: Path) -> str | None:
-    """Which command wrote a folder, as its run.json has it."""
-    try:
-        content = json.loads((folder / _RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    found = content.get("command") if isinstance(content, dict) else None
-    return found if isinstance(found, str) else None
 
 
 def _has_some(folder: Path) -> bool:
@@ -136,7 +83,7 @@ def _set_aside(folder: Path, command: str) -> None:
     _tidy(folder, command)
 
 
-def _put_back(folder: Path) -> None:
+def _restore(folder: Path) -> None:
     before, moving = folder / BEFORE, folder / MOVING
     command = command_of(before) or command_of(moving) or command_of(folder)
     if command not in FILES:
@@ -169,6 +116,6 @@ def _remove(path: Path) -> None:
 
 
 def _tidy(folder: Path, command: str) -> None:
-    for name in _SHARED_FOLDERS.get(command, ()):
+    for name in SHARED_FOLDERS.get(command, ()):
         with suppress(OSError):  # there are other things in it
             (folder / name).rmdir()

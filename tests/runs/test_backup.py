@@ -14,10 +14,10 @@ from g2netpl.base.locks import locked
 from g2netpl.cli import main
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs import aside
-from g2netpl.runs.aside import Aside, recover
+from g2netpl.runs import backup
+from g2netpl.runs.backup import Backup, recover
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import read_run
+from g2netpl.runs.records import read_run
 from g2netpl.training import rehearsal
 from g2netpl.training import train as training
 from g2netpl.training.train import train
@@ -71,7 +71,7 @@ def killed_at(number, action, patch):
     with patch.context() as patched:
         for owner, name in ((os, "rename"), (Path, "rename"), (shutil, "rmtree")):
             patched.setattr(owner, name, dying(getattr(owner, name)))
-        patched.setattr(aside, "_remove", dying(aside._remove))
+        patched.setattr(backup, "_remove", dying(backup._remove))
         try:
             action()
         except Killed:
@@ -87,7 +87,7 @@ def test_killed_at_any_moment_the_old_results_come_back(tmp_path, monkeypatch, c
         folder = fill(tmp_path / f"run-{number}", command)
 
         def replaced(folder=folder):
-            Aside(folder, command)
+            Backup(folder, command)
             shutil.rmtree(folder / "labels", ignore_errors=command == "train")
             new = fill(folder.with_name("new"), command, "new")
             shutil.copytree(new, folder, dirs_exist_ok=True)
@@ -111,21 +111,21 @@ def test_killed_at_any_moment_the_old_results_come_back(tmp_path, monkeypatch, c
 def test_killed_while_old_results_are_dropped_the_new_ones_stay(tmp_path, monkeypatch):
     for number in range(4):
         folder = fill(tmp_path / f"run-{number}", "train")
-        old = Aside(folder, "train")
+        old = Backup(folder, "train")
         (folder / "run.json").write_text('{"format": 2, "command": "train", "of": "new"}')
         killed_at(number, old.drop, monkeypatch)
         of = read_run(folder)["of"]
         assert of == ("old" if number == 0 else "new")
-        later = Aside(folder, "train")
-        later.put_back()
+        later = Backup(folder, "train")
+        later.restore()
         assert read_run(folder)["of"] == of
-        assert not (folder / aside.REPLACED).exists()
+        assert not (folder / backup.REPLACED).exists()
 
 
 def test_who_looks_on_leaves_a_process_at_work_alone(tmp_path):
     folder = fill(tmp_path / "run", "train")
     with locked(folder):
-        Aside(folder, "train")
+        Backup(folder, "train")
         (folder / "run.json").write_text('{"format": 2, "command": "train", "of": "new"}')
         assert read_run(folder)["of"] == "new"
     assert read_run(folder)["of"] == "old"  # it ended without a word

@@ -1,0 +1,232 @@
+"""What the JSON files of a run folder hold: checked here, once for everybody; see also tables.py.
+
+What is missing, torn, or of another kind is one line that names the file.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypeVar
+
+from pydantic import FiniteFloat
+from typing_extensions import TypedDict
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.options import check_record, parse_record
+from g2netpl.runs.backup import recover
+from g2netpl.runs.folder import (
+    EVALUATION,
+    HISTORY,
+    RESULT,
+    RUN,
+    THRESHOLDS,
+    is_begun,
+    is_finished,
+)
+from g2netpl.runs.thresholds import Thresholds, Written
+
+RUN_FORMAT = 2
+
+Content = dict[str, Any]
+Figure = FiniteFloat | None
+Record = TypeVar("Record")
+
+
+class AnyRun(TypedDict):
+    """run.json of any command."""
+
+    format: Literal[2]
+    command: str
+
+
+class Data(TypedDict):
+    """What run.json says of the data of a training; older versions wrote no more."""
+
+    fingerprints: dict[str, str]
+    images: int
+    training_images: int
+    observed_fraction: FiniteFloat
+    chosen_epoch: str
+    image_files: NotRequired[str | None]
+    image_stamps: NotRequired[str | None]
+
+
+class Training(AnyRun):
+    """run.json of a training."""
+
+    config: Content
+    versions: dict[str, str]
+    data: Data
+    classes: list[str]
+    expected_positives: FiniteFloat
+    mean: list[FiniteFloat]
+    std: list[FiniteFloat]
+
+
+class Reading(TypedDict, total=False):
+    """How far the two players are from an equilibrium, as far as it was measured."""
+
+    undecided: float | None
+    soft_positives: float | None
+    soft_histogram: list[int] | None
+    movement: float | None
+    flips: float | None
+    regret: float | None
+    predicted_positives: float | None
+    gradient_norm: float | None
+
+
+class Epoch(Reading):
+    """A line of history.jsonl."""
+
+    epoch: int
+    cost: NotRequired[float | None]
+    validation_map: NotRequired[float | None]
+    seconds: NotRequired[float | None]
+    images_per_second: NotRequired[float | None]
+
+
+class Figures(TypedDict):
+    """What a training is called and what came of it, in a run folder as in a comparison."""
+
+    method: str
+    setting: str
+    seed: int
+    learning_rate: FiniteFloat
+    batch_size: int
+    weight: str
+    validation_map: Figure
+    test_map: Figure
+    last_test_map: Figure
+    pseudo_label_map: Figure
+    undecided: Figure
+
+
+class CellResult(Figures):
+    """A row of a comparison."""
+
+    best_epoch: int | None
+    seconds: Figure
+
+
+class Result(Figures):
+    """result.json of a training, which took some time."""
+
+    best_epoch: int
+    seconds: FiniteFloat
+
+
+class Metrics(TypedDict):
+    """A part of evaluation.json."""
+
+    average_precision: list[float | None]
+    mean_average_precision: float | None
+    mean_over_present: float | None
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    known_entries: NotRequired[int]
+
+
+class Evaluation(TypedDict):
+    """evaluation.json: the figures of every class, on the parts that there are."""
+
+    validation: NotRequired[Metrics]
+    test: NotRequired[Metrics]
+
+
+def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
+    """The content of run.json; first, what a killed process had set aside is put back."""
+    recover(Path(folder))
+    path = Path(folder) / RUN
+    if not is_begun(Path(folder)):
+        raise InputError(f"{folder}: no run folder ({RUN} is missing)")
+    content = parse_record(dict[str, Any], path.read_bytes(), str(path))
+    if content.get("format") != RUN_FORMAT:
+        raise InputError(f"{path}: expected a {RUN} of g2netpl, format {RUN_FORMAT}")
+    check_record(AnyRun, content, str(path))
+    check_record(kind, content, str(path))
+    return content
+
+
+def read_training(folder: str | Path) -> Content:
+    """The content of run.json of a training, as opposed to a comparison or a demo."""
+    content = read_run(folder)
+    if content["command"] != "train":
+        raise InputError(f"{folder}: was written by 'g2netpl {content['command']}', not by train")
+    check_record(Training, content, str(Path(folder) / RUN))
+    return content
+
+
+def read_json(path: Path, kind: type[Record]) -> Record:
+    """The content of a JSON file of a run."""
+    try:
+        return parse_record(kind, path.read_bytes(), f"{path}: cannot be read")
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror}); train again") from None
+    except InputError as problem:
+        raise InputError(f"{problem}; train again") from None
+
+
+def check_finished(folder: Path) -> None:
+    """Refuse a run that has no results yet."""
+    if not is_finished(folder):
+        raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
+
+
+def read_result(folder: Path) -> Result:
+    """The figures of a finished training."""
+    return read_json(folder / RESULT, Result)
+
+
+def read_evaluation(folder: Path, classes: Sequence[str]) -> dict[str, Metrics]:
+    """The figures of every class, on validation and test as far as there are any."""
+    path = folder / EVALUATION
+    content = read_json(path, Evaluation)
+    parts: dict[str, Metrics] = {}
+    for part in ("validation", "test"):
+        if part in content:
+            parts[part] = content[part]
+    for part, found in parts.items():
+        _check_count(path, f"{part}: average_precision", found["average_precision"], classes)
+    return parts
+
+
+def read_thresholds(folder: Path, classes: Sequence[str]) -> Thresholds:
+    """How scores become labels."""
+    path = folder / THRESHOLDS
+    thresholds = Thresholds.from_json(read_json(path, Written))
+    _check_count(path, "thresholds", thresholds.per_class, classes)
+    return thresholds
+
+
+def _check_count(path: Path, what: str, found: Sequence[Any], classes: Sequence[str]) -> None:
+    if len(found) != len(classes):
+        raise InputError(
+            f"{path}: {what}: expected one for each of {len(classes)} classes, got {len(found)}; "
+            "train again"
+        )
+
+
+def read_history(folder: Path) -> list[Epoch]:
+    """The finished epochs; a last line that is just being written is left out."""
+    path = folder / HISTORY
+    if not path.is_file():
+        return []
+    lines = path.read_bytes().splitlines()
+    records = []
+    for place, line in enumerate(lines, start=1):
+        try:
+            records.append(parse_record(Epoch, line, f"{path}:{place}: expected a line of JSON"))
+        except InputError:
+            if place < len(lines) or _is_json(line):
+                raise
+    return records
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,189 @@
+"""The tables of a finished training, per image and class: labels, soft labels, scores.
+
+What is missing, torn, or of another kind is one line that names the file.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npy, write_npz
+from g2netpl.base.disk import written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, check_values
+from g2netpl.runs.folder import HELD_OUT, LABELS, LOGITS, PREDICTIONS, SOFT_LABELS
+from g2netpl.runs.records import check_finished, read_training
+
+PARTS = ("validation", "test")
+_LARGEST_LOGIT = 30.0
+_SUREST = np.float32(1 - 2**-12)  # above it float16 knows 1 only
+
+Rows = slice | npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the network says of every image; on disk, and read some images at a time."""
+
+    kept: npt.NDArray[np.float16]  # (N, L)
+    are_logits: bool  # an older version kept probabilities
+
+    def scores(self, rows: Rows = slice(None), columns: Rows = slice(None)) -> Scores:
+        """Of some images and classes, in [0, 1]; NaN where an image could not be read."""
+        found = np.asarray(self.kept[rows][:, columns], dtype=np.float32)
+        return _scores(found) if self.are_logits else np.minimum(found, _SUREST)
+
+
+@dataclass(frozen=True)
+class SavedLabels:
+    """The label table of a finished training, and what both players say; the large ones mapped."""
+
+    images: tuple[str, ...]
+    classes: tuple[str, ...]
+    observed: LabelMatrix  # (N, L): what the training knew
+    has_soft: npt.NDArray[np.bool_]  # (N,): images with soft labels, and not predictions
+    completed: npt.NDArray[np.float32]  # (N, L): observed, else soft label, else prediction
+    predicted: Predictions | None  # None in the folder of an older run
+
+
+def write_saved_labels(
+    folder: Path,
+    images: Sequence[str],
+    observed: Blocks,
+    has_soft: npt.NDArray[np.bool_],
+    completed: Blocks,
+    predicted: Scores,
+) -> None:
+    """Write the labels of a finished training, block by block."""
+    logits = Blocks(predicted.shape, np.float16, lambda rows: _logits(predicted[rows]))
+    for name, table in ((SOFT_LABELS, completed), (LOGITS, logits)):
+        with written_whole(folder / name) as file:
+            write_npy(file, table)
+    with written_whole(folder / LABELS) as file:
+        write_npz(file, images=np.array(images), observed=observed, soft=has_soft)
+
+
+def read_saved_labels(folder: str | Path) -> SavedLabels:
+    """Open the label files of a finished training; soft labels and predictions stay on disk."""
+    folder = Path(folder)
+    classes = tuple(read_training(folder)["classes"])
+    check_finished(folder)
+    path = folder / LABELS
+    arrays = _read_arrays(path, "images", "observed", "soft")
+    try:
+        if arrays["images"].ndim != 1 or arrays["images"].dtype.kind != "U":
+            raise ValueError("images: expected their names")
+        images = tuple(arrays["images"].tolist())
+        observed = check_values(arrays["observed"])
+        has_soft = np.asarray(arrays["soft"], dtype=bool)
+    except (ValueError, InputError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    size = (len(images), len(classes))
+    _check_table(path, observed, size, "i")
+    _check_table(path, has_soft, size[:1], "b")
+    completed = _open_table(folder / SOFT_LABELS, size)
+    for name in (LOGITS, PREDICTIONS):
+        if (folder / name).is_file():
+            predicted = Predictions(_open_table(folder / name, size), name == LOGITS)
+            return SavedLabels(images, classes, observed, has_soft, completed, predicted)
+    return SavedLabels(images, classes, observed, has_soft, completed, None)
+
+
+def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
+    """A table of images and classes that stays on disk."""
+    try:
+        table: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    _check_table(path, table, size, "f")
+    return table
+
+
+def _check_table(path: Path, table: npt.NDArray[Any], size: tuple[int, ...], kind: str) -> None:
+    if table.shape != size or table.dtype.kind != kind:
+        names = zip(size, ("images", "classes"), strict=False)
+        expected = " × ".join(f"{count} {name}" for count, name in names)
+        raise InputError(
+            f"{path}: expected {expected}, got {table.dtype} of shape {table.shape}; train again"
+        )
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Images that the training did not learn from: their scores, and what is known of them."""
+
+    table: LabelTable
+    scores: Scores  # (N, L) in [0, 1], as the network gives them; NaN: not readable
+
+    @property
+    def truth(self) -> LabelMatrix:
+        """What is known of the images that could be read."""
+        unread = np.isnan(self.scores).any(axis=1, keepdims=True)
+        return np.where(unread, UNOBSERVED, self.table.values).astype(np.int8)
+
+
+def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:
+    """Write the scores of the parts that a training had, some of PARTS."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for part, each in parts.items():
+        arrays[f"{part}_images"] = np.array(each.table.images)
+        arrays[f"{part}_logits"] = _logits(each.scores)
+        arrays[f"{part}_truth"] = each.table.values
+    with written_whole(folder / HELD_OUT) as file:
+        write_npz(file, **arrays)
+
+
+def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut] | None:
+    """What was kept, by part; None for a run of a version that kept nothing."""
+    path = folder / HELD_OUT
+    if not path.is_file():
+        return None
+    arrays = _read_arrays(path)
+    parts = {}
+    for part in PARTS:
+        if f"{part}_logits" not in arrays:
+            continue
+        try:
+            names, logits, truth = (
+                arrays[f"{part}_{key}"] for key in ("images", "logits", "truth")
+            )
+            table = LabelTable(tuple(str(name) for name in names), classes, truth)
+            if logits.shape != truth.shape or logits.dtype.kind != "f":
+                raise ValueError(f"{part}_logits: expected {truth.shape}, got {logits.shape}")
+        except (KeyError, TypeError, ValueError, InputError) as problem:
+            raise InputError(f"{path}: cannot be read ({in_short(problem)}); train again") from None
+        parts[part] = HeldOut(table, _scores(logits))
+    return parts
+
+
+def _read_arrays(path: Path, *needed: str) -> dict[str, Any]:
+    """The arrays of an .npz file, those needed among them, or one line about it."""
+    try:
+        content = read_npz(path)
+    except ValueError as problem:
+        raise InputError(f"{path}: cannot be read ({problem}); train again") from None
+    missing = [name for name in needed if name not in content]
+    if missing:
+        raise InputError(f"{path}: has no {missing[0]!r}; train again")
+    return content
+
+
+def _logits(scores: Scores) -> npt.NDArray[np.float16]:
+    from scipy.special import logit
+
+    wide = np.asarray(scores, dtype=np.float64)
+    limited: npt.NDArray[np.float16] = np.clip(logit(wide), -_LARGEST_LOGIT, _LARGEST_LOGIT).astype(
+        np.float16
+    )
+    return limited
+
+
+def _scores(logits: npt.NDArray[Any]) -> Scores:
+    from scipy.special import expit
+
+    scores: Scores = expit(logits.astype(np.float32))
+    return scores
