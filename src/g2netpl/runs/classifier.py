@@ -46,4 +46,5 @@ class Classifier(ABC):
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
         if not names:
             return np.zeros((0, len(self.classes)), dtype=np.float32)
-        return self.thresholds.calibrate(self.scores(names, workers, max_bad, on_batch))
+        scores = self.scores(names, workers, max_bad, on_batch)
+        return self.thresholds.calibrate(scores)
