@@ -2,7 +2,7 @@
 
 Points in a square, and four discs that overlap. A point has the label of every disc it lies in; we
 are told one of them per point, and nothing about the others. A small network and the soft labels
-then play the game of the paper (g2netpl.game.loop.play_epoch): the network learns from the labels
+then play the game of the paper (g2netpl.game.play_epoch): the network learns from the labels
 that are known and, as far as they are sure, from the soft ones; the soft labels seek 0 or 1 and
 stay near the network.
 
@@ -19,11 +19,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from g2netpl import Setup
-from g2netpl.game.batches import training_batches
-from g2netpl.game.loop import play_epoch
-from g2netpl.game.methods import make_player
-from g2netpl.images.loader import ArraySource
+from g2netpl.game import ArraySource, Setup, make_player, play_epoch, training_batches
 
 CENTRES = np.array([[-0.4, 0.3], [0.4, 0.3], [0.0, -0.4], [0.1, 0.1]])
 RADIUS = 0.55

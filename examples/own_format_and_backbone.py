@@ -21,8 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl import (
+    FORMATS,
     Backbone,
+    Format,
     LabelTable,
+    Reading,
     RunConfig,
     Setting,
     load_run,
@@ -33,8 +36,7 @@ from g2netpl import (
     write_labels,
     write_scenes,
 )
-from g2netpl.game.network.network import BACKBONES
-from g2netpl.labels.formats import FORMATS, Format, Reading
+from g2netpl.game import BACKBONES
 
 
 def recognises(path: Path) -> bool:

@@ -22,11 +22,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from g2netpl import METHODS, Batch, LabelPlayer, Method, Options, Proposal, Setup
-from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.data import scenes_data
-from g2netpl.experiments.grid import Comparison
-from g2netpl.game.player import Predict
+from g2netpl.experiments import Comparison, scenes_data, train_cell
+from g2netpl.game import METHODS, Batch, LabelPlayer, Method, Options, Predict, Proposal, Setup
 
 POSITIVE, UNOBSERVED = 1, -1
 

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from g2netpl.game.player import LabelPlayer as LabelPlayer
     from g2netpl.game.player import Proposal as Proposal
     from g2netpl.game.player import Setup as Setup
+    from g2netpl.images.inspection import inspect_labels as inspect_labels
     from g2netpl.images.scenes import make_scenes as make_scenes
     from g2netpl.images.scenes import write_scenes as write_scenes
+    from g2netpl.labels.formats import FORMATS as FORMATS
+    from g2netpl.labels.formats import Format as Format
+    from g2netpl.labels.formats import Reading as Reading
     from g2netpl.labels.formats import read_labels as read_labels
     from g2netpl.labels.formats import write_labels as write_labels
     from g2netpl.labels.settings import Setting as Setting
@@ -44,6 +48,10 @@ __getattr__, __all__ = lazily(
     {
         "read_labels": "labels.formats",
         "write_labels": "labels.formats",
+        "FORMATS": "labels.formats",
+        "Format": "labels.formats",
+        "Reading": "labels.formats",
+        "inspect_labels": "images.inspection",
         "LabelTable": "labels.table",
         "observe": "labels.settings",
         "Setting": "labels.settings",

@@ -33,7 +33,7 @@ from g2netpl.runs.answers import (
     reviewed_labels,
 )
 from g2netpl.runs.completion import complete
-from g2netpl.runs.tables import read_saved_labels
+from g2netpl.runs.run import Run
 
 IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
 OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
@@ -141,7 +141,7 @@ def brute_force(observed, soft, predicted, order, answered, columns, hit):
 @pytest.mark.parametrize("order", ["useful", "disagreement", "doubtful"])
 def test_looking_at_some_images_at_a_time_changes_nothing(tmp_path, opened, order, monkeypatch):
     folder = random_run(tmp_path, images=50, classes=6)
-    saved = read_saved_labels(folder)
+    saved = Run.open(folder).labels
     completed = np.load(folder / "soft_labels.npy")
     completed[7] = np.nan  # an unreadable image is never asked about
     np.save(folder / "soft_labels.npy", completed)
@@ -175,7 +175,7 @@ def test_looking_at_some_images_at_a_time_changes_nothing(tmp_path, opened, orde
 
 def test_random_questions_follow_the_seed_and_every_unknown_label_is_as_likely(tmp_path, opened):
     folder = random_run(tmp_path, images=60, classes=5)
-    total = int((read_saved_labels(folder).observed == -1).sum())
+    total = int((Run.open(folder).labels.observed == -1).sum())
     first = {}
     for seed in range(40):
         review = opened(folder, seed=seed)
@@ -724,7 +724,7 @@ def test_the_exported_labels_can_be_trained_on(trained, photos, opened, tmp_path
     review.close()
     merged = tmp_path / "merged.csv"
     assert main(["review", str(trained), "--export", str(merged)]) == 0
-    before, after = read_saved_labels(trained), read_labels(merged)
+    before, after = Run.open(trained).labels, read_labels(merged)
     changed = after.values != before.observed
     assert changed.sum() == 20
     assert (after.values[changed] == truth.values[changed]).all()

@@ -20,7 +20,7 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review.session import Review
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
-from g2netpl.runs.tables import read_saved_labels
+from g2netpl.runs.run import Run
 from g2netpl.training.continuation import decisions_for, take_over_network
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.train import train
@@ -49,7 +49,7 @@ def reviewed(first, tmp_path):
 
 
 def trained_on(run):
-    saved = read_saved_labels(run)
+    saved = Run.open(run).labels
     return [row for row in range(len(saved.images)) if saved.has_soft[row]]
 
 
@@ -69,7 +69,7 @@ def go_on(run, output, *flags):
 def test_answers_are_observed_and_everything_else_is_as_before(reviewed, tmp_path, capsys):
     assert go_on(reviewed, tmp_path / "second") == 0
     assert "8 labels by review: 4 positive, 4 negative" in capsys.readouterr().out
-    before, after = read_saved_labels(reviewed), read_saved_labels(tmp_path / "second")
+    before, after = Run.open(reviewed).labels, Run.open(tmp_path / "second").labels
     expected = before.observed.copy()
     for row in trained_on(reviewed)[:4]:
         expected[row, 3], expected[row, 5] = POSITIVE, NEGATIVE
@@ -88,7 +88,7 @@ def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
     for name, weights in old.items():
         if "running" not in name and "batches" not in name:  # statistics, not weights
             torch.testing.assert_close(new[name], weights, rtol=0, atol=1e-9)
-    before, after = read_saved_labels(reviewed), read_saved_labels(tmp_path / "second")
+    before, after = Run.open(reviewed).labels, Run.open(tmp_path / "second").labels
     rows = trained_on(reviewed)
     free = after.observed[rows] == UNOBSERVED
     assert np.abs(before.completed[rows][free] - 0.5).max() > 0.01  # they had moved
@@ -102,7 +102,7 @@ def test_so_do_the_estimates_of_role(first, tmp_path, memory):
     train(RunConfig(**config))
     answer(run, trained_on(run)[:2], ("yes", "no"))
     assert go_on(run, tmp_path / "second", *still, "--label-memory", str(memory)) == 0
-    before, after = read_saved_labels(run), read_saved_labels(tmp_path / "second")
+    before, after = Run.open(run).labels, Run.open(tmp_path / "second").labels
     rows = trained_on(run)
     free = after.observed[rows] == UNOBSERVED
     np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
@@ -113,7 +113,7 @@ def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
     rows = trained_on(reviewed)
     answer(tmp_path / "second", rows[3:5], ("no", "yes"))  # the first of them once more
     assert go_on(tmp_path / "second", tmp_path / "third", *STILL) == 0
-    observed = read_saved_labels(tmp_path / "third").observed
+    observed = Run.open(tmp_path / "third").labels.observed
     for row in rows[:3]:
         assert (observed[row, 3], observed[row, 5]) == (POSITIVE, NEGATIVE)
     for row in rows[3:5]:
@@ -147,7 +147,7 @@ def test_answers_about_held_out_images_are_kept_but_not_trained_on(reviewed, tmp
     assert go_on(reviewed, tmp_path / "second", *STILL) == 0
     assert "10 labels by review" in (out := capsys.readouterr().out)
     assert "2 of them of held-out images, not trained on" in out
-    observed = read_saved_labels(tmp_path / "second").observed
+    observed = Run.open(tmp_path / "second").labels.observed
     assert (observed[held_out, 3], observed[held_out, 5]) == (POSITIVE, NEGATIVE)
 
 
@@ -192,7 +192,7 @@ def test_classes_in_another_order_are_refused_before_anything_is_written(
 
 def test_images_held_out_anew_are_named(reviewed, tmp_path, capsys):
     assert go_on(reviewed, tmp_path / "second", "--seed", "5", *STILL) == 0
-    before, after = read_saved_labels(reviewed), read_saved_labels(tmp_path / "second")
+    before, after = Run.open(reviewed).labels, Run.open(tmp_path / "second").labels
     seen = int((before.has_soft & ~after.has_soft).sum())
     assert seen > 0
     assert f"{seen} held-out images trained on before the review" in capsys.readouterr().out
@@ -203,7 +203,7 @@ def test_an_image_that_could_not_be_read_begins_in_doubt(first, photos, tmp_path
     images, run = tmp_path / "images", tmp_path / "run"
     shutil.copytree(photos, images)
     row = trained_on(first)[0]
-    broken = images / read_saved_labels(first).images[row]
+    broken = images / Run.open(first).labels.images[row]
     whole = broken.read_bytes()
     broken.write_bytes(whole[: len(whole) // 2])
     config = read_training(first)["config"]
@@ -211,13 +211,13 @@ def test_an_image_that_could_not_be_read_begins_in_doubt(first, photos, tmp_path
     flags = [f"--{key.replace('_', '-')}={config[key]}" for key in keys]
     flags += [f"--labels={images / 'train.csv'}", f"--images={images}", "--only-listed"]
     assert main(["train", *flags, "--epochs=1", "--max-bad=1", f"--output={run}"]) == 0
-    saved = read_saved_labels(run)
+    saved = Run.open(run).labels
     assert saved.has_soft[row]
     assert np.isnan(saved.completed[row]).any()
     answer(run, trained_on(run)[1:2], ("yes", "no"))
     broken.write_bytes(whole)
     assert go_on(run, tmp_path / "second", *STILL) == 0
-    after = read_saved_labels(tmp_path / "second")
+    after = Run.open(tmp_path / "second").labels
     free = after.observed[row] == UNOBSERVED
     np.testing.assert_allclose(after.completed[row][free], 0.5, atol=1e-6)
     history = (tmp_path / "second" / "history.jsonl").read_text()

@@ -156,28 +156,25 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
 
     from g2netpl.base.errors import counted
     from g2netpl.commands.labelling import check_target, share_of_labels, write_new
-    from g2netpl.labels.table import LabelTable
     from g2netpl.runs.answers import apply_decisions, read_decisions, write_provenance
-    from g2netpl.runs.records import read_training
-    from g2netpl.runs.tables import read_saved_labels
+    from g2netpl.runs.run import Run
 
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")
     check_target(str(beside), None, flags.overwrite)
-    saved = read_saved_labels(flags.run)
-    before = LabelTable(saved.images, saved.classes, saved.observed)
+    run = Run.open(flags.run)
+    before = run.observed()
     decisions = read_decisions(flags.run)
     table = apply_decisions(before, decisions)
     for note in write_new(table, flags.export, flags.to, flags.overwrite):
         console.print(f"note: {note}")
     count = write_provenance(before, decisions, beside)
     changed = int((table.values != before.values).sum())
-    content = read_training(flags.run)
-    held_out = content["data"]["training_images"] < content["data"]["images"]
+    held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {target} --expected-positives {content['expected_positives']:.2f}"
+        f"--labels {target} --expected-positives {run.expected_positives:.2f}"
         f"{'' if held_out else ' --validation 0'} … (labels that were chosen to be asked about do "
         "not tell how many positives there are)"
     )

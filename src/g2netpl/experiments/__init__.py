@@ -4,3 +4,29 @@
 `compare` keeps them in a folder, `paper` has the published numbers, `reproduction` and
 `labelling_plan` build on all of it.
 """
+
+from typing import TYPE_CHECKING
+
+from g2netpl.base.lazy import lazily
+
+if TYPE_CHECKING:
+    from g2netpl.experiments.cells import run_cells as run_cells
+    from g2netpl.experiments.cells import train_cell as train_cell
+    from g2netpl.experiments.data import scenes_data as scenes_data
+    from g2netpl.experiments.grid import Cell as Cell
+    from g2netpl.experiments.grid import Comparison as Comparison
+
+__getattr__, __all__ = lazily(
+    "g2netpl",
+    {
+        "Cell": "experiments.grid",
+        "Comparison": "experiments.grid",
+        "run_cells": "experiments.cells",
+        "scenes_data": "experiments.data",
+        "train_cell": "experiments.cells",
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,9 +12,12 @@ from g2netpl.base.lazy import lazily
 if TYPE_CHECKING:
     from g2netpl.base.options import Options as Options
     from g2netpl.game.batches import Batch as Batch
+    from g2netpl.game.batches import training_batches as training_batches
     from g2netpl.game.loop import play_epoch as play_epoch
     from g2netpl.game.methods import METHODS as METHODS
     from g2netpl.game.methods import Method as Method
+    from g2netpl.game.methods import make_player as make_player
+    from g2netpl.game.network.network import BACKBONES as BACKBONES
     from g2netpl.game.network.network import Backbone as Backbone
     from g2netpl.game.network.network import build_network as build_network
     from g2netpl.game.player import LabelPlayer as LabelPlayer
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from g2netpl.game.player import Predict as Predict
     from g2netpl.game.player import Proposal as Proposal
     from g2netpl.game.player import Setup as Setup
+    from g2netpl.images.loader import ArraySource as ArraySource
 
 __getattr__, __all__ = lazily(
     "g2netpl",
@@ -33,11 +37,15 @@ __getattr__, __all__ = lazily(
         "Needs": "game.player",
         "Predict": "game.player",
         "Batch": "game.batches",
+        "training_batches": "game.batches",
         "METHODS": "game.methods",
         "Method": "game.methods",
+        "make_player": "game.methods",
         "Options": "base.options",
         "Backbone": "game.network.network",
+        "BACKBONES": "game.network.network",
         "build_network": "game.network.network",
+        "ArraySource": "images.loader",
     },
 )
 

@@ -38,6 +38,15 @@ class ClassCount:
     unknown: int
 
 
+def class_counts(table: LabelTable) -> list[ClassCount]:
+    """What is known about every class."""
+    positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
+    return [
+        ClassCount(name, yes, no, len(table) - yes - no)
+        for name, yes, no in zip(table.classes, positive, negative, strict=True)
+    ]
+
+
 @dataclass
 class Inspection:
     """What was found."""
@@ -82,14 +91,10 @@ def inspect_labels(
     whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
-    positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
-    found.classes = [
-        ClassCount(name, yes, no, len(table) - yes - no)
-        for name, yes, no in zip(table.classes, positive, negative, strict=True)
-    ]
+    found.classes = class_counts(table)
     if whole and len(table) < 2:
         found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
-    if whole and not any(positive):
+    if whole and not any(each.positive for each in found.classes):
         found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
     for each in found.classes:
         if whole and each.positive == 0:

@@ -13,8 +13,7 @@ from typing import Any, cast
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.game.methods import METHODS
-from g2netpl.images.inspection import ClassCount
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.images.inspection import ClassCount, class_counts
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
 from g2netpl.runs.export import Exported
 from g2netpl.runs.records import Content, Metrics
@@ -36,7 +35,7 @@ def make_card(run: Run, exported: Exported, file: str, licence: str | None = Non
 
     contents, training = exported.contents, exported.contents.training
     parts = [part for part in ("validation", "test") if part in run.evaluation]
-    counts = _counts(run)
+    counts = class_counts(run.observed())
     environment = Environment(keep_trailing_newline=True)  # Markdown: `text` escapes, not HTML
     environment.filters["text"] = as_text
     template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
@@ -127,15 +126,6 @@ def _start(training: dict[str, Any]) -> str:
 def _figures(metrics: Metrics) -> dict[str, str]:
     values = {name: cast(Content, metrics)[key] for name, key in _FIGURES.items()}
     return {name: "unknown" if v is None else f"{v:.1%}" for name, v in values.items()}
-
-
-def _counts(run: Run) -> list[ClassCount]:
-    values = run.observed().values
-    columns = [(values == each).sum(axis=0) for each in (POSITIVE, NEGATIVE, UNOBSERVED)]
-    return [
-        ClassCount(name, *(int(column[place]) for column in columns))
-        for place, name in enumerate(run.classes)
-    ]
 
 
 def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[dict[str, Any]]:

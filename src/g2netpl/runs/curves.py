@@ -12,6 +12,7 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.runs.metrics import Truth
+from g2netpl.runs.thresholds import ranked_scores
 
 Floats = npt.NDArray[np.float64]
 BINS = 10
@@ -54,11 +55,8 @@ def precision_recall(
     scores: Floats, positive: npt.NDArray[np.bool_]
 ) -> tuple[Floats, Floats, Floats]:
     """Recall (rising), precision and threshold at every distinct score; there is a positive."""
-    order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    hits = np.cumsum(positive[order])[ends].astype(np.float64)
-    return hits / hits[-1], hits / (ends + 1), ranked[ends]
+    ranked, hits, proposed = ranked_scores(scores, positive)
+    return hits / hits[-1], hits / proposed, ranked
 
 
 def reliability(scores: Floats, positive: npt.NDArray[np.bool_], bins: int = BINS) -> list[Bin]:

@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from g2netpl import __version__
 from g2netpl.base.disk import write_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.terminal import shown
@@ -125,7 +126,7 @@ def _serialised(run: Run, contents: Contents) -> bytes:
             f"{run.folder}: the network has over 2 GB, which one ONNX file cannot hold"
         )
     _forget_origin(model)
-    model.producer_name, model.producer_version = "g2netpl", _version()
+    model.producer_name, model.producer_version = "g2netpl", __version__
     text = json.dumps(contents.model_dump(mode="json"), ensure_ascii=False)
     onnx.helper.set_model_props(model, {KEY: text})
     onnx.checker.check_model(model)
@@ -173,9 +174,3 @@ def _draw(folder: Path, count: int) -> list[str]:
         paths.append(str(folder / f"{number}.png"))
         Image.fromarray(noisy).save(paths[-1])
     return paths
-
-
-def _version() -> str:
-    from g2netpl import __version__
-
-    return __version__

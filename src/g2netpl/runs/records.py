@@ -3,8 +3,6 @@
 What is missing, torn, or of another kind is one line that names the file.
 """
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypeVar
 
@@ -15,15 +13,9 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.options import check_record, parse_record
 from g2netpl.runs.backup import recover
 from g2netpl.runs.folder import (
-    EVALUATION,
-    HISTORY,
-    RESULT,
     RUN,
-    THRESHOLDS,
     is_begun,
-    is_finished,
 )
-from g2netpl.runs.thresholds import Thresholds, Written
 
 RUN_FORMAT = 2
 
@@ -166,67 +158,3 @@ def read_json(path: Path, kind: type[Record]) -> Record:
         raise InputError(f"{path}: cannot be read ({problem.strerror}); train again") from None
     except InputError as problem:
         raise InputError(f"{problem}; train again") from None
-
-
-def check_finished(folder: Path) -> None:
-    """Refuse a run that has no results yet."""
-    if not is_finished(folder):
-        raise InputError(f"{folder}: this run is not finished; go on with g2netpl train --resume")
-
-
-def read_result(folder: Path) -> Result:
-    """The figures of a finished training."""
-    return read_json(folder / RESULT, Result)
-
-
-def read_evaluation(folder: Path, classes: Sequence[str]) -> dict[str, Metrics]:
-    """The figures of every class, on validation and test as far as there are any."""
-    path = folder / EVALUATION
-    content = read_json(path, Evaluation)
-    parts: dict[str, Metrics] = {}
-    for part in ("validation", "test"):
-        if part in content:
-            parts[part] = content[part]
-    for part, found in parts.items():
-        _check_count(path, f"{part}: average_precision", found["average_precision"], classes)
-    return parts
-
-
-def read_thresholds(folder: Path, classes: Sequence[str]) -> Thresholds:
-    """How scores become labels."""
-    path = folder / THRESHOLDS
-    thresholds = Thresholds.from_json(read_json(path, Written))
-    _check_count(path, "thresholds", thresholds.per_class, classes)
-    return thresholds
-
-
-def _check_count(path: Path, what: str, found: Sequence[Any], classes: Sequence[str]) -> None:
-    if len(found) != len(classes):
-        raise InputError(
-            f"{path}: {what}: expected one for each of {len(classes)} classes, got {len(found)}; "
-            "train again"
-        )
-
-
-def read_history(folder: Path) -> list[Epoch]:
-    """The finished epochs; a last line that is just being written is left out."""
-    path = folder / HISTORY
-    if not path.is_file():
-        return []
-    lines = path.read_bytes().splitlines()
-    records = []
-    for place, line in enumerate(lines, start=1):
-        try:
-            records.append(parse_record(Epoch, line, f"{path}:{place}: expected a line of JSON"))
-        except InputError:
-            if place < len(lines) or _is_json(line):
-                raise
-    return records
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return True

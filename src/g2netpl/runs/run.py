@@ -1,33 +1,33 @@
 """A run: the one reader of a run folder. What its files are is said in folder.py."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import Scores
+from g2netpl.base.errors import InputError
+from g2netpl.base.options import parse_record
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import MODEL, RUN, is_finished
+from g2netpl.runs.folder import EVALUATION, HISTORY, MODEL, RESULT, RUN, THRESHOLDS, is_finished
 from g2netpl.runs.records import (
     Content,
     Epoch,
+    Evaluation,
     Metrics,
     Result,
-    check_finished,
-    read_evaluation,
-    read_history,
-    read_result,
-    read_thresholds,
+    read_json,
     read_training,
 )
-from g2netpl.runs.tables import HeldOut, SavedLabels, read_held_out, read_saved_labels
-from g2netpl.runs.thresholds import Thresholds
+from g2netpl.runs.tables import PARTS, HeldOut, SavedLabels, read_held_out, read_saved_labels
+from g2netpl.runs.thresholds import Thresholds, Written
 
 if TYPE_CHECKING:
     from g2netpl.game.network.network import Network
@@ -58,6 +58,13 @@ class Run(Classifier):
         """Whether there are results."""
         return is_finished(self.folder)
 
+    def check_finished(self) -> None:
+        """Refuse a run that has no results yet."""
+        if not self.is_finished:
+            raise InputError(
+                f"{self.folder}: this run is not finished; go on with g2netpl train --resume"
+            )
+
     @cached_property
     def config(self) -> RunConfig:
         """What it was trained with."""
@@ -85,23 +92,42 @@ class Run(Classifier):
 
     @cached_property
     def history(self) -> list[Epoch]:
-        """The finished epochs."""
-        return read_history(self.folder)
+        """The finished epochs; a last line that is just being written is left out."""
+        path = self.folder / HISTORY
+        lines = path.read_bytes().splitlines() if path.is_file() else []
+        records = []
+        for place, line in enumerate(lines, start=1):
+            try:
+                where = f"{path}:{place}: expected a line of JSON"
+                records.append(parse_record(Epoch, line, where))
+            except InputError:
+                if place < len(lines) or _is_json(line):
+                    raise
+        return records
 
     @cached_property
     def result(self) -> Result:
         """The figures."""
-        return read_result(self.folder)
+        return read_json(self.folder / RESULT, Result)
 
     @cached_property
     def evaluation(self) -> dict[str, Metrics]:
         """The figures of every class, by part."""
-        return read_evaluation(self.folder, self.classes)
+        path, parts = self.folder / EVALUATION, {}
+        for part, found in read_json(path, Evaluation).items():
+            if part in PARTS:
+                parts[part] = cast(Metrics, found)
+                average = parts[part]["average_precision"]
+                self._check_count(path, f"{part}: average_precision", average)
+        return parts
 
     @cached_property
     def thresholds(self) -> Thresholds:
         """Calibration and thresholds."""
-        return read_thresholds(self.folder, self.classes)
+        path = self.folder / THRESHOLDS
+        found = Thresholds.from_json(read_json(path, Written))
+        self._check_count(path, "thresholds", found.per_class)
+        return found
 
     @cached_property
     def held_out(self) -> dict[str, HeldOut] | None:
@@ -111,7 +137,8 @@ class Run(Classifier):
     @cached_property
     def labels(self) -> SavedLabels:
         """Its label files; the large ones stay on disk."""
-        return read_saved_labels(self.folder)
+        self.check_finished()
+        return read_saved_labels(self.folder, self.classes)
 
     @cached_property
     def network(self) -> "Network":
@@ -155,11 +182,26 @@ class Run(Classifier):
         found = self.labels.predicted
         return None if found is None else found.scores()
 
+    def _check_count(self, path: Path, what: str, found: Sequence[object]) -> None:
+        if len(found) != len(self.classes):
+            raise InputError(
+                f"{path}: {what}: expected one for each of {len(self.classes)} classes, got "
+                f"{len(found)}; train again"
+            )
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
 
 def load_run(folder: str | Path) -> Run:
     """Load a finished run; figures and thresholds that cannot be read are told at once."""
     run = Run.open(folder)
     _ = run.config
-    check_finished(run.folder)
+    run.check_finished()
     _ = run.result, run.evaluation, run.thresholds
     return run

@@ -16,10 +16,9 @@ from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, check_values
 from g2netpl.runs.folder import HELD_OUT, LABELS, LOGITS, PREDICTIONS, SOFT_LABELS
-from g2netpl.runs.records import check_finished, read_training
+from g2netpl.runs.thresholds import logits_of, sigmoid
 
 PARTS = ("validation", "test")
-_LARGEST_LOGIT = 30.0
 _SUREST = np.float32(1 - 2**-12)  # above it float16 knows 1 only
 
 Rows = slice | npt.NDArray[np.int64]
@@ -35,7 +34,7 @@ class Predictions:
     def scores(self, rows: Rows = slice(None), columns: Rows = slice(None)) -> Scores:
         """Of some images and classes, in [0, 1]; NaN where an image could not be read."""
         found = np.asarray(self.kept[rows][:, columns], dtype=np.float32)
-        return _scores(found) if self.are_logits else np.minimum(found, _SUREST)
+        return sigmoid(found).astype(np.float32) if self.are_logits else np.minimum(found, _SUREST)
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def write_saved_labels(
     predicted: Scores,
 ) -> None:
     """Write the labels of a finished training, block by block."""
-    logits = Blocks(predicted.shape, np.float16, lambda rows: _logits(predicted[rows]))
+    logits = Blocks(predicted.shape, np.float16, lambda rows: logits_of(predicted[rows]))
     for name, table in ((SOFT_LABELS, completed), (LOGITS, logits)):
         with written_whole(folder / name) as file:
             write_npy(file, table)
@@ -67,11 +66,8 @@ def write_saved_labels(
         write_npz(file, images=np.array(images), observed=observed, soft=has_soft)
 
 
-def read_saved_labels(folder: str | Path) -> SavedLabels:
+def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
     """Open the label files of a finished training; soft labels and predictions stay on disk."""
-    folder = Path(folder)
-    classes = tuple(read_training(folder)["classes"])
-    check_finished(folder)
     path = folder / LABELS
     arrays = _read_arrays(path, "images", "observed", "soft")
     try:
@@ -131,7 +127,7 @@ def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:
     arrays: dict[str, npt.NDArray[Any]] = {}
     for part, each in parts.items():
         arrays[f"{part}_images"] = np.array(each.table.images)
-        arrays[f"{part}_logits"] = _logits(each.scores)
+        arrays[f"{part}_logits"] = logits_of(each.scores).astype(np.float16)
         arrays[f"{part}_truth"] = each.table.values
     with written_whole(folder / HELD_OUT) as file:
         write_npz(file, **arrays)
@@ -156,7 +152,7 @@ def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut] 
                 raise ValueError(f"{part}_logits: expected {truth.shape}, got {logits.shape}")
         except (KeyError, TypeError, ValueError, InputError) as problem:
             raise InputError(f"{path}: cannot be read ({in_short(problem)}); train again") from None
-        parts[part] = HeldOut(table, _scores(logits))
+        parts[part] = HeldOut(table, sigmoid(logits.astype(np.float64)).astype(np.float32))
     return parts
 
 
@@ -170,20 +166,3 @@ def _read_arrays(path: Path, *needed: str) -> dict[str, Any]:
     if missing:
         raise InputError(f"{path}: has no {missing[0]!r}; train again")
     return content
-
-
-def _logits(scores: Scores) -> npt.NDArray[np.float16]:
-    from scipy.special import logit
-
-    wide = np.asarray(scores, dtype=np.float64)
-    limited: npt.NDArray[np.float16] = np.clip(logit(wide), -_LARGEST_LOGIT, _LARGEST_LOGIT).astype(
-        np.float16
-    )
-    return limited
-
-
-def _scores(logits: npt.NDArray[Any]) -> Scores:
-    from scipy.special import expit
-
-    scores: Scores = expit(logits.astype(np.float32))
-    return scores

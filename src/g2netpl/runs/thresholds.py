@@ -51,7 +51,9 @@ class Thresholds:
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
         """Scores that can be read as probabilities; NaN stays NaN."""
-        moved: Scores = _sigmoid(_logits(scores) / self.temperature + self.shift).astype(np.float32)
+        moved: Scores = sigmoid(logits_of(scores) / self.temperature + self.shift).astype(
+            np.float32
+        )
         return moved
 
     @property
@@ -120,7 +122,7 @@ def choose(
         return _by_validation(name, target, *validation)
     known = scores[~np.isnan(scores).any(axis=1)]
     shift = _matching_shift(known, k)
-    threshold = matching_threshold(_sigmoid(_logits(known) + shift), k)
+    threshold = matching_threshold(sigmoid(logits_of(known) + shift), k)
     basis = f"k = {k:.2f} expected positives per image"
     if name != "expected":
         why = "no validation images" if validation is None else "no negatives missing at random"
@@ -159,7 +161,7 @@ def calibration(scores: npt.ArrayLike, truth: Truth) -> tuple[float, float]:
 
     def loss(values: Floats) -> tuple[float, Floats]:
         moved = math.exp(-values[0]) * logits + values[1]
-        wrong = _sigmoid(moved) - labels
+        wrong = sigmoid(moved) - labels
         cost = np.logaddexp(0.0, moved) - labels * moved
         slopes = [-(wrong * (moved - values[1])).mean(), wrong.mean()]
         return float(cost.mean()), np.array(slopes)
@@ -170,7 +172,7 @@ def calibration(scores: npt.ArrayLike, truth: Truth) -> tuple[float, float]:
 
 def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
     """The threshold with the best F1 over (n,) scores and labels of 1 / 0; None if hopeless."""
-    ranked, hits, chosen = _ranked(scores, labels)
+    ranked, hits, chosen = ranked_scores(scores, labels)
     if not len(ranked) or hits[-1] == 0:
         return None
     return _between(ranked, int(np.argmax(2 * hits / (chosen + hits[-1]))))
@@ -180,7 +182,7 @@ def precision_threshold(
     scores: npt.ArrayLike, labels: npt.ArrayLike, target: float
 ) -> float | None:
     """The lowest threshold whose precision over 5 or more labels is at least `target`."""
-    ranked, hits, chosen = _ranked(scores, labels)
+    ranked, hits, chosen = ranked_scores(scores, labels)
     good = np.flatnonzero((hits / np.maximum(chosen, 1) >= target) & (chosen >= _ENOUGH))
     return None if not len(good) else _between(ranked, int(good[-1]))
 
@@ -214,27 +216,29 @@ def _leaning(own: float | None, common: float | None, labels: Floats) -> float |
     if own is None or common is None:
         return common
     weight = float(labels.sum() / (labels.sum() + _FEW))
-    return float(_sigmoid(weight * _logits(own) + (1 - weight) * _logits(common)))
+    return float(sigmoid(weight * logits_of(own) + (1 - weight) * logits_of(common)))
 
 
 def _matching_shift(scores: Scores, k: float) -> float:
     """The shift of all logits at which k positives per image are expected."""
     from scipy.optimize import brentq
 
-    logits = _logits(scores)
+    logits = logits_of(scores)
     if not logits.size or not 0 < k < logits.shape[1]:
         return 0.0
     reach = 2 * _LARGEST_LOGIT
-    return float(brentq(lambda move: _sigmoid(logits + move).sum(axis=1).mean() - k, -reach, reach))
+    return float(brentq(lambda move: sigmoid(logits + move).sum(axis=1).mean() - k, -reach, reach))
 
 
-def _sigmoid(logits: Floats) -> Floats:
+def sigmoid(logits: npt.NDArray[np.floating]) -> Floats:
+    """Scores of logits."""
     below = np.exp(-np.abs(logits))
     level: Floats = np.where(logits >= 0, 1.0, below) / (1.0 + below)
     return level
 
 
-def _logits(scores: npt.ArrayLike) -> Floats:
+def logits_of(scores: npt.ArrayLike) -> Floats:
+    """Logits of scores, no larger than 30; NaN stays NaN."""
     values = np.asarray(scores, dtype=np.float64)
     with np.errstate(divide="ignore"):
         clipped: Floats = np.clip(
@@ -245,7 +249,7 @@ def _logits(scores: npt.ArrayLike) -> Floats:
 
 def _known(scores: npt.ArrayLike, truth: Truth) -> tuple[Floats, Floats]:
     known = (truth == POSITIVE) | (truth == NEGATIVE)
-    return _logits(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(np.float64)
+    return logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(np.float64)
 
 
 def _known_column(scores: Scores, truth: Truth) -> tuple[Floats, Floats]:
@@ -253,7 +257,7 @@ def _known_column(scores: Scores, truth: Truth) -> tuple[Floats, Floats]:
     return scores[known].astype(np.float64), (truth[known] == POSITIVE).astype(np.float64)
 
 
-def _ranked(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
+def ranked_scores(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
     """Distinct scores, downwards, with the positives and the labels at or above each."""
     values, positive = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
     order = np.argsort(-values, kind="stable")
