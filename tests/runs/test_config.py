@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.runs.config import read_config
+from g2netpl.runs.config import RunConfig, read_keys
 
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),
@@ -88,4 +88,4 @@ def test_a_pipe_is_not_waited_for(tmp_path, capsys):
 def test_a_mark_of_byte_order_is_no_part_of_the_configuration(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('labels = "l.csv"\noutput = "o"\nepochs = 7\n', encoding="utf-8-sig")
-    assert read_config(path, {}).epochs == 7
+    assert RunConfig.read(read_keys(path, {}), str(path)).epochs == 7

@@ -4,15 +4,18 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+Door = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
-def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
-    """`__getattr__` and `__all__` of a package, given the module below it that has each name."""
+
+def lazily(package: str, homes: Mapping[str, str]) -> Door:
+    """`__getattr__`, `__dir__` and `__all__` of a package, given the names that each module has."""
+    of = {name: module for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name not in of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            return getattr(import_module(f"{package}.{homes[name]}"), name)
+            return getattr(import_module(f"g2netpl.{of[name]}"), name)
         except ModuleNotFoundError as problem:
             from g2netpl.base.errors import to_install
 
@@ -21,4 +24,4 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
                 raise
             raise ModuleNotFoundError(f"{package}.{name} {missing}", name=problem.name) from None
 
-    return find, sorted(homes)
+    return find, lambda: sorted(of), sorted(of)

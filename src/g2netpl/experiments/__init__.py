@@ -16,17 +16,11 @@ if TYPE_CHECKING:
     from g2netpl.experiments.grid import Cell as Cell
     from g2netpl.experiments.grid import Comparison as Comparison
 
-__getattr__, __all__ = lazily(
-    "g2netpl",
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
     {
-        "Cell": "experiments.grid",
-        "Comparison": "experiments.grid",
-        "run_cells": "experiments.cells",
-        "scenes_data": "experiments.data",
-        "train_cell": "experiments.cells",
+        "experiments.cells": "run_cells train_cell",
+        "experiments.data": "scenes_data",
+        "experiments.grid": "Cell Comparison",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return __all__

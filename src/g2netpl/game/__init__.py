@@ -27,28 +27,15 @@ if TYPE_CHECKING:
     from g2netpl.game.player import Setup as Setup
     from g2netpl.images.loader import ArraySource as ArraySource
 
-__getattr__, __all__ = lazily(
-    "g2netpl",
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
     {
-        "play_epoch": "game.loop",
-        "LabelPlayer": "game.player",
-        "Proposal": "game.player",
-        "Setup": "game.player",
-        "Needs": "game.player",
-        "Predict": "game.player",
-        "Batch": "game.batches",
-        "training_batches": "game.batches",
-        "METHODS": "game.methods",
-        "Method": "game.methods",
-        "make_player": "game.methods",
-        "Options": "base.options",
-        "Backbone": "game.network.network",
-        "BACKBONES": "game.network.network",
-        "build_network": "game.network.network",
-        "ArraySource": "images.loader",
+        "base.options": "Options",
+        "images.loader": "ArraySource",
+        "game.batches": "Batch training_batches",
+        "game.loop": "play_epoch",
+        "game.methods": "make_player Method METHODS",
+        "game.network.network": "Backbone BACKBONES build_network",
+        "game.player": "LabelPlayer Needs Predict Proposal Setup",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return __all__

@@ -278,15 +278,9 @@ class RunConfig(Options):
         return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
 
 
-def read_config(path: str | Path | None, flags: Mapping[str, Any]) -> RunConfig:
-    """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
-    return RunConfig.read(read_keys(path, flags), "train" if path is None else str(path))
-
-
 def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The same before it is checked, and without what is not given."""
-    values = {} if path is None else _keys_of_file(Path(path))
-    return over(values, flags)
+    """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
+    return over({} if path is None else _keys_of_file(Path(path)), flags)
 
 
 def over(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
