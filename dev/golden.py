@@ -238,10 +238,10 @@ def with_logits(record: object) -> object:
     if not isinstance(record, dict):
         return record
     found = {key: with_logits(each) for key, each in record.items()}
-    if "predictions.npy" in found and "predicted" in found.get("scores.npz", {}):
-        del found["predictions.npy"]
-        scores = dict(found["scores.npz"])
-        found |= {"logits.npy": scores.pop("predicted"), "scores.npz": scores}
+    for key in [key for key in found if key.endswith("predictions.npy")]:
+        place = key.removesuffix("predictions.npy")
+        del found[key]
+        found[f"{place}logits.npy"] = found[f"{place}scores.npz"].pop("predicted")
     return found
 
 
