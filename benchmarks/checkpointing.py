@@ -32,7 +32,7 @@ def checkpointing(folder: str | None = None, rounds: int = 3) -> list[Figure]:
     optimizer.step()  # makes the moments
     player = make_player("g2netpl", {}, Setup(observed_positives(30_000, 80), 2.9, 1e-4))
     before = Snapshot(finished=1, best_network=copy_state(network))
-    steps = Steps(network, player, optimizer, 1, 0, before, Loop(), 0)
+    steps = Steps(network, player, optimizer, 1, 0, before, Loop())
     blocked, whole = [], []
     with tempfile.TemporaryDirectory(dir=folder) as made:
         writer = Writer(Path(made))

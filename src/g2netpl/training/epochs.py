@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.processes import Processes
 from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import play_epoch
 from g2netpl.game.network.predicting import opinions, predict_all
@@ -67,112 +66,131 @@ def fit(
 ) -> Snapshot:
     """Play all epochs; returns the last snapshot, which holds the best and the last network."""
     loop = loop or Loop()
-    ranked = validation is not None and can_rank(validation.truth)
-    now = start or Snapshot()
-    # before a resume
-    rounds = _Rounds(network, player, source, optimizer, schedule, loop.processes)
-    if not now.is_start:
-        load_network(network, now.network)
-        optimizer.load_state_dict(now.optimizer)
-        if loop.scaler is not None and "scaler" in now.optimizer:
-            loop.scaler.load_state_dict(now.optimizer["scaler"])
-        take_up(player, now.player)
-    equilibrium = Equilibrium(source, observed, expected, schedule.seed)
-    equilibrium.remember(player)
-    quiet = _quiet_epochs(now.history, schedule)
+    game = _Game(network, player, source, observed, expected, optimizer, schedule, validation, loop)
+    now = game.resumed(start or Snapshot())
     while now.finished < schedule.epochs * player.needs.rounds and not now.converged:
-        if now.step == 0 and rounds.begin(now.finished):
-            equilibrium.remember(player)
-        epoch = schedule.first_epoch + now.finished
-        progress = epoch / (schedule.total * player.needs.rounds)
-        steps = Steps(network, player, optimizer, epoch, schedule.seed, now, loop)
-        batches = training_batches(
-            source,
-            observed,
-            schedule.batch_size,
-            schedule.seed,
-            epoch,
-            first=now.step,
-            processes=loop.processes,
-        )
-        with loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
-            cost = play_epoch(
-                network,
-                player,
-                steps.counted(batches),
-                optimizer,
-                progress,
-                expected,
-                backward=loop.backward,
-                tally=steps.tally,
-                on_non_finite=steps.non_finite,
-                processes=loop.processes,
-            )
-        seconds = steps.trained.seconds
-        score = None
-        if ranked and validation is not None:
-            scores = predict_all(network, validation.source, processes=loop.processes)
-            score = loop.processes.broadcast(mean_average_precision(scores, validation.truth))
-        record: Record = {
-            "epoch": epoch + 1,
-            "cost": cost,
-            "validation_map": score,
-            **equilibrium.read(network, player, progress),
-            "seconds": seconds,
-            "images_per_second": len(source) / max(seconds, 1e-9),
-        }
-        quiet = quiet + 1 if _is_quiet(record, schedule) else 0
-        # ranks may differ in the last bit, but not in this
-        quiet = int(loop.processes.broadcast(quiet))
-        anew = now.finished % schedule.epochs == 0  # the first of a round
-        better = anew or score is None or now.best_map is None or score > now.best_map
-        state = steps.trained.network
-        now = Snapshot(
-            finished=now.finished + 1,
-            non_finite=steps.non_finite_in_a_row,
-            network=state,
-            optimizer=steps.trained.optimizer,
-            player=kept_state(player),
-            best_network=state if better else now.best_network,
-            best_epoch=epoch + 1 if better else now.best_epoch,
-            best_map=score if better else now.best_map,
-            history=[*now.history, record],
-            converged=0 < schedule.patience <= quiet,
-        )
+        now = game.play(now)
         loop.on_epoch(now)
     return now
 
 
-class _Rounds:
-    """Between rounds: the player's opinion of the last network, and a new start from the first."""
+@dataclass
+class _Game:
+    """All that the epochs are played with."""
 
-    def __init__(
-        self,
-        network: nn.Module,
-        player: LabelPlayer,
-        source: Source,
-        optimizer: torch.optim.Optimizer,
-        schedule: Schedule,
-        processes: Processes,
-    ) -> None:
-        self.network, self.player, self.source = network, player, source
-        self.optimizer, self.schedule, self.processes = optimizer, schedule, processes
-        if player.needs.rounds > 1:
-            self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
+    network: nn.Module
+    player: LabelPlayer
+    source: Source
+    observed: ObservedLabels | Tensor
+    expected: float
+    optimizer: torch.optim.Optimizer
+    schedule: Schedule
+    validation: Validation | None
+    loop: Loop
 
-    def begin(self, finished: int) -> bool:
-        """Before an epoch: nothing, unless it is the first of a later round."""
-        if self.player.needs.rounds == 1 or finished == 0 or finished % self.schedule.epochs:
-            return False
+    def __post_init__(self) -> None:
+        if self.player.needs.rounds > 1:  # each of them begins with these
+            self.first = copy_state(self.network), copy.deepcopy(self.optimizer.state_dict())
+        self.ranked = self.validation is not None and can_rank(self.validation.truth)
+        self.equilibrium = Equilibrium(
+            self.source, self.observed, self.expected, self.schedule.seed
+        )
+
+    def resumed(self, now: Snapshot) -> Snapshot:
+        """Both players as they were at a snapshot."""
+        if not now.is_start:
+            load_network(self.network, now.network)
+            self.optimizer.load_state_dict(now.optimizer)
+            if self.loop.scaler is not None and "scaler" in now.optimizer:
+                self.loop.scaler.load_state_dict(now.optimizer["scaler"])
+            take_up(self.player, now.player)
+        self.equilibrium.remember(self.player)
+        return now
+
+    def play(self, now: Snapshot) -> Snapshot:
+        """The next epoch, or the rest of it."""
+        if now.step == 0 and now.finished and now.finished % self.schedule.epochs == 0:
+            self._begin_round(now.finished)
+        epoch = self.schedule.first_epoch + now.finished
+        progress = epoch / (self.schedule.total * self.player.needs.rounds)
+        steps = Steps(
+            self.network, self.player, self.optimizer, epoch, self.schedule.seed, now, self.loop
+        )
+        cost, seconds = self._train(steps, progress), steps.trained.seconds
+        record: Record = {
+            "epoch": epoch + 1,
+            "cost": cost,
+            "validation_map": self._score(),
+            **self.equilibrium.read(self.network, self.player, progress),
+            "seconds": seconds,
+            "images_per_second": len(self.source) / max(seconds, 1e-9),
+        }
+        return self._after(now, steps, record)
+
+    def _train(self, steps: Steps, progress: float) -> float:
+        """Let both players move; gives the network's mean cost."""
+        batches = training_batches(
+            self.source,
+            self.observed,
+            self.schedule.batch_size,
+            self.schedule.seed,
+            steps.epoch,
+            first=steps.before.step,
+            processes=self.loop.processes,
+        )
+        with self.loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
+            return play_epoch(
+                self.network,
+                self.player,
+                steps.counted(batches),
+                self.optimizer,
+                progress,
+                self.expected,
+                backward=self.loop.backward,
+                tally=steps.tally,
+                on_non_finite=steps.non_finite,
+                processes=self.loop.processes,
+            )
+
+    def _score(self) -> float | None:
+        """The validation mAP, where it can be had."""
+        if not self.ranked or self.validation is None:
+            return None
+        processes = self.loop.processes
+        scores = predict_all(self.network, self.validation.source, processes=processes)
+        return processes.broadcast(mean_average_precision(scores, self.validation.truth))
+
+    def _after(self, before: Snapshot, steps: Steps, record: Record) -> Snapshot:
+        """The snapshot after an epoch, with the best network so far."""
+        score, history = record["validation_map"], [*before.history, record]
+        # ranks may differ in the last bit, but not in this
+        quiet = int(self.loop.processes.broadcast(_quiet_epochs(history, self.schedule)))
+        anew = before.finished % self.schedule.epochs == 0  # the first of a round
+        better = anew or score is None or before.best_map is None or score > before.best_map
+        state = steps.trained.network
+        return Snapshot(
+            finished=before.finished + 1,
+            non_finite=steps.non_finite_in_a_row,
+            network=state,
+            optimizer=steps.trained.optimizer,
+            player=kept_state(self.player),
+            best_network=state if better else before.best_network,
+            best_epoch=record["epoch"] if better else before.best_epoch,
+            best_map=score if better else before.best_map,
+            history=history,
+            converged=0 < self.schedule.patience <= quiet,
+        )
+
+    def _begin_round(self, finished: int) -> None:
+        """The player hears the last network's opinions, and a new one starts from the first."""
         with torch.random.fork_rng(devices=_cuda_devices()):
             torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
-            self.player.begin_round(
-                opinions(self.network, self.source, self.player.needs.passes, self.processes)
-            )
-        state, moments = self._first
+            passes, processes = self.player.needs.passes, self.loop.processes
+            self.player.begin_round(opinions(self.network, self.source, passes, processes))
+        state, moments = self.first
         load_network(self.network, state)
         self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
-        return True
+        self.equilibrium.remember(self.player)
 
 
 def _is_quiet(record: Record, schedule: Schedule) -> bool:

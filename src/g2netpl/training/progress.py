@@ -1,4 +1,4 @@
-"""What happened, epoch by epoch: JSON lines on disk, and a bar for the person who waits."""
+"""What happened, epoch by epoch: JSON lines on disk, a bar and warnings for who waits."""
 
 import json
 import os
@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.table import Column
 
 from g2netpl.base.console import Console
+from g2netpl.training.equilibrium import collapsed, restless, restless_words
 
 _WIDE = 100  # columns of a terminal
 
@@ -48,6 +49,23 @@ def describe(record: dict[str, Any]) -> str:
         if record.get(key) is not None:
             parts.append(f"{name} {form.format(record[key])}".strip())
     return " · ".join(parts)
+
+
+def warn_of_collapse(console: Console, history: list[dict[str, Any]], k: float) -> None:
+    """Say once when the predictions of the game have run away from k, after the first epochs."""
+    away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
+    if len(history) >= 3 and away[-1] and not any(away[2:-1]):
+        seen = history[-1]["predicted_positives"]
+        console.print(
+            f"warning: the network now predicts {seen:.2f} positives per image, k is {k:.2f}; "
+            "if mAP suffers, try a smaller --learning-rate"
+        )
+
+
+def warn_of_jumps(console: Console, history: list[dict[str, Any]]) -> None:
+    """Say once when the soft labels do not settle."""
+    if restless(history) and not any(restless(history[:n]) for n in range(len(history))):
+        console.print(f"warning: {restless_words(history)}")
 
 
 def follow(

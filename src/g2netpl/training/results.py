@@ -13,7 +13,7 @@ from g2netpl.base.disk import write_json, written_whole
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.scores import Judged, write_scores
 from g2netpl.runs.thresholds import Decisions, choose
@@ -28,48 +28,72 @@ def finish(session: Session, snapshot: Snapshot) -> Record:
 
     The ranks predict together, and the first one writes.
     """
-    config, data, network = session.config, session.data, session.network
-    folder, linear = Path(config.output), session.is_linear
+    folder = Path(session.config.output)
     parts = _parts(session)
-    last = {name: session.predict(snapshot.network, source) for name, (source, _) in parts.items()}
+    test = parts.get("test")
+    last = None if test is None else _map(session.predict(snapshot.network, test[0]), test[1])
     best = {
         name: session.predict(snapshot.best_network, source) for name, (source, _) in parts.items()
     }
     load_network(session.learner, snapshot.best_network)
-    every = session.inputs.all(linear)
-    predicted = predict_all(
-        session.learner, every, processes=session.processes, make=partial(room, folder)
-    )
+    every, make = session.inputs.all(session.is_linear), partial(room, folder)
+    predicted = predict_all(session.learner, every, processes=session.processes, make=make)
     if not session.processes.is_main:
         return {"test_map": None}
-    network.eval()
-    save_state(folder / "model.safetensors", {n: v.cpu() for n, v in network.state_dict().items()})
+    session.network.eval()
+    state = session.network.state_dict()
+    save_state(folder / "model.safetensors", {name: value.cpu() for name, value in state.items()})
     soft = _soft_labels(session, folder)
-    _write_labels(folder, CompletedLabels(data, predicted, soft))
-    write_scores(folder, predicted, _judged(data, best))
-    held = parts.get("validation")
-    validation = None if held is None else (best["validation"], held[1])
-    decisions = choose(config.thresholds, validation, predicted[_enough(data)], session.k)
-    write_json(folder / "decisions.json", decisions.to_json())
-    metrics = {part: _metrics(decisions, best[part], truth) for part, (_, truth) in parts.items()}
-    write_json(folder / "evaluation.json", {"classes": list(data.table.classes), **metrics})
-    test = None if data.test is None else data.test.table.values
+    _write_labels(folder, CompletedLabels(session.data, predicted, soft))
+    tables = {name: table for name, (_, table) in parts.items()}
+    write_scores(folder, predicted, {name: Judged(tables[name], best[name]) for name in tables})
+    _write_decisions(session, tables, best, predicted)
+    return {
+        **_figures(session, snapshot),
+        "test_map": None if test is None else _map(best["test"], test[1]),
+        "last_test_map": last,
+        "pseudo_label_map": _pseudo_label_map(session.data, soft),
+        "undecided": snapshot.history[-1]["undecided"],
+    }
+
+
+def _figures(session: Session, snapshot: Snapshot) -> Record:
+    """What was trained, and which epoch was chosen."""
+    config = session.config
     return {
         "method": config.method,
         "setting": config.setting,
         "seed": config.seed,
-        "learning_rate": config.rate("linear" if linear else "end-to-end"),
+        "learning_rate": config.rate("linear" if session.is_linear else "end-to-end"),
         "batch_size": config.batch_size,
         "weight": "",
         "best_epoch": snapshot.best_epoch,
         "validation_map": snapshot.best_map,
-        "test_map": None if test is None else ranked_map(best["test"], test),
-        "last_test_map": None if test is None else ranked_map(last["test"], test),
-        "pseudo_label_map": None
-        if soft is None or not data.hides_truth
-        else ranked_map(soft, data.table.dense(data.training)),
-        "undecided": snapshot.history[-1]["undecided"],
     }
+
+
+def _pseudo_label_map(data: TrainingData, soft: Scores | None) -> float | None:
+    """How well the soft labels rank what the setting hid."""
+    if soft is None or not data.hides_truth:
+        return None
+    return ranked_map(soft, data.table.dense(data.training))
+
+
+def _map(scores: Scores, table: LabelTable) -> float | None:
+    return ranked_map(scores, table.values)
+
+
+def _write_decisions(
+    session: Session, tables: dict[str, LabelTable], best: dict[str, Scores], predicted: Scores
+) -> None:
+    """Thresholds, chosen on validation where there is one, and all metrics by them."""
+    folder, data, held = Path(session.config.output), session.data, tables.get("validation")
+    validation = None if held is None else (best["validation"], held.values)
+    some = predicted[_enough(data)]
+    decisions = choose(session.config.thresholds, validation, some, session.k)
+    write_json(folder / "decisions.json", decisions.to_json())
+    metrics = {name: _metrics(decisions, best[name], tables[name].values) for name in tables}
+    write_json(folder / "evaluation.json", {"classes": list(data.table.classes), **metrics})
 
 
 def _metrics(decisions: Decisions, scores: Scores, truth: LabelMatrix) -> Record:
@@ -82,29 +106,16 @@ def _metrics(decisions: Decisions, scores: Scores, truth: LabelMatrix) -> Record
     return metrics
 
 
-def _parts(session: Session) -> dict[str, tuple[Source, LabelMatrix]]:
+def _parts(session: Session) -> dict[str, tuple[Source, LabelTable]]:
     """Images whose labels the training has not seen, with what is known about them."""
-    parts: dict[str, tuple[Source, LabelMatrix]] = {}
+    parts: dict[str, tuple[Source, LabelTable]] = {}
     inputs, data, linear = session.inputs, session.data, session.is_linear
-    validation, test = inputs.validation(linear), inputs.test(linear)
-    if validation is not None:
-        parts["validation"] = (validation.source, validation.truth)
+    if data.validation is not None:
+        parts["validation"] = (inputs.held_out(linear), data.validation)
+    test = inputs.test(linear)
     if test is not None and data.test is not None:
-        parts["test"] = (test, data.test.table.values)
+        parts["test"] = (test, data.test.table)
     return parts
-
-
-def _judged(data: TrainingData, scores: dict[str, Scores]) -> dict[str, Judged]:
-    """The scores of each part beside the labels of its images."""
-    tables = {
-        "validation": data.validation,
-        "test": None if data.test is None else data.test.table,
-    }
-    return {
-        part: Judged(table, scores[part])
-        for part, table in tables.items()
-        if table is not None and part in scores
-    }
 
 
 def _soft_labels(session: Session, folder: Path) -> Scores | None:
