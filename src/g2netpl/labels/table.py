@@ -35,6 +35,7 @@ __all__ = [
     "LabelMatrix",
     "LabelTable",
     "check_values",
+    "is_text",
     "name_problem",
     "plain_name",
     "repeated",
@@ -241,6 +242,15 @@ def name_problem(name: str) -> str | None:
     if ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
+
+
+def is_text(name: str) -> bool:
+    """False where a name holds half a character, as names of files can."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def plain_name(name: str) -> str:

@@ -17,7 +17,7 @@ from g2netpl.labels.formats.reading import (
     unknown_class,
 )
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import LabelTable, name_problem, plain_name, repeated
+from g2netpl.labels.table import LabelTable, plain_name, repeated
 
 
 class Collector:
@@ -64,9 +64,7 @@ class Collector:
         those with other labels.
         """
         name = plain_name(name)
-        problem = name_problem(name)
-        if problem is not None:
-            self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
+        self.problems.add_name(self.at(place), name)
         self.images.append(name)
         self._image_at.append(place)
         return len(self.images) - 1

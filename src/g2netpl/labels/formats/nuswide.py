@@ -22,7 +22,7 @@ from g2netpl.labels.formats.reading import (
     read_classes,
 )
 from g2netpl.labels.formats.text import BOM, read_text
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, name_problem, plain_name
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, plain_name
 
 _LISTS = {
     "TrainImagelist": ("TrainTestLabels", "_Train"),
@@ -98,10 +98,7 @@ def _images(path: Path, problems: Problems) -> list[str]:
         name = plain_name(text.strip().replace("\\", "/"))
         if not name:
             continue
-        problem = name_problem(name)
-        if problem is not None:
-            problems.add(f"{path}:{line}", "image name", f"image {name!r}: {problem}")
-        elif name in names:
+        if not problems.add_name(f"{path}:{line}", name) and name in names:
             problems.add(
                 f"{path}:{line}",
                 "image listed twice",

@@ -23,7 +23,7 @@ from g2netpl.labels.formats.reading import (
 )
 from g2netpl.labels.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
 from g2netpl.labels.formats.text import read_bytes
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, name_problem, plain_name
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
 
 _ROWS = 10_000  # that are looked at as Python's objects at a time, at most
 _CELLS = 1 << 22  # of class columns that are decoded at a time
@@ -56,9 +56,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         return tags.collect(path, _tags(file, reading), reading, problems, unit=": row ")
     images = [plain_name(name or "") for (name,) in file.texts(header[:1])]
     for row, name in enumerate(images):
-        problem = name_problem(name)
-        if problem is not None:
-            problems.add(f"{path}: row {row}", "image name", f"image {name!r}: {problem}")
+        problems.add_name(f"{path}: row {row}", name)
     for position, name in enumerate(header[1:]):
         problem = class_problem(name)
         if problem is not None:

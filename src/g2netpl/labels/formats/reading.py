@@ -8,15 +8,16 @@ from typing import Literal
 import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import with_columns
+from g2netpl.labels.entries import per_class, with_columns
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.text import is_text, read_text
+from g2netpl.labels.formats.text import read_text
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import (
     NEGATIVE,
     UNOBSERVED,
     LabelMatrix,
     LabelTable,
+    is_text,
     name_problem,
     repeated,
 )
@@ -156,6 +157,12 @@ def read_classes(path: str | Path) -> tuple[str, ...]:
     if not names:
         raise InputError(f"{path}: expected class names, one per line; the file is empty")
     return tuple(names.values())
+
+
+def silent_classes(table: LabelTable) -> list[str]:
+    """A note on classes that a format without a list of them cannot keep."""
+    silent = int((per_class(table.held) == 0).sum())
+    return [f"{silent:,} classes without any label are not in the file"] if silent else []
 
 
 def positives_only(table: LabelTable, path: Path, format_name: str) -> None:

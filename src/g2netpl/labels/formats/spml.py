@@ -30,7 +30,6 @@ from g2netpl.labels.table import (
     POSITIVE,
     UNOBSERVED,
     LabelTable,
-    name_problem,
     plain_name,
 )
 
@@ -64,10 +63,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         labels[labels == NEGATIVE] = UNOBSERVED
     names = [plain_name(each) for each in _names(_beside(path, "images"), len(labels), "image")]
     for row, name in enumerate(names):
-        problem = name_problem(name)
-        if problem is not None:
-            where = f"{_beside(path, 'images')}: row {row}"
-            problems.add(where, "image name", f"image {name!r}: {problem}")
+        problems.add_name(f"{_beside(path, 'images')}: row {row}", name)
     images, labels, notes = without_twins(names, labels, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
     classes = [f"class_{index}" for index in range(labels.shape[1])]

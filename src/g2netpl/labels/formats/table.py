@@ -252,9 +252,7 @@ class _Rows:
                 self.problems.add(where, "number of cells", what)
                 continue
             row[0] = plain_name(unguarded(row[0]))
-            problem = name_problem(row[0])
-            if problem is not None:
-                self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")
+            self.problems.add_name(where, row[0])
             yield line, row
 
     def _cell(self, line: int, column: int, cell: str) -> int:
