@@ -20,8 +20,8 @@ from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.player import Setup
 from g2netpl.training.checkpoints import Writer
+from g2netpl.training.epochs import Loop, Steps
 from g2netpl.training.snapshots import Snapshot, copy_state
-from g2netpl.training.steps import Loop, Steps
 
 
 def checkpointing(folder: str | None = None, rounds: int = 3) -> list[Figure]:

@@ -11,7 +11,7 @@ from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.game.network.network import build_backbone
-from g2netpl.images import feature_cache
+from g2netpl.images import feature_cache, identity
 from g2netpl.images.feature_cache import cache_key, cached
 
 
@@ -109,7 +109,7 @@ def test_contents_are_looked_at_once_where_times_changed(pictures, tmp_path, mon
     os.utime(pictures.folder / "d", ns=(1, 1))
     looked = []
     monkeypatch.setattr(
-        feature_cache, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
+        identity, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
     )
     pictures.get(tmp_path)
     pictures.get(tmp_path)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple
@@ -21,14 +20,14 @@ import numpy.typing as npt
 from torch import nn
 
 from g2netpl.base.arrays import finite_rows, in_short
-from g2netpl.base.disk import FULL, DiskTrouble, file_digest, file_stamp, free_bytes, written_whole
+from g2netpl.base.disk import FULL, DiskTrouble, file_stamp, free_bytes, written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.features import Features
+from g2netpl.images.identity import digests_of
 
 Rows = npt.NDArray[np.int64]
 _SUM = hashlib.sha256().digest_size
-_AT_ONCE = 256
 
 
 class _Entry(NamedTuple):
@@ -109,12 +108,7 @@ def _stamps(paths: list[str]) -> npt.NDArray[np.int64]:
 
 
 def _digests(paths: list[str]) -> npt.NDArray[np.uint8]:
-    found: list[bytes | None] = []
-    with ThreadPoolExecutor() as pool:
-        for start in range(0, len(paths), _AT_ONCE):  # a signal does not wait for all of them
-            found += pool.map(file_digest, paths[start : start + _AT_ONCE])
-    joined = b"".join(digest or bytes(_SUM) for digest in found)
-    return np.frombuffer(joined, np.uint8).reshape(len(paths), _SUM)
+    return np.frombuffer(digests_of(paths), np.uint8).reshape(len(paths), _SUM)
 
 
 def _read(path: Path, count: int, width: int, say: Callable[[str], None]) -> _Entry | None:

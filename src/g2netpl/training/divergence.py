@@ -10,7 +10,7 @@ from typing import TypeVar
 from g2netpl.base.disk import write_json
 from g2netpl.base.options import Shape
 from g2netpl.runs.folder import read_json
-from g2netpl.training.steps import NumericalStop
+from g2netpl.training.epochs import NumericalStop
 
 DIVERGED = "diverged.json"
 

@@ -79,7 +79,7 @@ def follow(
 
 
 class Following:
-    """A bar over trainings; lines where there is no terminal."""
+    """A bar over trainings, or over all images of all epochs; lines where there is no terminal."""
 
     def __init__(self, progress: Progress, console: Console, total: int) -> None:
         self.progress, self.console, self.total = progress, console, total
@@ -103,37 +103,23 @@ class Following:
         if not self.console.is_terminal:
             self.tell(f"{self._done}/{self.total} {note}")
 
+    def advance(self, images: int) -> None:
+        """Some images are done."""
+        self.progress.update(self.task, advance=images)
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """An epoch is done."""
+        note = describe(record)
+        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
+        if not self.console.is_terminal:
+            self.tell(f"epoch {record['epoch']}: {note}")
+
 
 @contextmanager
 def following(console: Console, total: int) -> Iterator[Following]:
     """Show progress over several trainings."""
     with _bar(console, MofNCompleteColumn(), _note()) as progress:
         yield Following(progress, console, total)
-
-
-class EpochBar:
-    """A bar over all images of all epochs; a line per epoch where there is no terminal."""
-
-    def __init__(
-        self, progress: Progress | None, console: Console | None, epochs: int, images: int
-    ) -> None:
-        self.progress, self.console = progress, console
-        if progress is not None:
-            self.task = progress.add_task("training", total=epochs * images, note="")
-
-    def advance(self, images: int) -> None:
-        """Some images are done."""
-        if self.progress is not None:
-            self.progress.update(self.task, advance=images)
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        """An epoch is done."""
-        if self.progress is None or self.console is None:
-            return
-        note = describe(record)
-        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
-        if not self.console.is_terminal:
-            self.console.print(f"epoch {record['epoch']}: {note}", highlight=False)
 
 
 @contextmanager
@@ -145,13 +131,10 @@ def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[in
 
 
 @contextmanager
-def epoch_bar(console: Console | None, epochs: int, images: int) -> Iterator[EpochBar]:
-    """Show progress while training; nothing without a console."""
-    if console is None:
-        yield EpochBar(None, None, epochs, images)
-        return
+def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[Following]:
+    """Show progress while training."""
     with _bar(console, _note()) as progress:
-        yield EpochBar(progress, console, epochs, images)
+        yield Following(progress, console, epochs * images)
 
 
 def _note() -> TextColumn:
@@ -166,5 +149,5 @@ def _bar(console: Console, *more: ProgressColumn) -> Progress:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=width))
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     expand = any(column.get_table_column().ratio for column in more)
-    hidden = not console.is_terminal
+    hidden = console.quiet or not console.is_terminal
     return Progress(*columns, *times, *more, console=console, disable=hidden, expand=expand)

@@ -34,16 +34,15 @@ from g2netpl.images.loader import Source
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.checkpoints import checkpoint_bytes
+from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method
 from g2netpl.training.data import TrainingData, observe_data
 from g2netpl.training.devices import OneDevice, device_of
-from g2netpl.training.epochs import Schedule, fit
+from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
 from g2netpl.training.progress import epoch_bar, warn_of_collapse, warn_of_jumps
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
-from g2netpl.training.steps import Loop
 
 _WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
@@ -143,6 +142,7 @@ class Session:
 
         `watch` is called after every epoch; a saver keeps checkpoints.
         """
+        console = console or Console(quiet=True)
         snapshot, first = start or (Snapshot(), 0)
         for number, phase in list(enumerate(self.phases))[first:]:
             if number > first:
@@ -156,7 +156,7 @@ class Session:
         self,
         phase: Phase,
         start: Snapshot,
-        console: Console | None,
+        console: Console,
         watch: Watch | None,
         saver: CheckpointSaver | None,
     ) -> Snapshot:
@@ -167,9 +167,8 @@ class Session:
 
             def after_epoch(now: Snapshot) -> None:
                 bar.epoch(now.history[-1])
-                if console is not None:
-                    warn_of_collapse(console, now.history, self.k)
-                    warn_of_jumps(console, now.history)
+                warn_of_collapse(console, now.history, self.k)
+                warn_of_jumps(console, now.history)
                 if watch is not None:
                     watch(now, learner, self.player, self.inputs, phase.is_linear)
                 if saver is not None:
@@ -189,7 +188,7 @@ class Session:
             snapshot = fit(*game, self._schedule(phase), validation, start=start, loop=loop)
         if saver is not None:
             saver.writer.finish()
-        if snapshot.converged and console is not None:
+        if snapshot.converged:
             console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
         if phase.is_linear:
             load_network(self.network.head(), snapshot.best_network)
@@ -228,10 +227,9 @@ class Session:
 
     def checkpoint_bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""
-        weights = dict(self.network.state_dict())
         images, classes = self.observed.shape
-        memories = len(self.player.memories)
-        return checkpoint_bytes([weights] * 4) + (8 * memories + 1) * images * classes
+        labels = (8 * len(self.player.memories) + 1) * images * classes
+        return 4 * bytes_of(self.network.state_dict()) + labels
 
 
 def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:

@@ -55,11 +55,7 @@ class Format:
 
 
 def _format(
-    module: Any,
-    summary: str,
-    *endings: str,
-    lists_all: bool = False,
-    names_classes: bool = True,
+    module: Any, summary: str, *endings: str, lists_all: bool = False, names_classes: bool = True
 ) -> Format:
     """What a module can do; its images lie beside the file unless it says otherwise."""
     folder = getattr(module, "image_folder", lambda path: path.parent)
@@ -70,9 +66,7 @@ def _format(
 
 FORMATS: dict[str, Format] = {
     "openimages": _format(
-        openimages,
-        "CSV `ImageID,LabelName,Confidence`, a row per known label",
-        names_classes=False,
+        openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label", names_classes=False
     ),
     "tags": _format(
         tags,

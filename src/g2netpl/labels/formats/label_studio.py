@@ -60,18 +60,16 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return table
 
 
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write a task per image; what is known goes into annotations."""
-    return write_tasks(table, path)
-
-
-def write_tasks(
+def write(
     table: LabelTable,
     path: Path,
     proposed: npt.NDArray[np.bool_] | None = None,
     scores: npt.NDArray[np.float32] | None = None,
 ) -> list[str]:
-    """As `write`; labels proposed for what is unknown become predictions, to be reviewed."""
+    """Write a task per image; what is known goes into annotations.
+
+    Labels proposed for what is unknown become predictions, to be reviewed.
+    """
     tasks = []
     for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
         task: dict[str, Any] = {"id": row + 1, "data": {"image": _local_address(name)}}

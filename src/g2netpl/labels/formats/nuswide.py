@@ -21,7 +21,7 @@ from g2netpl.labels.formats.reading import (
     positives_only,
     read_classes,
 )
-from g2netpl.labels.formats.text import BOM, read_text
+from g2netpl.labels.formats.text import BOM, numbered_lines, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, plain_name
 
 _LISTS = {
@@ -94,16 +94,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
 
 def _images(path: Path, problems: Problems) -> list[str]:
     names: dict[str, int] = {}
-    for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
-        name = plain_name(text.strip().replace("\\", "/"))
+    for line, text in numbered_lines(path, problems):
+        name, where = plain_name(text.replace("\\", "/")), f"{path}:{line}"
         if not name:
             continue
-        if not problems.add_name(f"{path}:{line}", name) and name in names:
-            problems.add(
-                f"{path}:{line}",
-                "image listed twice",
-                f"image {name!r} is listed already on line {names[name]}",
-            )
+        if not problems.add_name(where, name) and name in names:
+            what = f"image {name!r} is listed already on line {names[name]}"
+            problems.add(where, "image listed twice", what)
         names.setdefault(name, line)
     problems.raise_any()
     if not names:

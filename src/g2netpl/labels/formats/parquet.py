@@ -14,13 +14,7 @@ from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import (
-    Reading,
-    class_problem,
-    every_cell_speaks,
-    in_class_order,
-    without_twins,
-)
+from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
 from g2netpl.labels.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
 from g2netpl.labels.formats.text import read_bytes
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
@@ -65,7 +59,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
     table = LabelTable(tuple(names), tuple(header[1:]), values, notes=tuple(notes))
-    return every_cell_speaks(in_class_order(table, reading, str(path)), reading)
+    return as_told(table, reading, str(path))
 
 
 def names_classes(path: Path) -> bool:

@@ -60,6 +60,13 @@ def text_lines(path: Path, problems: Problems) -> Iterator[str]:
         yield from io.StringIO(block, newline="")
 
 
+def numbered_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, without spaces at their ends, and their numbers."""
+    for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
+        if text.strip():
+            yield line, text.strip()
+
+
 def decoded(content: bytes, path: Path, problems: Problems, line: int, start: int) -> str:
     """A part of a file as text; other encodings than UTF-8 are named by line and byte."""
     try:
