@@ -154,7 +154,7 @@ def test_a_cache_that_cannot_be_written_is_named_before_the_work(pictures, tmp_p
 
 
 def test_a_full_disk_is_told_before_the_work(pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_cache, "free_bytes", lambda folder: 100)
+    monkeypatch.setattr(disk, "free_bytes", lambda folder: 100)
     with pytest.raises(DiskTrouble, match=r"bytes needed for the features, 100 free"):
         pictures.get(tmp_path)
     assert pictures.asked == []

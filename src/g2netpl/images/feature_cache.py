@@ -20,7 +20,7 @@ import numpy.typing as npt
 from torch import nn
 
 from g2netpl.base.arrays import finite_rows, in_short
-from g2netpl.base.disk import FULL, DiskTrouble, file_stamp, free_bytes, written_whole
+from g2netpl.base.disk import FULL, check_space, file_stamp, written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.features import Features
@@ -28,6 +28,7 @@ from g2netpl.images.identity import digests_of
 
 Rows = npt.NDArray[np.int64]
 _SUM = hashlib.sha256().digest_size
+_ELSEWHERE = "name another folder with --cache"
 
 
 class _Entry(NamedTuple):
@@ -151,12 +152,7 @@ def _check_place(folder: Path, needed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    free = free_bytes(folder)
-    if free < needed:
-        raise DiskTrouble(
-            f"{folder}: {needed:,} bytes needed for the features, {free:,} free; make room, or "
-            "name another folder with --cache"
-        )
+    check_space(folder, needed, "features", _ELSEWHERE)
 
 
 def _store(path: Path, entry: _Entry) -> None:
@@ -181,8 +177,7 @@ def _told(folder: Path) -> Iterator[None]:
         if problem.errno in FULL:
             raise
         raise InputError(
-            f"{folder}: features cannot be kept there ({problem.strerror}); "
-            "name another folder with --cache"
+            f"{folder}: features cannot be kept there ({problem.strerror}); {_ELSEWHERE}"
         ) from None
 
 

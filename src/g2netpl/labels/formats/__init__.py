@@ -194,7 +194,7 @@ def read_matching(
     path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
 ) -> LabelTable:
     """A second label file, which must know the same classes; its columns are put in order."""
-    usual = reading or Reading()
+    usual = reading or USUAL
     if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
         return read_labels(path, format, replace(usual, classes=table.classes))
     other = read_labels(path, format, replace(usual, classes=None))
