@@ -17,7 +17,7 @@ from g2netpl.labels.formats.reading import (
     unknown_class,
 )
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import LabelTable, plain_name, repeated
+from g2netpl.labels.table import LabelTable, name_problem, plain_name, repeated
 
 
 class Collector:
@@ -64,7 +64,8 @@ class Collector:
         those with other labels.
         """
         name = plain_name(name)
-        self.problems.add_name(self.at(place), name)
+        if name_problem(name) is not None:  # so that a place is put in words where it must be
+            self.problems.add_name(self.at(place), name)
         self.images.append(name)
         self._image_at.append(place)
         return len(self.images) - 1
