@@ -20,8 +20,8 @@ from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.player import Setup
 from g2netpl.training.checkpoints import Writer
+from g2netpl.training.epochs import Loop, Steps
 from g2netpl.training.snapshots import Snapshot, copy_state
-from g2netpl.training.steps import Loop, Steps
 
 
 def checkpointing(folder: str | None = None, rounds: int = 3) -> list[Figure]:
@@ -32,7 +32,7 @@ def checkpointing(folder: str | None = None, rounds: int = 3) -> list[Figure]:
     optimizer.step()  # makes the moments
     player = make_player("g2netpl", {}, Setup(observed_positives(30_000, 80), 2.9, 1e-4))
     before = Snapshot(finished=1, best_network=copy_state(network))
-    steps = Steps(network, player, optimizer, 1, 0, before, Loop(), 0)
+    steps = Steps(network, player, optimizer, 1, 0, before, Loop())
     blocked, whole = [], []
     with tempfile.TemporaryDirectory(dir=folder) as made:
         writer = Writer(Path(made))

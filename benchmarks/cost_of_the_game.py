@@ -29,8 +29,7 @@ from g2netpl.game.network_step import network_cost
 from g2netpl.game.player import Setup
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import ArraySource, Part
-from g2netpl.training.epochs import Schedule, Validation, fit
-from g2netpl.training.steps import Loop
+from g2netpl.training.epochs import Loop, Schedule, Validation, fit
 
 COUNT, HELD_OUT, WIDTH, CLASSES, BATCH, EXPECTED = 30_000, 7_500, 1_280, 80, 64, 2.9
 

@@ -30,8 +30,7 @@ from g2netpl.images.cache import CacheBudget
 from g2netpl.images.loader import ImageSource
 from g2netpl.labels.paths import list_images
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.epochs import Schedule, fit
-from g2netpl.training.steps import Loop
+from g2netpl.training.epochs import Loop, Schedule, fit
 
 CLASSES, SIZE, BATCH = 80, 224, 16
 

@@ -22,7 +22,7 @@ from g2netpl.images.loader import ArraySource
 from g2netpl.labels.table import UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import mean_average_precision
-from g2netpl.training.in_memory import on_features
+from g2netpl.training.session import on_features
 
 POINTS, PARTS, TRAININGS = 6, 5, 3
 TIMES = (1, 2, 4)

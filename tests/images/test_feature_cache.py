@@ -11,7 +11,7 @@ from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.game.network.network import build_backbone
-from g2netpl.images import feature_cache
+from g2netpl.images import feature_cache, identity
 from g2netpl.images.feature_cache import cache_key, cached
 
 
@@ -109,7 +109,7 @@ def test_contents_are_looked_at_once_where_times_changed(pictures, tmp_path, mon
     os.utime(pictures.folder / "d", ns=(1, 1))
     looked = []
     monkeypatch.setattr(
-        feature_cache, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
+        identity, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
     )
     pictures.get(tmp_path)
     pictures.get(tmp_path)
@@ -154,7 +154,7 @@ def test_a_cache_that_cannot_be_written_is_named_before_the_work(pictures, tmp_p
 
 
 def test_a_full_disk_is_told_before_the_work(pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_cache, "free_bytes", lambda folder: 100)
+    monkeypatch.setattr(disk, "free_bytes", lambda folder: 100)
     with pytest.raises(DiskTrouble, match=r"bytes needed for the features, 100 free"):
         pictures.get(tmp_path)
     assert pictures.asked == []

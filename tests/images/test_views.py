@@ -6,11 +6,15 @@ import torch
 from PIL import Image
 
 from g2netpl.images.pixels import squash
-from g2netpl.images.views import view
+from g2netpl.images.views import changed
 
 SIZE, REACH = 32, 4  # a shift goes up to an eighth
 NAMES = ["plain", "paper", "weak", "strong"]
 RANDOM = ["paper", "weak", "strong"]
+
+
+def view(name, image, size, key):
+    return changed(name, squash(image, size), key)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ from g2netpl.experiments.paper import RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import results_markdown, summarise
 from g2netpl.runs import folder
+from g2netpl.training.epochs import NumericalStop
 from g2netpl.training.session import Session
-from g2netpl.training.steps import NumericalStop
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
 REASON = "use a smaller learning rate"

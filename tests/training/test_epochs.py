@@ -14,10 +14,9 @@ from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource, epoch_groups
 from g2netpl.training.checkpoints import load_checkpoint, save_checkpoint
-from g2netpl.training.epochs import Schedule, Validation, fit
+from g2netpl.training.epochs import Loop, NumericalStop, Schedule, Validation, fit
 from g2netpl.training.equilibrium import Equilibrium, collapsed
 from g2netpl.training.snapshots import Snapshot, copy_state, load_network
-from g2netpl.training.steps import Loop, NumericalStop
 
 RANDOM = np.random.default_rng(0)
 INPUTS = torch.from_numpy(RANDOM.normal(size=(80, 6)).astype(np.float32))

@@ -306,7 +306,7 @@ def test_tags_as_test_labels_give_no_map(config, photos, capsys):
 def test_a_collapse_of_the_predictions_is_said_once(capsys):
     from rich.console import Console
 
-    from g2netpl.training.phases import warn_of_collapse
+    from g2netpl.training.progress import warn_of_collapse
 
     history = []
     for seen in (9.0, 9.0, 9.0, 9.0):
@@ -327,7 +327,7 @@ def test_a_collapse_of_the_predictions_is_said_once(capsys):
 def test_labels_that_jump_are_told_once(capsys, moved, after):
     from rich.console import Console
 
-    from g2netpl.training.phases import warn_of_jumps
+    from g2netpl.training.progress import warn_of_jumps
 
     history, told = [], []
     for epoch, each in enumerate(moved, start=1):

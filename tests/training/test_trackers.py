@@ -11,8 +11,7 @@ from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs.config import parse_trackers
-from g2netpl.training.sinks import TRACKERS
-from g2netpl.training.trackers import STATE, open_trackers
+from g2netpl.training.trackers import STATE, TRACKERS, open_trackers
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
 

@@ -54,13 +54,18 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-def check_space(folder: Path, needed: int) -> None:
+def check_space(
+    folder: Path,
+    needed: int,
+    what: str = "checkpoints",
+    otherwise: str = "choose another --output",
+) -> None:
     """Stop before the work where its files will not fit."""
     free = free_bytes(folder)
     if free < needed:
         raise DiskTrouble(
-            f"{folder}: {needed:,} bytes needed for the checkpoints, {free:,} free; make room, or "
-            "choose another --output"
+            f"{folder}: {needed:,} bytes needed for the {what}, {free:,} free; make room, or "
+            f"{otherwise}"
         )
 
 

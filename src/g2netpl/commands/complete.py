@@ -76,7 +76,7 @@ def run(flags: argparse.Namespace) -> None:
     if flags.table is not None:
         if proposals:
             new = completed.proposed()
-            label_studio.write_tasks(completed.observed, Path(flags.table), new, completed.scores)
+            label_studio.write(completed.observed, Path(flags.table), new, completed.scores)
             known = completed.observed.known
             content = f"{known:,} known labels as annotations, {new.sum():,} as predictions"
         else:

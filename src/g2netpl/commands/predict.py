@@ -41,8 +41,8 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.options import MOST_PROCESSES, check_range
     from g2netpl.base.terminal import quoted, shown
     from g2netpl.commands.labelling import check_target
-    from g2netpl.labels.formats.text import is_text
     from g2netpl.labels.paths import list_images, locate
+    from g2netpl.labels.table import is_text
     from g2netpl.runs.bundle import load_bundle
     from g2netpl.runs.completion import mark_between, read_names, write_predictions
     from g2netpl.runs.run import load_run

@@ -33,8 +33,8 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank
 from g2netpl.training.data import read_training_data
 from g2netpl.training.devices import device_of
-from g2netpl.training.in_memory import on_features
 from g2netpl.training.inputs import ImageInputs, backbone_of
+from g2netpl.training.session import on_features
 
 NEXT = 100  # labelled images
 FEWEST = 100

@@ -11,7 +11,6 @@ import hashlib
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO, NamedTuple
@@ -21,14 +20,15 @@ import numpy.typing as npt
 from torch import nn
 
 from g2netpl.base.arrays import finite_rows, in_short
-from g2netpl.base.disk import FULL, DiskTrouble, file_digest, file_stamp, free_bytes, written_whole
+from g2netpl.base.disk import FULL, check_space, file_stamp, written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.features import Features
+from g2netpl.images.identity import digests_of
 
 Rows = npt.NDArray[np.int64]
 _SUM = hashlib.sha256().digest_size
-_AT_ONCE = 256
+_ELSEWHERE = "name another folder with --cache"
 
 
 class _Entry(NamedTuple):
@@ -109,12 +109,7 @@ def _stamps(paths: list[str]) -> npt.NDArray[np.int64]:
 
 
 def _digests(paths: list[str]) -> npt.NDArray[np.uint8]:
-    found: list[bytes | None] = []
-    with ThreadPoolExecutor() as pool:
-        for start in range(0, len(paths), _AT_ONCE):  # a signal does not wait for all of them
-            found += pool.map(file_digest, paths[start : start + _AT_ONCE])
-    joined = b"".join(digest or bytes(_SUM) for digest in found)
-    return np.frombuffer(joined, np.uint8).reshape(len(paths), _SUM)
+    return np.frombuffer(digests_of(paths), np.uint8).reshape(len(paths), _SUM)
 
 
 def _read(path: Path, count: int, width: int, say: Callable[[str], None]) -> _Entry | None:
@@ -157,12 +152,7 @@ def _check_place(folder: Path, needed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    free = free_bytes(folder)
-    if free < needed:
-        raise DiskTrouble(
-            f"{folder}: {needed:,} bytes needed for the features, {free:,} free; make room, or "
-            "name another folder with --cache"
-        )
+    check_space(folder, needed, "features", _ELSEWHERE)
 
 
 def _store(path: Path, entry: _Entry) -> None:
@@ -187,8 +177,7 @@ def _told(folder: Path) -> Iterator[None]:
         if problem.errno in FULL:
             raise
         raise InputError(
-            f"{folder}: features cannot be kept there ({problem.strerror}); "
-            "name another folder with --cache"
+            f"{folder}: features cannot be kept there ({problem.strerror}); {_ELSEWHERE}"
         ) from None
 
 

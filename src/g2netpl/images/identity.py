@@ -9,9 +9,8 @@ again.
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 from g2netpl.base.disk import file_digest, file_stamp
 
@@ -42,35 +41,26 @@ def content_of(
     if before is not None and stamps == stamps_before:
         return before, stamps
     if stamps not in _read:
-        _read[stamps] = _CONTENT + _sum_of_all(paths)
+        _read[stamps] = _CONTENT + hashlib.sha256(digests_of(paths)).hexdigest()
     return _read[stamps], stamps
 
 
-def _sum_of_all(paths: Sequence[str]) -> str:
-    digest = hashlib.sha256()
+def digests_of(paths: Sequence[str]) -> bytes:
+    """SHA-256 of every file, 32 bytes each; zeros where there is nothing to read.
+
+    Enough threads to keep a disk busy; what interrupts us need not wait for the rest.
+    """
     parts = [paths[start : start + _TOGETHER] for start in range(0, len(paths), _TOGETHER)]
     if len(parts) < 2:
-        for part in parts:
-            digest.update(_sums_of(part))
-        return digest.hexdigest()
-    with _threads() as pool:
-        for sums in pool.map(_sums_of, parts):
-            digest.update(sums)
-    return digest.hexdigest()
-
-
-@contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Enough of them to keep a disk busy; what interrupts us need not wait for the rest."""
+        return _digests(paths)
     pool = ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1)))
     try:
-        yield pool
+        return b"".join(pool.map(_digests, parts))
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _sums_of(paths: Sequence[str]) -> bytes:
-    """Zeros where there is nothing to read, which is told elsewhere."""
+def _digests(paths: Sequence[str]) -> bytes:
     return b"".join(file_digest(path) or bytes(32) for path in paths)
 
 

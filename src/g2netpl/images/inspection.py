@@ -59,6 +59,14 @@ class Inspection:
     warnings: list[Problem] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
 
+    def refuse(self, where: str, kind: str, what: str) -> None:
+        """Note what a training would refuse."""
+        self.errors.append(Problem(where, kind, what))
+
+    def warn(self, where: str, kind: str, what: str) -> None:
+        """Note what a person may not want."""
+        self.warnings.append(Problem(where, kind, what))
+
 
 @dataclass(frozen=True)
 class FileFacts:
@@ -93,23 +101,17 @@ def inspect_labels(
     found.facts = list(table.notes)
     found.classes = class_counts(table)
     if whole and len(table) < 2:
-        found.errors.append(Problem(path, "images", f"expected at least 2, got {len(table)}"))
+        found.refuse(path, "images", f"expected at least 2, got {len(table)}")
     if whole and not any(each.positive for each in found.classes):
-        found.errors.append(Problem(path, "labels", "no positive label; nothing to learn from"))
+        found.refuse(path, "labels", "no positive label; nothing to learn from")
     for each in found.classes:
         if whole and each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
-            found.warnings.append(
-                Problem(path, "class without positives", f"class {each.name!r}: {what}")
-            )
+            found.warn(path, "class without positives", f"class {each.name!r}: {what}")
     for names in look_alikes(table):
-        found.warnings.append(
-            Problem(path, "classes that look alike", f"{names}: one class written in two ways?")
-        )
+        found.warn(path, "classes that look alike", f"{names}: one class written in two ways?")
     for name in several_tags(table.classes):
-        found.warnings.append(
-            Problem(path, "several tags in one", f"class {name!r}: is --separator right?")
-        )
+        found.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
     return found
 
 
@@ -132,7 +134,7 @@ def inspect_images(
     try:
         located = find(table.images, root)
     except InputError as problem:
-        found.errors.append(Problem(root, "image names", str(problem).removeprefix(f"{root}: ")))
+        found.refuse(root, "image names", str(problem).removeprefix(f"{root}: "))
         return
     missing = set(located.missing)
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
@@ -143,7 +145,7 @@ def inspect_images(
         listed = set(located.paths)
         unlisted = [name for name in there if os.path.join(root, name) not in listed]
         for twins in _same_looks(there):
-            found.warnings.append(Problem(root, "file names that look the same", twins))
+            found.warn(root, "file names that look the same", twins)
         use = "left out" if known_format.lists_all else "unlabelled training images"
         if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
@@ -156,8 +158,7 @@ def inspect_images(
         name = table.images[row]
         near = spelt.get(name.casefold())
         hint = "" if near is None else f"; did you mean {near!r}?"
-        what = f"image {name!r} is not in {root}{hint}"
-        found.errors.append(Problem(found.labels, "images not there", what))
+        found.refuse(found.labels, "images not there", f"image {name!r} is not in {root}{hint}")
     if not decode:
         return
     facts = []
@@ -189,9 +190,9 @@ def write_problems(found: Inspection, path: str) -> None:
 
 def by_kind(problems: Iterable[Problem]) -> dict[str, list[Problem]]:
     """Problems of one kind together, in the order of their first."""
-    groups: dict[str, list[Problem]] = {}
+    groups = defaultdict(list)
     for problem in problems:
-        groups.setdefault(problem.kind, []).append(problem)
+        groups[problem.kind].append(problem)
     return groups
 
 
@@ -252,11 +253,9 @@ def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
     clash = (values == POSITIVE).any(axis=0) & (values == NEGATIVE).any(axis=0)
     if clash.any():
         classes = ", ".join(np.array(table.classes, dtype=object)[clash][:5])
-        found.warnings.append(
-            Problem(found.labels, "equal images, contradicting labels", f"{names}: {classes}")
-        )
+        found.warn(found.labels, "equal images, contradicting labels", f"{names}: {classes}")
     else:
-        found.warnings.append(Problem(found.labels, "equal images", names))
+        found.warn(found.labels, "equal images", names)
 
 
 def several_tags(classes: Sequence[str]) -> list[str]:

@@ -10,20 +10,20 @@ predictions are NaN. Too many of them end the work.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset, default_collate
 
+from g2netpl.base.errors import UserError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.cache import ImageCache
-from g2netpl.images.decoding import Decoded, ImageDataset, stack
 from g2netpl.images.jpeg import Decoder
-from g2netpl.images.pixels import check_bad
-from g2netpl.images.views import ViewName
+from g2netpl.images.pixels import Pixels, check_bad, squashed
+from g2netpl.images.views import ViewName, changed
 from g2netpl.images.workers import end_with_process, ignore_interrupts, lost_worker, started
 
 Rows = npt.NDArray[np.int64]
@@ -161,7 +161,7 @@ class ImageSource:
         decoder: Decoder = "pillow",
         cache: ImageCache | None = None,
     ) -> None:
-        self.dataset = ImageDataset(tuple(paths), size, seed, view, decoder, cache)
+        self.dataset = _ImageDataset(tuple(paths), size, seed, view, decoder, cache)
         self.max_bad = max_bad
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
@@ -174,7 +174,7 @@ class ImageSource:
             persistent_workers=workers > 0,
             worker_init_fn=ignore_interrupts,
             pin_memory=torch.cuda.is_available(),
-            collate_fn=stack,
+            collate_fn=_stack,
         )
         end_with_process(self._loader)
 
@@ -199,7 +199,7 @@ class ImageSource:
             check_bad(self.bad.values(), self.max_bad)
             yield inputs
 
-    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> Iterator[Decoded]:
+    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> "Iterator[Decoded]":
         """What the workers send: bytes, which travel four times as fast as floats."""
         self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
         try:
@@ -219,3 +219,55 @@ class _Keys:
 
     def __len__(self) -> int:
         return len(self.batches)
+
+
+class Decoded(NamedTuple):
+    """(B, 3, size, size) bytes, and what was wrong with which of them."""
+
+    pixels: Tensor
+    problems: list[tuple[int, str]]
+
+
+def _stack(items: list[tuple[Tensor, str | None]]) -> Decoded:
+    """A batch of images, and the problems among them."""
+    problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
+    pixels = default_collate([pixels for pixels, _ in items])  # straight into shared memory
+    return Decoded(pixels, problems)
+
+
+@dataclass(frozen=True)
+class _ImageDataset(Dataset[tuple[Tensor, str | None]]):
+    """One file → (3, size, size) bytes, or black and why; epoch None is the plain view."""
+
+    paths: tuple[str, ...]
+    size: int
+    seed: int
+    view: ViewName | tuple[ViewName, ...]
+    decoder: Decoder = "pillow"
+    cache: ImageCache | None = None
+
+    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, str | None]:
+        row, epoch = key
+        try:
+            pixels, problem = self._squashed(row), None
+        except UserError as trouble:
+            pixels, problem = np.zeros((self.size, self.size, 3), dtype=np.uint8), str(trouble)
+        if epoch is None:
+            return _tensor(pixels), problem
+        names = (self.view,) if isinstance(self.view, str) else self.view
+        views = [_tensor(changed(name, pixels, (self.seed, epoch, row))) for name in names]
+        return views[0] if len(views) == 1 else torch.stack(views), problem
+
+    def _squashed(self, row: int) -> Pixels:
+        kept = None if self.cache is None else self.cache.get(row)
+        if kept is not None:
+            return kept
+        pixels = squashed(self.paths[row], self.size, self.decoder)
+        if self.cache is not None:
+            self.cache.put(row, pixels)
+        return pixels
+
+
+def _tensor(pixels: Pixels) -> Tensor:
+    """(H, W, 3) → (3, H, W)."""
+    return torch.from_numpy(np.require(pixels.transpose(2, 0, 1), requirements=["C", "W"]))

@@ -13,18 +13,12 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
-from g2netpl.images.pixels import Pixels, squash
+from g2netpl.images.pixels import Pixels
 
 ViewName = Literal["plain", "paper", "weak", "strong"]
 PAIR: tuple[ViewName, ViewName] = ("weak", "strong")
 Key = tuple[int, int, int]
-
-
-def view(name: ViewName, image: Image.Image, size: int, key: Key) -> Pixels:
-    """The named view, (size, size, 3) uint8."""
-    return changed(name, squash(image, size), key)
 
 
 def changed(name: ViewName, pixels: Pixels, key: Key) -> Pixels:

@@ -223,8 +223,12 @@ def of_classes(labels: Labels, classes: Indices) -> Labels:
 
 def dense(labels: Labels, rows: Indices) -> LabelMatrix:
     """The labels of some images as a matrix."""
-    taken = take(labels, rows)
-    return taken.matrix() if isinstance(taken, Entries) else taken
+    return as_matrix(take(labels, rows))
+
+
+def as_matrix(labels: Labels) -> LabelMatrix:
+    """The labels as a matrix, in whatever form they are held."""
+    return labels.matrix() if isinstance(labels, Entries) else labels
 
 
 def blocks(labels: Labels) -> Iterator[tuple[int, Labels]]:
@@ -233,10 +237,10 @@ def blocks(labels: Labels) -> Iterator[tuple[int, Labels]]:
     size = max(1, _BLOCK // max(classes, 1))
     for start in range(0, count, size):
         stop = min(start + size, count)
-        yield (
-            start,
-            labels.part(start, stop) if isinstance(labels, Entries) else labels[start:stop],
-        )
+        if isinstance(labels, Entries):
+            yield start, labels.part(start, stop)
+        else:
+            yield start, labels[start:stop]
 
 
 def stacked(parts: Sequence[Labels]) -> Labels:

@@ -18,6 +18,7 @@ from g2netpl.labels.entries import (
     Entries,
     LabelMatrix,
     Labels,
+    as_matrix,
     blocks,
     pairs,
     stacked,
@@ -135,10 +136,8 @@ def _in_blocks(labels: Labels, visible: Callable[[LabelMatrix], LabelMatrix]) ->
     """What `visible` leaves of the labels, asked for some images after the others."""
     parts: list[Labels] = []
     for _, part in blocks(labels):
-        if isinstance(part, Entries):
-            parts.append(Entries.of_matrix(visible(part.matrix())))
-        else:
-            parts.append(visible(part))
+        kept = visible(as_matrix(part))
+        parts.append(Entries.of_matrix(kept) if isinstance(part, Entries) else kept)
     return stacked(parts) if parts else labels
 
 

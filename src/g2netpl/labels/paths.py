@@ -10,7 +10,7 @@ from shlex import quote
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import is_below
 from g2netpl.labels.spelling import Spelling
-from g2netpl.labels.table import name_problem
+from g2netpl.labels.table import is_text, name_problem
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
@@ -96,7 +96,7 @@ def list_images(root: str | Path) -> list[str]:
                 continue
             path = os.path.join(folder, file)
             name = os.path.relpath(path, root).replace(os.sep, "/")
-            if not _is_text(name):
+            if not is_text(name):
                 raise InputError(f"{root}: {name!r}: the file name is not valid UTF-8; rename it")
             if os.path.isfile(path) and (not os.path.islink(path) or is_below(path, base)):
                 names.append(name)
@@ -108,11 +108,3 @@ def _exists(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -13,7 +13,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -65,28 +65,23 @@ class Setting:
         kind, colon, argument = body.partition(":")
         if suffix not in ("", "spml"):
             raise InputError(f"setting {text!r}: after @ only 'spml' is known, got {suffix!r}")
-        spml = suffix == "spml"
         if kind not in get_args(Kind):
             raise InputError(f"unknown setting {text!r} ({did_you_mean(kind, get_args(Kind))})")
-        if kind in ("full", "fspl", "own"):
-            if colon:
-                raise InputError(f"setting {text!r}: {kind} takes no value")
-            return cls(kind, spml_compatible=spml)  # type: ignore[arg-type]
+        if kind in ("full", "fspl", "own") and colon:
+            raise InputError(f"setting {text!r}: {kind} takes no value")
+        value: dict[str, Any] = {}
         try:
             if kind == "positives":
                 positives, _, negatives = argument.partition("+")
-                return cls(
-                    "positives",
-                    positives=int(positives),
-                    negatives=int(negatives or 0),
-                    spml_compatible=spml,
-                )
-            if kind == "biased":
-                return cls("biased", bias=argument, spml_compatible=spml)  # type: ignore[arg-type]
-            return cls(kind, fraction=float(argument), spml_compatible=spml)  # type: ignore[arg-type]
+                value = {"positives": int(positives), "negatives": int(negatives or 0)}
+            elif kind == "biased":
+                value = {"bias": argument}
+            elif kind in ("sspl", "known"):
+                value = {"fraction": float(argument)}
         except ValueError:
             example = {"positives": "positives:1+1"}.get(kind, f"{kind}:0.2")
             raise InputError(f"setting {text!r}: expected a form like {example}") from None
+        return cls(kind, spml_compatible=suffix == "spml", **value)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         value = {

@@ -22,6 +22,7 @@ from g2netpl.labels.entries import (
     Indices,
     LabelMatrix,
     Labels,
+    as_matrix,
     blocks,
     dense,
     per_image,
@@ -35,6 +36,7 @@ __all__ = [
     "LabelMatrix",
     "LabelTable",
     "check_values",
+    "is_text",
     "name_problem",
     "plain_name",
     "repeated",
@@ -136,7 +138,7 @@ class LabelTable:
     def rows(self) -> Iterator[LabelMatrix]:
         """The labels of one image after the other, (L,), whatever the size of the table."""
         for _, part in blocks(self.held):
-            yield from part.matrix() if isinstance(part, Entries) else part
+            yield from as_matrix(part)
 
     def take(self, indices: Indices) -> "LabelTable":
         """The table of some of the images, in the given order."""
@@ -184,8 +186,7 @@ class LabelTable:
         large = len(self) * len(self.classes) > _LARGE
         for _, part in blocks(self.held):
             if not large:
-                matrix = part.matrix() if isinstance(part, Entries) else part
-                digest.update(matrix.tobytes())
+                digest.update(as_matrix(part).tobytes())
                 continue
             entries = part if isinstance(part, Entries) else Entries.of_matrix(part)
             for array in (entries.starts, entries.columns, entries.signs):
@@ -241,6 +242,15 @@ def name_problem(name: str) -> str | None:
     if ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
+
+
+def is_text(name: str) -> bool:
+    """False where a name holds half a character, as names of files can."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def plain_name(name: str) -> str:

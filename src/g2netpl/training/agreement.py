@@ -7,7 +7,6 @@ differ, and others would mix two trainings without a word.
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from g2netpl.base.disk import file_digest, file_stamp
 from g2netpl.base.errors import Refused
 from g2netpl.base.processes import Processes
 from g2netpl.runs.config import PATHS, RunConfig
@@ -134,21 +134,13 @@ def _digest(parts: Iterable[Any]) -> str:
 
 def _content(path: Path) -> str:
     """SHA-256 of a file."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return "nothing"
+    digest = file_digest(path)
+    return "nothing" if digest is None else digest.hex()
 
 
 def _images(data: TrainingData) -> str:
     """Of all images their sizes, and of some the content; names are in the labels."""
     paths = data.all_paths
     chosen = np.linspace(0, len(paths) - 1, min(len(paths), _OPENED)).astype(int)
-    return _digest([*map(_size, paths), *(_content(Path(paths[row])) for row in chosen)])
-
-
-def _size(path: str) -> str:
-    try:
-        return str(os.stat(path).st_size)
-    except OSError:
-        return "nothing"
+    sizes = (str(file_stamp(path)[0]) for path in paths)
+    return _digest([*sizes, *(_content(Path(paths[row])) for row in chosen)])

@@ -10,7 +10,7 @@ import hashlib
 import json
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -209,11 +209,6 @@ class Writer:
                 return
 
 
-def checkpoint_bytes(snapshot_parts: list[State]) -> int:
-    """About the size of a checkpoint with these tensors."""
-    return sum(map(_bytes, snapshot_parts))
-
-
 def save_state(path: Path, state: State) -> None:
     """Write tensors as safetensors; the file is there whole or not at all."""
     with written_whole(path) as file:
@@ -288,8 +283,10 @@ def _plain(value: Tensor) -> Tensor:
 
 def _snapshot_bytes(snapshot: Snapshot) -> int:
     moments, _ = _flat_optimizer(snapshot.optimizer)
-    return checkpoint_bytes([snapshot.network, snapshot.best_network, moments, snapshot.player])
+    parts = (snapshot.network, snapshot.best_network, moments, snapshot.player)
+    return sum(map(bytes_of, parts))
 
 
-def _bytes(state: State) -> int:
+def bytes_of(state: Mapping[str, Tensor]) -> int:
+    """What tensors take."""
     return sum(value.numel() * value.element_size() for value in state.values())

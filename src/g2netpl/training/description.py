@@ -1,11 +1,11 @@
 """What a run says about itself: the content of run.json, and the lines at its start."""
 
-import hashlib
 import platform
 from importlib.metadata import version
 from typing import Any
 
 from g2netpl.base.console import Console
+from g2netpl.base.disk import file_digest
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.identity import content_of
 from g2netpl.runs.config import RunConfig
@@ -60,22 +60,18 @@ def versions() -> dict[str, str]:
 
 def _digest(path: str) -> str | None:
     """SHA-256 of a file; None where there is none, which is told later."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
+    digest = file_digest(path)
+    return None if digest is None else digest.hex()
 
 
 def announce(console: Console, config: RunConfig, data: TrainingData, k: str) -> None:
     """What is trained on what, and everything a person should know about the data."""
     visible = data.visible
     for note in data.notes:
-        console.print(f"note: {note}", highlight=False, soft_wrap=True)
+        console.print(f"note: {note}")
     console.print(
         f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
         f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"
         f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
-        f"k = {k}; epoch: {data.note}",
-        highlight=False,
+        f"k = {k}; epoch: {data.note}"
     )

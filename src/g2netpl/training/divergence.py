@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from g2netpl.base.disk import write_json
 from g2netpl.runs.folder import DIVERGED
 from g2netpl.runs.records import read_json
-from g2netpl.training.steps import NumericalStop
+from g2netpl.training.epochs import NumericalStop
 
 Result = TypeVar("Result")
 

@@ -7,23 +7,61 @@ what an earlier round found lacks the labels that it was played for.
 """
 
 import copy
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.processes import Processes
-from g2netpl.game.batches import training_batches
+from g2netpl.base.errors import UserError
+from g2netpl.base.processes import ALONE, Processes
+from g2netpl.game.batches import Batch, training_batches
 from g2netpl.game.loop import play_epoch
+from g2netpl.game.network.network import bare
 from g2netpl.game.network.predicting import opinions, predict_all
+from g2netpl.game.network_step import Tally
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, kept_state, take_up
 from g2netpl.images.loader import Source
 from g2netpl.runs.metrics import Truth, can_rank, mean_average_precision
 from g2netpl.runs.records import Epoch
 from g2netpl.training.equilibrium import Equilibrium
-from g2netpl.training.snapshots import Snapshot, copy_state, load_network
-from g2netpl.training.steps import Loop, Steps
+from g2netpl.training.snapshots import (
+    Snapshot,
+    copy_optimizer,
+    copy_state,
+    is_finite,
+    load_network,
+)
+
+_NON_FINITE = 3  # batches in a row whose cost is not finite
+
+
+class NumericalStop(UserError):
+    """The cost, or the network, is no longer finite."""
+
+    exit_code = 5
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What the loop tells and asks while it runs; each may be left out.
+
+    `on_step` is called after every step with a function that takes a snapshot, `on_trained` with
+    one after the last step, before anything is measured. `stepping` is entered around the steps.
+    """
+
+    on_epoch: Callable[[Snapshot], None] = lambda snapshot: None
+    on_batch: Callable[[int], None] = lambda images: None
+    on_step: Callable[[Callable[[], Snapshot]], None] = lambda take: None
+    on_trained: Callable[[Snapshot], None] = lambda snapshot: None
+    on_non_finite: Callable[[int, Batch, float], None] = lambda epoch, batch, cost: None
+    stepping: Callable[[], AbstractContextManager[None]] = nullcontext
+    backward: Callable[[Tensor], object] = Tensor.backward
+    scaler: torch.amp.GradScaler | None = None  # of 16-bit gradients; it has a state of its own
+    processes: Processes = ALONE
 
 
 @dataclass(frozen=True)
@@ -68,112 +106,221 @@ def fit(
 ) -> Snapshot:
     """Play all epochs; returns the last snapshot, which holds the best and the last network."""
     loop = loop or Loop()
-    ranked = validation is not None and can_rank(validation.truth)
-    now = start or Snapshot()
-    # before a resume
-    rounds = _Rounds(network, player, source, optimizer, schedule, loop.processes)
-    if not now.is_start:
-        load_network(network, now.network)
-        optimizer.load_state_dict(now.optimizer)
-        if loop.scaler is not None and "scaler" in now.optimizer:
-            loop.scaler.load_state_dict(now.optimizer["scaler"])
-        take_up(player, now.player)
-    equilibrium = Equilibrium(source, observed, expected, schedule.seed)
-    equilibrium.remember(player)
-    quiet = _quiet_epochs(now.history, schedule)
+    game = _Game(network, player, source, observed, expected, optimizer, schedule, validation, loop)
+    now = game.resumed(start or Snapshot())
     while now.finished < schedule.epochs * player.needs.rounds and not now.converged:
-        if now.step == 0 and rounds.begin(now.finished):
-            equilibrium.remember(player)
-        epoch = schedule.first_epoch + now.finished
-        progress = epoch / (schedule.total * player.needs.rounds)
-        steps = Steps(network, player, optimizer, epoch, schedule.seed, now, loop)
-        batches = training_batches(
-            source,
-            observed,
-            schedule.batch_size,
-            schedule.seed,
-            epoch,
-            first=now.step,
-            processes=loop.processes,
-        )
-        with loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
-            cost = play_epoch(
-                network,
-                player,
-                steps.counted(batches),
-                optimizer,
-                progress,
-                expected,
-                backward=loop.backward,
-                tally=steps.tally,
-                on_non_finite=steps.non_finite,
-                processes=loop.processes,
-            )
-        seconds = steps.trained.seconds
-        score = None
-        if ranked and validation is not None:
-            scores = predict_all(network, validation.source, processes=loop.processes)
-            score = loop.processes.broadcast(mean_average_precision(scores, validation.truth))
-        record: Epoch = {
-            "epoch": epoch + 1,
-            "cost": cost,
-            "validation_map": score,
-            **equilibrium.read(network, player, progress),
-            "seconds": seconds,
-            "images_per_second": len(source) / max(seconds, 1e-9),
-        }
-        quiet = quiet + 1 if _is_quiet(record, schedule) else 0
-        # ranks may differ in the last bit, but not in this
-        quiet = int(loop.processes.broadcast(quiet))
-        anew = now.finished % schedule.epochs == 0  # the first of a round
-        better = anew or score is None or now.best_map is None or score > now.best_map
-        state = steps.trained.network
-        now = Snapshot(
-            finished=now.finished + 1,
-            non_finite=steps.non_finite_in_a_row,
-            network=state,
-            optimizer=steps.trained.optimizer,
-            player=kept_state(player),
-            best_network=state if better else now.best_network,
-            best_epoch=epoch + 1 if better else now.best_epoch,
-            best_map=score if better else now.best_map,
-            history=[*now.history, record],
-            converged=0 < schedule.patience <= quiet,
-        )
+        now = game.play(now)
         loop.on_epoch(now)
     return now
 
 
-class _Rounds:
-    """Between rounds: the player's opinion of the last network, and a new start from the first."""
+@dataclass
+class _Game:
+    """All that the epochs are played with."""
+
+    network: nn.Module
+    player: LabelPlayer
+    source: Source
+    observed: ObservedLabels | Tensor
+    expected: float
+    optimizer: torch.optim.Optimizer
+    schedule: Schedule
+    validation: Validation | None
+    loop: Loop
+
+    def __post_init__(self) -> None:
+        if self.player.needs.rounds > 1:  # each of them begins with these
+            self.first = copy_state(self.network), copy.deepcopy(self.optimizer.state_dict())
+        self.ranked = self.validation is not None and can_rank(self.validation.truth)
+        self.equilibrium = Equilibrium(
+            self.source, self.observed, self.expected, self.schedule.seed
+        )
+
+    def resumed(self, now: Snapshot) -> Snapshot:
+        """Both players as they were at a snapshot."""
+        if not now.is_start:
+            load_network(self.network, now.network)
+            self.optimizer.load_state_dict(now.optimizer)
+            if self.loop.scaler is not None and "scaler" in now.optimizer:
+                self.loop.scaler.load_state_dict(now.optimizer["scaler"])
+            take_up(self.player, now.player)
+        self.equilibrium.remember(self.player)
+        return now
+
+    def play(self, now: Snapshot) -> Snapshot:
+        """The next epoch, or the rest of it."""
+        if now.step == 0 and now.finished and now.finished % self.schedule.epochs == 0:
+            self._begin_round(now.finished)
+        epoch = self.schedule.first_epoch + now.finished
+        progress = epoch / (self.schedule.total * self.player.needs.rounds)
+        steps = Steps(
+            self.network, self.player, self.optimizer, epoch, self.schedule.seed, now, self.loop
+        )
+        cost, seconds = self._train(steps, progress), steps.trained.seconds
+        record: Epoch = {
+            "epoch": epoch + 1,
+            "cost": cost,
+            "validation_map": self._score(),
+            **self.equilibrium.read(self.network, self.player, progress),
+            "seconds": seconds,
+            "images_per_second": len(self.source) / max(seconds, 1e-9),
+        }
+        return self._after(now, steps, record)
+
+    def _train(self, steps: "Steps", progress: float) -> float:
+        """Let both players move; gives the network's mean cost."""
+        batches = training_batches(
+            self.source,
+            self.observed,
+            self.schedule.batch_size,
+            self.schedule.seed,
+            steps.epoch,
+            first=steps.before.step,
+            processes=self.loop.processes,
+        )
+        with self.loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
+            return play_epoch(
+                self.network,
+                self.player,
+                steps.counted(batches),
+                self.optimizer,
+                progress,
+                self.expected,
+                backward=self.loop.backward,
+                tally=steps.tally,
+                on_non_finite=steps.non_finite,
+                processes=self.loop.processes,
+            )
+
+    def _score(self) -> float | None:
+        """The validation mAP, where it can be had."""
+        if not self.ranked or self.validation is None:
+            return None
+        processes = self.loop.processes
+        scores = predict_all(self.network, self.validation.source, processes=processes)
+        return processes.broadcast(mean_average_precision(scores, self.validation.truth))
+
+    def _after(self, before: Snapshot, steps: "Steps", record: Epoch) -> Snapshot:
+        """The snapshot after an epoch, with the best network so far."""
+        score, history = record["validation_map"], [*before.history, record]
+        # ranks may differ in the last bit, but not in this
+        quiet = int(self.loop.processes.broadcast(_quiet_epochs(history, self.schedule)))
+        anew = before.finished % self.schedule.epochs == 0  # the first of a round
+        better = anew or score is None or before.best_map is None or score > before.best_map
+        state = steps.trained.network
+        return Snapshot(
+            finished=before.finished + 1,
+            non_finite=steps.non_finite_in_a_row,
+            network=state,
+            optimizer=steps.trained.optimizer,
+            player=kept_state(self.player),
+            best_network=state if better else before.best_network,
+            best_epoch=record["epoch"] if better else before.best_epoch,
+            best_map=score if better else before.best_map,
+            history=history,
+            converged=0 < self.schedule.patience <= quiet,
+        )
+
+    def _begin_round(self, finished: int) -> None:
+        """The player hears the last network's opinions, and a new one starts from the first."""
+        with torch.random.fork_rng(devices=_cuda_devices()):
+            torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
+            passes, processes = self.player.needs.passes, self.loop.processes
+            self.player.begin_round(opinions(self.network, self.source, passes, processes))
+        state, moments = self.first
+        load_network(self.network, state)
+        self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
+        self.equilibrium.remember(self.player)
+
+
+class Steps:
+    """The steps of one epoch: random numbers keyed by the step, a snapshot between any two."""
 
     def __init__(
         self,
         network: nn.Module,
         player: LabelPlayer,
-        source: Source,
         optimizer: torch.optim.Optimizer,
-        schedule: Schedule,
-        processes: Processes,
+        epoch: int,
+        seed: int,
+        before: Snapshot,
+        loop: Loop,
     ) -> None:
-        self.network, self.player, self.source = network, player, source
-        self.optimizer, self.schedule, self.processes = optimizer, schedule, processes
-        if player.needs.rounds > 1:
-            self._first = copy_state(network), copy.deepcopy(optimizer.state_dict())
+        self.network, self.player, self.optimizer = network, player, optimizer
+        self.epoch, self.seed, self.before, self.loop = epoch, seed, before, loop
+        self.tally = Tally(before.cost, before.images)
+        self.done = before.step
+        self.began = time.perf_counter() - before.seconds
+        self.non_finite_in_a_row = before.non_finite  # an epoch may be shorter than such a row
+        self.trained = before
+        self._has_gpus = torch.cuda.is_available()  # asking takes a while
+        self._buffers = [*bare(network).buffers()]
+        self._kept = [buffer.clone() for buffer in self._buffers]
 
-    def begin(self, finished: int) -> bool:
-        """Before an epoch: nothing, unless it is the first of a later round."""
-        if self.player.needs.rounds == 1 or finished == 0 or finished % self.schedule.epochs:
-            return False
-        with torch.random.fork_rng(devices=_cuda_devices()):
-            torch.manual_seed(self.schedule.seed * 1_000_003 + finished)
-            self.player.begin_round(
-                opinions(self.network, self.source, self.player.needs.passes, self.processes)
+    @property
+    def seconds(self) -> float:
+        """Time that the epoch has taken, without the time between a stop and a resume."""
+        return time.perf_counter() - self.began
+
+    def counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Pass the batches on; what comes back for more has finished a step."""
+        for batch in batches:
+            self._seed_all(batch.number)
+            images = self.tally.images
+            _copy(self._buffers, self._kept)
+            yield batch
+            if self.tally.images > images:
+                self.non_finite_in_a_row = 0
+            self.done = batch.number + 1
+            self.loop.on_batch(len(batch))
+            if self.non_finite_in_a_row == 0:
+                self.loop.on_step(self.snapshot)
+        self.trained = self.snapshot()
+        self.loop.on_trained(self.trained)
+
+    def _seed_all(self, step: int) -> None:
+        """Dropout and the like depend on where we are, not on how we came here."""
+        number = ((self.seed * 1_000_003 + self.epoch) * 1_000_003 + step) * 1_000_003
+        torch.default_generator.manual_seed(number % 2**63)
+        if self._has_gpus:
+            torch.cuda.manual_seed_all(number % 2**63)
+
+    def non_finite(self, batch: Batch, cost: float) -> None:
+        """The cost of a batch is not finite; after some in a row there is no use in going on.
+
+        Statistics that the network keeps of what it sees are put back.
+        """
+        _copy(self._kept, self._buffers)
+        self.loop.on_non_finite(self.epoch + 1, batch, cost)
+        self.non_finite_in_a_row += 1
+        if self.non_finite_in_a_row == _NON_FINITE:
+            raise NumericalStop(
+                f"epoch {self.epoch + 1}: the network's cost is {cost}, {_NON_FINITE} batches in a "
+                "row; use a smaller learning rate"
             )
-        state, moments = self._first
-        load_network(self.network, state)
-        self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
-        return True
+
+    def snapshot(self) -> Snapshot:
+        """All there is, copied; of a network that is made of numbers."""
+        network = copy_state(self.network)
+        if not is_finite(network):
+            raise NumericalStop(
+                f"epoch {self.epoch + 1}, step {self.done}: the network's weights are no longer "
+                "numbers; use a smaller learning rate"
+            )
+        optimizer = copy_optimizer(self.optimizer)
+        if self.loop.scaler is not None:
+            optimizer["scaler"] = self.loop.scaler.state_dict()
+        return replace(
+            self.before,
+            step=self.done,
+            cost=float(self.tally.cost),
+            images=self.tally.images,
+            seconds=self.seconds,
+            non_finite=self.non_finite_in_a_row,
+            network=network,
+            optimizer=optimizer,
+            player=kept_state(self.player),
+        )
 
 
 def _is_quiet(record: Epoch, schedule: Schedule) -> bool:
@@ -197,3 +344,9 @@ def _quiet_epochs(history: list[Epoch], schedule: Schedule) -> int:
 
 def _cuda_devices() -> list[int]:
     return list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
+
+
+def _copy(those: list[Tensor], into: list[Tensor]) -> None:
+    if those:
+        with torch.no_grad():
+            torch._foreach_copy_(into, those)

@@ -28,9 +28,8 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.runs.thresholds import choose
 from g2netpl.training.devices import device_of
-from g2netpl.training.in_memory import on_features, on_images
 from g2netpl.training.results import CompletedLabels
-from g2netpl.training.session import Session
+from g2netpl.training.session import Session, on_features, on_images
 from g2netpl.training.snapshots import Snapshot
 
 Images = Sequence[str | os.PathLike[str]]
@@ -103,30 +102,9 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
     ) -> None:
-        self.method = method
-        self.options = options
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.hidden = hidden
-        self.patience = patience
-        self.validation = validation
-        self.expected_positives = expected_positives
-        self.thresholds = thresholds
-        self.classes = classes
-        self.mode = mode
-        self.backbone = backbone
-        self.pretrained = pretrained
-        self.weights = weights
-        self.image_size = image_size
-        self.view = view
-        self.workers = workers
-        self.max_bad = max_bad
-        self.cache = cache
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+        given = locals()
+        for name in self._get_param_names():  # each an attribute of its name, as scikit-learn asks
+            setattr(self, name, given[name])
 
     def fit(self, X: npt.ArrayLike | Images, y: npt.ArrayLike) -> Self:
         """Train on what is observed in y; where that fails, all stays as it was."""
@@ -209,16 +187,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        return RunConfig.read(
-            {
-                **values,
-                "labels": "y",
-                "output": ".",
-                "options": dict(self.options or {}),
-                "seed": int(seed),
-            },
-            type(self).__name__,
-        )
+        values |= {"labels": "y", "output": ".", "seed": int(seed)}
+        return RunConfig.read({**values, "options": dict(self.options or {})}, type(self).__name__)
 
     def _source(self, X: npt.ArrayLike | Images) -> Source:
         """What is to be predicted, of the same kind as in `fit`."""

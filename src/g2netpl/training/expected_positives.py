@@ -60,11 +60,7 @@ def check(wanted: float | str, labels: Labels) -> None:
         _of_truth(labels)
 
 
-def find(
-    config: RunConfig,
-    data: TrainingData,
-    inputs: Inputs,
-) -> tuple[float, str]:
+def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, str]:
     """k of a training, and where it comes from."""
     wanted = config.expected_positives
     if isinstance(wanted, float):
@@ -77,10 +73,7 @@ def find(
     validation = None if data.validation is None else data.validation.held
     linear = config.mode != "end-to-end"
     return estimate(
-        data.visible.held,
-        validation,
-        lambda rows: inputs.some_features(rows, linear),
-        config.seed,
+        data.visible.held, validation, lambda rows: inputs.some_features(rows, linear), config.seed
     )
 
 

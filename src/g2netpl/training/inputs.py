@@ -122,9 +122,6 @@ class ImageInputs(Inputs):
     ) -> None:
         self.config, self.data, self.backbone = config, data, backbone
         self.console, self.processes = console, processes
-        self._paths = data.paths
-        self._validation_paths = data.validation_paths
-        self._test_paths = None if data.test is None else data.test.paths
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
         self._bad: dict[str, str] = {}
@@ -133,15 +130,13 @@ class ImageInputs(Inputs):
 
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
-        for paths in (self._paths, self._validation_paths, self._test_paths):
-            mine = (paths or [])[self.processes.rank :: self.processes.size]
-            found = [problem for problem in map(header_problem, mine) if problem]
-            problems = [
-                each
-                for part in self.processes.gather_text(json.dumps(found))
-                for each in json.loads(part)
-            ]
-            check_bad(problems, self.config.most_bad(len(paths or [])))
+        test = [] if self.data.test is None else self.data.test.paths
+        for paths in (self.data.paths, self.data.validation_paths or [], test):
+            mine = paths[self.processes.rank :: self.processes.size]
+            found = json.dumps([problem for problem in map(header_problem, mine) if problem])
+            told = map(json.loads, self.processes.gather_text(found))
+            problems = [problem for part in told for problem in part]
+            check_bad(problems, self.config.most_bad(len(paths)))
         if self.config.mode != "end-to-end":
             self.all(True)
             self.validation(True)
@@ -158,17 +153,17 @@ class ImageInputs(Inputs):
 
     def all(self, linear: bool) -> Source:
         """Every image of the label file, in its order."""
-        return self._source("file", self._paths, linear)
+        return self._source("file", self.data.paths, linear)
 
     def held_out(self, linear: bool) -> Source:
         """Of the label file, or of the user's own validation file."""
-        if self._validation_paths is None:
-            return super().held_out(linear)
-        return self._source("validation", self._validation_paths, linear)
+        own = self.data.validation_paths
+        return super().held_out(linear) if own is None else self._source("validation", own, linear)
 
     def test(self, linear: bool) -> Source | None:
         """The test images."""
-        return None if self._test_paths is None else self._source("test", self._test_paths, linear)
+        test = self.data.test
+        return None if test is None else self._source("test", test.paths, linear)
 
     def some_features(self, rows: IndexArray, linear: bool) -> Features:
         """Features of some training images, for the estimate of k."""
@@ -177,8 +172,8 @@ class ImageInputs(Inputs):
             self.all(linear)
             features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()
             return features
-        allowed = self.config.most_bad(len(self._paths))
-        source = self._images([self._paths[row] for row in chosen], allowed)
+        allowed = self.config.most_bad(len(self.data.paths))
+        source = self._images([self.data.paths[row] for row in chosen], allowed)
         return compute_features(self.backbone.module, source, processes=self.processes)
 
     def _images(
@@ -252,4 +247,4 @@ class ImageInputs(Inputs):
         return features
 
     def _say(self, line: str) -> None:
-        self.console.print(line, highlight=False, soft_wrap=True, markup=False)
+        self.console.print(line)

@@ -1,4 +1,4 @@
-"""What happened, epoch by epoch: JSON lines on disk, and a bar for the person who waits."""
+"""What happened, epoch by epoch: JSON lines on disk, a bar and warnings for who waits."""
 
 import json
 import os
@@ -20,6 +20,7 @@ from rich.table import Column
 
 from g2netpl.base.console import Console
 from g2netpl.runs.records import Epoch
+from g2netpl.training.equilibrium import collapsed, restless, restless_words
 
 _WIDE = 100  # columns of a terminal
 
@@ -51,6 +52,23 @@ def describe(record: Mapping[str, Any]) -> str:
     return " · ".join(parts)
 
 
+def warn_of_collapse(console: Console, history: list[Epoch], k: float) -> None:
+    """Say once when the predictions of the game have run away from k, after the first epochs."""
+    away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
+    if len(history) >= 3 and away[-1] and not any(away[2:-1]):
+        seen = history[-1]["predicted_positives"]
+        console.print(
+            f"warning: the network now predicts {seen:.2f} positives per image, k is {k:.2f}; "
+            "if mAP suffers, try a smaller --learning-rate"
+        )
+
+
+def warn_of_jumps(console: Console, history: list[Epoch]) -> None:
+    """Say once when the soft labels do not settle."""
+    if restless(history) and not any(restless(history[:n]) for n in range(len(history))):
+        console.print(f"warning: {restless_words(history)}")
+
+
 def follow(
     console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
 ) -> Iterator[Item]:
@@ -62,7 +80,7 @@ def follow(
 
 
 class Following:
-    """A bar over trainings; lines where there is no terminal."""
+    """A bar over trainings, or over all images of all epochs; lines where there is no terminal."""
 
     def __init__(self, progress: Progress, console: Console, total: int) -> None:
         self.progress, self.console, self.total = progress, console, total
@@ -86,37 +104,23 @@ class Following:
         if not self.console.is_terminal:
             self.tell(f"{self._done}/{self.total} {note}")
 
+    def advance(self, images: int) -> None:
+        """Some images are done."""
+        self.progress.update(self.task, advance=images)
+
+    def epoch(self, record: Epoch) -> None:
+        """An epoch is done."""
+        note = describe(record)
+        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
+        if not self.console.is_terminal:
+            self.tell(f"epoch {record['epoch']}: {note}")
+
 
 @contextmanager
 def following(console: Console, total: int) -> Iterator[Following]:
     """Show progress over several trainings."""
     with _bar(console, MofNCompleteColumn(), _note()) as progress:
         yield Following(progress, console, total)
-
-
-class EpochBar:
-    """A bar over all images of all epochs; a line per epoch where there is no terminal."""
-
-    def __init__(
-        self, progress: Progress | None, console: Console | None, epochs: int, images: int
-    ) -> None:
-        self.progress, self.console = progress, console
-        if progress is not None:
-            self.task = progress.add_task("training", total=epochs * images, note="")
-
-    def advance(self, images: int) -> None:
-        """Some images are done."""
-        if self.progress is not None:
-            self.progress.update(self.task, advance=images)
-
-    def epoch(self, record: Epoch) -> None:
-        """An epoch is done."""
-        if self.progress is None or self.console is None:
-            return
-        note = describe(record)
-        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
-        if not self.console.is_terminal:
-            self.console.print(f"epoch {record['epoch']}: {note}", highlight=False)
 
 
 @contextmanager
@@ -128,13 +132,10 @@ def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[in
 
 
 @contextmanager
-def epoch_bar(console: Console | None, epochs: int, images: int) -> Iterator[EpochBar]:
-    """Show progress while training; nothing without a console."""
-    if console is None:
-        yield EpochBar(None, None, epochs, images)
-        return
+def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[Following]:
+    """Show progress while training."""
     with _bar(console, _note()) as progress:
-        yield EpochBar(progress, console, epochs, images)
+        yield Following(progress, console, epochs * images)
 
 
 def _note() -> TextColumn:
@@ -149,5 +150,5 @@ def _bar(console: Console, *more: ProgressColumn) -> Progress:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=width))
     times = (TimeElapsedColumn(), TimeRemainingColumn())
     expand = any(column.get_table_column().ratio for column in more)
-    hidden = not console.is_terminal
+    hidden = console.quiet or not console.is_terminal
     return Progress(*columns, *times, *more, console=console, disable=hidden, expand=expand)

@@ -15,9 +15,8 @@ from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.loader import epoch_groups
 from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.phases import Phase
-from g2netpl.training.session import Session
-from g2netpl.training.steps import NumericalStop
+from g2netpl.training.epochs import NumericalStop
+from g2netpl.training.session import Phase, Session
 
 _EVALUATED = 16  # images at a time, at the least
 _PIXEL = 5  # bytes of a colour on its way to a network on the CPU: as it is decoded, and as a float

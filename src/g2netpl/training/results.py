@@ -13,7 +13,7 @@ from g2netpl.base.disk import write_json
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.records import Metrics, Result
@@ -30,65 +30,71 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
 
     The ranks predict together, and the first one writes.
     """
-    config, data, network = session.config, session.data, session.network
-    folder, linear = Path(config.output), session.is_linear
+    config, folder = session.config, Path(session.config.output)
     parts = _parts(session)
-    last = {name: session.predict(snapshot.network, source) for name, (source, _) in parts.items()}
+    test = parts.get("test")
+    last = None if test is None else _map(session.predict(snapshot.network, test[0]), test[1])
     best = {
         name: session.predict(snapshot.best_network, source) for name, (source, _) in parts.items()
     }
     load_network(session.learner, snapshot.best_network)
-    every = session.inputs.all(linear)
-    predicted = predict_all(
-        session.learner, every, processes=session.processes, make=partial(room, folder)
-    )
+    every, make = session.inputs.all(session.is_linear), partial(room, folder)
+    predicted = predict_all(session.learner, every, processes=session.processes, make=make)
     if not session.processes.is_main:
         return None
-    network.eval()
-    save_state(folder / MODEL, {n: v.cpu() for n, v in network.state_dict().items()})
+    session.network.eval()
+    state = session.network.state_dict()
+    save_state(folder / MODEL, {name: value.cpu() for name, value in state.items()})
     soft = _soft_labels(session, folder)
-    labels, shape = CompletedLabels(data, predicted, soft), predicted.shape
-    write_saved_labels(
-        folder,
-        data.table.images,
-        Blocks(shape, np.int8, labels.known),
-        labels.has_soft,
-        Blocks(shape, np.float32, labels.of),
-        predicted,
-    )
-    write_held_out(folder, _held_out(data, best))
-    held = parts.get("validation")
-    validation = None if held is None else (best["validation"], held[1])
-    thresholds = choose(config.thresholds, validation, predicted[_enough(data)], session.k)
-    write_json(folder / THRESHOLDS, thresholds.to_json())
-    metrics = {part: _metrics(thresholds, best[part], truth) for part, (_, truth) in parts.items()}
-    write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
-    test = None if data.test is None else data.test.table.values
+    _write_labels(folder, CompletedLabels(session.data, predicted, soft))
+    tables = {name: table for name, (_, table) in parts.items()}
+    write_held_out(folder, {name: HeldOut(tables[name], best[name]) for name in tables})
+    _write_thresholds(session, tables, best, predicted)
     return {
         "method": config.method,
         "setting": config.setting,
         "seed": config.seed,
-        "learning_rate": config.rate("linear" if linear else "end-to-end"),
+        "learning_rate": config.rate("linear" if session.is_linear else "end-to-end"),
         "batch_size": config.batch_size,
         "weight": "",
         "best_epoch": snapshot.best_epoch,
         "validation_map": snapshot.best_map,
-        "test_map": None if test is None else ranked_map(best["test"], test),
-        "last_test_map": None if test is None else ranked_map(last["test"], test),
-        "pseudo_label_map": None
-        if soft is None or not data.hides_truth
-        else ranked_map(soft, data.table.dense(data.training)),
+        "test_map": None if test is None else _map(best["test"], test[1]),
+        "last_test_map": last,
+        "pseudo_label_map": _pseudo_label_map(session.data, soft),
         "undecided": snapshot.history[-1]["undecided"],
         "seconds": round(time.perf_counter() - began, 3),
     }
 
 
+def _pseudo_label_map(data: TrainingData, soft: Scores | None) -> float | None:
+    """How well the soft labels rank what the setting hid."""
+    if soft is None or not data.hides_truth:
+        return None
+    return ranked_map(soft, data.table.dense(data.training))
+
+
+def _map(scores: Scores, table: LabelTable) -> float | None:
+    return ranked_map(scores, table.values)
+
+
+def _write_thresholds(
+    session: Session, tables: dict[str, LabelTable], best: dict[str, Scores], predicted: Scores
+) -> None:
+    """Thresholds, chosen on validation where there is one, and all metrics by them."""
+    folder, data, held = Path(session.config.output), session.data, tables.get("validation")
+    validation = None if held is None else (best["validation"], held.values)
+    some = predicted[_enough(data)]
+    thresholds = choose(session.config.thresholds, validation, some, session.k)
+    write_json(folder / THRESHOLDS, thresholds.to_json())
+    metrics = {name: _metrics(thresholds, best[name], tables[name].values) for name in tables}
+    write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
+
+
 def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metrics:
     """All metrics, null where they cannot be had."""
-    found, ranked = (
-        evaluate(thresholds.calibrate(scores), truth, thresholds.limits),
-        can_rank(truth),
-    )
+    found = evaluate(thresholds.calibrate(scores), truth, thresholds.limits)
+    ranked = can_rank(truth)
     return {
         "mean_average_precision": found.mean_average_precision if ranked else None,
         "mean_over_present": found.mean_over_present if ranked else None,
@@ -100,29 +106,16 @@ def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metr
     }
 
 
-def _parts(session: Session) -> dict[str, tuple[Source, LabelMatrix]]:
+def _parts(session: Session) -> dict[str, tuple[Source, LabelTable]]:
     """Images whose labels the training has not seen, with what is known about them."""
-    parts: dict[str, tuple[Source, LabelMatrix]] = {}
+    parts: dict[str, tuple[Source, LabelTable]] = {}
     inputs, data, linear = session.inputs, session.data, session.is_linear
-    validation, test = inputs.validation(linear), inputs.test(linear)
-    if validation is not None:
-        parts["validation"] = (validation.source, validation.truth)
+    if data.validation is not None:
+        parts["validation"] = (inputs.held_out(linear), data.validation)
+    test = inputs.test(linear)
     if test is not None and data.test is not None:
-        parts["test"] = (test, data.test.table.values)
+        parts["test"] = (test, data.test.table)
     return parts
-
-
-def _held_out(data: TrainingData, scores: dict[str, Scores]) -> dict[str, HeldOut]:
-    """The scores of each part beside the labels of its images."""
-    tables = {
-        "validation": data.validation,
-        "test": None if data.test is None else data.test.table,
-    }
-    return {
-        part: HeldOut(table, scores[part])
-        for part, table in tables.items()
-        if table is not None and part in scores
-    }
 
 
 def _soft_labels(session: Session, folder: Path) -> Scores | None:
@@ -171,3 +164,10 @@ class CompletedLabels:
             labels[here] = self.soft[self.trained[rows[here]]]
         observed = self.known(rows)
         return np.where(observed == UNOBSERVED, labels, observed).astype(np.float32)
+
+
+def _write_labels(folder: Path, labels: CompletedLabels) -> None:
+    shape = labels.predicted.shape
+    known, completed = Blocks(shape, np.int8, labels.known), Blocks(shape, np.float32, labels.of)
+    images, has_soft = labels.data.table.images, labels.has_soft
+    write_saved_labels(folder, images, known, has_soft, completed, labels.predicted)

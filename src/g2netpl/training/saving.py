@@ -13,8 +13,10 @@ from g2netpl.base.processes import Processes
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.batches import Batch
 from g2netpl.game.player import LabelPlayer, take_up
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import HISTORY, NON_FINITE
 from g2netpl.training.checkpoints import Writer, load_checkpoint
+from g2netpl.training.data import TrainingData
 from g2netpl.training.progress import write_history
 from g2netpl.training.snapshots import Snapshot
 
@@ -26,18 +28,16 @@ class CheckpointSaver:
 
     def __init__(
         self,
-        folder: Path,
+        config: RunConfig,
+        data: TrainingData,
         interrupts: Interrupts,
         processes: Processes,
-        minutes: float,
-        steps: int | None,
-        names: Callable[[list[int]], list[str]],
-        on_saved: Callable[[], None] = lambda: None,
+        on_saved: Callable[[], None],
     ) -> None:
-        self.folder, self.interrupts = folder, interrupts
-        self.processes, self.names = processes, names
-        self.seconds, self.every = 60.0 * minutes, steps
-        self.writer = Writer(folder, on_saved)
+        self.folder, self.data = Path(config.output), data
+        self.interrupts, self.processes = interrupts, processes
+        self.seconds, self.every = 60.0 * config.checkpoint_minutes, config.checkpoint_steps
+        self.writer = Writer(self.folder, on_saved)
         self.phase = 0
         self._saved_at, self._steps = time.monotonic(), 0
         self._resting: Snapshot | None = None
@@ -66,9 +66,7 @@ class CheckpointSaver:
             found = load_checkpoint(self.folder, accept, console.print)
         if found is not None:
             moment = (len(found[0].history), found[0].step)
-            self.write_history(
-                found[0]
-            )  # it may tell of an epoch that was not saved, or not at all
+            self.write_history(found[0])  # it may tell of an epoch that was not saved
         moment = (self.processes.broadcast(moment[0]), self.processes.broadcast(moment[1]))
         if not self.processes.is_main and moment[0] >= 0:
             found = load_checkpoint(self.folder, accept, console.print)
@@ -127,12 +125,11 @@ class CheckpointSaver:
         """Note which images gave a cost that is not finite."""
         if self.processes.is_main:
             check_ours(self.folder)
-            images = self.names(batch.rows.tolist())
-            line = json.dumps(
-                {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
-            )
+            rows = self.data.training[batch.rows.cpu().numpy()]
+            images = [self.data.table.images[row] for row in rows]
+            line = {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
             with open(self.folder / NON_FINITE, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+                file.write(json.dumps(line) + "\n")
 
     def _is_due(self) -> bool:
         if self.writer.is_busy:

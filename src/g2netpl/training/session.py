@@ -12,6 +12,7 @@ linear-init   linear first, then everything; the best linear weights, û and φ 
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,27 +29,48 @@ from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
+from g2netpl.images.features import Features
 from g2netpl.images.loader import Source
-from g2netpl.runs.config import RunConfig
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.checkpoints import checkpoint_bytes
-from g2netpl.training.data import TrainingData
+from g2netpl.training.checkpoints import bytes_of
+from g2netpl.training.checks import FULL, VIEWS, check_method
+from g2netpl.training.data import TrainingData, observe_data
 from g2netpl.training.devices import OneDevice, device_of
-from g2netpl.training.epochs import fit
-from g2netpl.training.inputs import Inputs
-from g2netpl.training.phases import (
-    Phase,
-    phases_of,
-    schedule_of,
-    warn_of_collapse,
-    warn_of_jumps,
-)
-from g2netpl.training.progress import epoch_bar
+from g2netpl.training.epochs import Loop, Schedule, fit
+from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
+from g2netpl.training.progress import epoch_bar, warn_of_collapse, warn_of_jumps
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
-from g2netpl.training.steps import Loop
+
+_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, bool], None]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One stretch of epochs with the same parameters free."""
+
+    mode: Mode
+    epochs: int
+    first_epoch: int = 0
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the classifier alone learns."""
+        return self.mode == "linear"
+
+
+def phases_of(config: RunConfig) -> list[Phase]:
+    """What is trained, one after the other."""
+    if config.mode != "linear-init":
+        return [Phase(config.mode, config.epochs)]
+    return [
+        Phase("linear", config.linear_epochs),
+        Phase("end-to-end", config.epochs, config.linear_epochs),
+    ]
 
 
 class Session:
@@ -120,6 +142,7 @@ class Session:
 
         `watch` is called after every epoch; a saver keeps checkpoints.
         """
+        console = console or Console(quiet=True)
         snapshot, first = start or (Snapshot(), 0)
         for number, phase in list(enumerate(self.phases))[first:]:
             if number > first:
@@ -133,10 +156,48 @@ class Session:
         self,
         phase: Phase,
         start: Snapshot,
-        console: Console | None,
+        console: Console,
         watch: Watch | None,
         saver: CheckpointSaver | None,
     ) -> Snapshot:
+        learner, optimizer = self._begin_phase(phase, saver)
+        source = self.inputs.training(phase.is_linear)
+        left = phase.epochs * self.player.needs.rounds - start.finished
+        with epoch_bar(console, left, len(source)) as bar:
+
+            def after_epoch(now: Snapshot) -> None:
+                bar.epoch(now.history[-1])
+                warn_of_collapse(console, now.history, self.k)
+                warn_of_jumps(console, now.history)
+                if watch is not None:
+                    watch(now, learner, self.player, self.inputs, phase.is_linear)
+                if saver is not None:
+                    saver.epoch(now)
+                    saver.write_history(now)
+
+            loop = Loop(
+                on_epoch=after_epoch,
+                on_batch=bar.advance,
+                backward=self.accelerator.backward,
+                scaler=self.accelerator.scaler,
+                processes=self.processes,
+                **({} if saver is None else saver.hooks),
+            )
+            game = (learner, self.player, source, self.observed, self.k, optimizer)
+            validation = self.inputs.validation(phase.is_linear)
+            snapshot = fit(*game, self._schedule(phase), validation, start=start, loop=loop)
+        if saver is not None:
+            saver.writer.finish()
+        if snapshot.converged:
+            console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
+        if phase.is_linear:
+            load_network(self.network.head(), snapshot.best_network)
+        return snapshot
+
+    def _begin_phase(
+        self, phase: Phase, saver: CheckpointSaver | None
+    ) -> tuple[nn.Module, torch.optim.Optimizer]:
+        """What learns and how, on its device; the player is told."""
         rate = self.config.rate(phase.mode)
         learner: nn.Module = self.part_of_network(phase.is_linear)
         optimizer = make_optimizer(self.config.optimizer, learner.parameters(), rate)
@@ -144,47 +205,20 @@ class Session:
             self.processes.barrier()  # what comes now needs all ranks, and all of them well
             learner, optimizer = self.accelerator.prepare(learner, optimizer)
         self.player.begin_phase(rate, not phase.is_linear)
-        source = self.inputs.training(phase.is_linear)
-        left = phase.epochs * self.player.needs.rounds - start.finished
-        with epoch_bar(console, left, len(source)) as bar:
+        return learner, optimizer
 
-            def after_epoch(now: Snapshot) -> None:
-                bar.epoch(now.history[-1])
-                if console is not None:
-                    warn_of_collapse(console, now.history, self.k)
-                    warn_of_jumps(console, now.history)
-                if watch is not None:
-                    watch(now, learner, self.player, self.inputs, phase.is_linear)
-                if saver is not None:
-                    saver.epoch(now)
-                    saver.write_history(now)
-
-            snapshot = fit(
-                learner,
-                self.player,
-                source,
-                self.observed,
-                self.k,
-                optimizer,
-                schedule_of(self.config, phase),
-                self.inputs.validation(phase.is_linear),
-                start=start,
-                loop=Loop(
-                    on_epoch=after_epoch,
-                    on_batch=bar.advance,
-                    backward=self.accelerator.backward,
-                    scaler=self.accelerator.scaler,
-                    processes=self.processes,
-                    **({} if saver is None else saver.hooks),
-                ),
-            )
-        if saver is not None:
-            saver.writer.finish()
-        if snapshot.converged and console is not None:
-            console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
-        if phase.is_linear:
-            load_network(self.network.head(), snapshot.best_network)
-        return snapshot
+    def _schedule(self, phase: Phase) -> Schedule:
+        config = self.config
+        return Schedule(
+            epochs=phase.epochs,
+            batch_size=config.batch_size,
+            seed=config.seed,
+            first_epoch=phase.first_epoch,
+            total_epochs=sum(each.epochs for each in self.phases),
+            patience=config.patience,
+            regret_tolerance=config.regret_tolerance,
+            movement_tolerance=config.movement_tolerance,
+        )
 
     def predict(self, state: State, source: Source) -> Scores:
         """Scores (N, L) with these weights, which the network then has."""
@@ -193,10 +227,9 @@ class Session:
 
     def checkpoint_bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""
-        weights = dict(self.network.state_dict())
         images, classes = self.observed.shape
-        memories = len(self.player.memories)
-        return checkpoint_bytes([weights] * 4) + (8 * memories + 1) * images * classes
+        labels = (8 * len(self.player.memories) + 1) * images * classes
+        return 4 * bytes_of(self.network.state_dict()) + labels
 
 
 def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
@@ -208,3 +241,27 @@ def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
     if config.head == "boostlu":
         return boosted(network, config.backbone, config.image_size)
     return network
+
+
+def on_features(config: RunConfig, features: Features, table: LabelTable) -> Session:
+    """A training on feature vectors (N, D)."""
+    config = config.model_copy(update={"mode": "linear"})
+    _check_method(config, table, images=False)
+    data = observe_data(config, table)
+    return Session(config, data, ArrayInputs(data, torch.from_numpy(features)))
+
+
+def on_images(config: RunConfig, paths: list[str], table: LabelTable, console: Console) -> Session:
+    """A training on image files; with mode linear on what the frozen backbone makes of them."""
+    _check_method(config, table, images=True)
+    data = replace(observe_data(config, table), paths=paths)
+    backbone = backbone_of(config)
+    backbone.module.to(device_of(config.device))
+    inputs = ImageInputs(config, data, backbone, console)
+    inputs.prepare()
+    return Session(config, data, inputs)
+
+
+def _check_method(config: RunConfig, table: LabelTable, images: bool) -> None:
+    given, full = (config.method, config.options), table.is_complete
+    check_method(*given, full=full, mode=config.mode, images=images, ways_out=_WAYS_OUT)

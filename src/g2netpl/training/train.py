@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +78,10 @@ def train(
         with processes.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
             config = check_config(config)
             agree_on_command(processes, config, resume=resume, overwrite=overwrite)
-            training = _FolderTraining(config, overwrite, console, interrupts, processes, lock)
+            around = (console, interrupts, processes, lock)
+            training = _FolderTraining(config, overwrite, *around, on_epoch, on_saved)
             training.take_folder(resume)
-            return training.run(on_epoch, kept, on_saved)
+            return training.run(kept)
 
 
 @dataclass
@@ -94,6 +94,8 @@ class _FolderTraining:
     interrupts: Interrupts
     processes: Processes
     lock: ExitStack
+    on_epoch: Watch | None
+    on_saved: Callable[[], None] | None
 
     def take_folder(self, resume: bool) -> None:
         """Make sure that the folder may be written, and that nobody else does."""
@@ -109,12 +111,7 @@ class _FolderTraining:
         if self.processes.is_main:
             self.lock.enter_context(locked(self.folder))
 
-    def run(
-        self,
-        on_epoch: Watch | None,
-        kept: KeptImages | None,
-        on_saved: Callable[[], None] | None,
-    ) -> Run:
+    def run(self, kept: KeptImages | None) -> Run:
         """Read, prepare, play, and write down what came of it."""
         began = time.perf_counter()
         accelerator = accelerator_of(self.config)
@@ -129,10 +126,10 @@ class _FolderTraining:
         backbone = session.inputs.backbone
         description |= {"expected_positives": session.k}
         description |= {"mean": backbone.mean, "std": backbone.std}
-        old = self.claim(session, description, decisions, others_wait=on_saved is not None)
+        old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, f"{session.k:.2f} ({session.origin_of_k})")
         with self.open_trackers() as trackers:
-            snapshot = self.play(session, trackers, on_epoch, old, on_saved)
+            snapshot = self.play(session, trackers, old)
         result = self.finish(session, snapshot, began)
         if result is not None:
             check_ours(self.folder)
@@ -194,11 +191,7 @@ class _FolderTraining:
         return session
 
     def claim(
-        self,
-        session: Session,
-        description: dict[str, Any],
-        decisions: list[Decision],
-        others_wait: bool,
+        self, session: Session, description: dict[str, Any], decisions: list[Decision]
     ) -> Backup | None:
         """Take the folder, after everything that a mistake of the user could stop.
 
@@ -217,51 +210,38 @@ class _FolderTraining:
         if not replaces:
             self.interrupts.begun(self.how_to_go_on)
         agree_on_folder(self.processes, self.folder)
-        if others_wait and not self.resume:  # our own were tried before
+        if self.on_saved is not None and not self.resume:  # our own were tried before
             rehearse(session)
         return old
 
     def open_trackers(self) -> Trackers:
         """What is told after every epoch, by the first rank."""
-        print_plainly = partial(self.console.print, markup=False, highlight=False)
-        say = None if self.console.quiet else print_plainly
+        say = None if self.console.quiet else self.console.print
         tracked = self.config.track if self.processes.is_main else ()
         return open_trackers(tracked, self.folder, self.config.model_dump(), say)
 
-    def play(
-        self,
-        session: Session,
-        trackers: Trackers,
-        on_epoch: Watch | None,
-        old: Backup | None,
-        on_saved: Callable[[], None] | None,
-    ) -> Snapshot:
+    def play(self, session: Session, trackers: Trackers, old: Backup | None) -> Snapshot:
         """Play all phases, from the last checkpoint where there is one."""
         config, data = self.config, session.data
 
         def watch(now: Snapshot, *rest: Any) -> None:
             trackers.epoch(now.history[-1])
-            if on_epoch is not None:
-                on_epoch(now, *rest)
+            if self.on_epoch is not None:
+                self.on_epoch(now, *rest)
 
         def saved_now() -> None:
             if old is not None:
                 old.drop()
             self.interrupts.begun(self.how_to_go_on)
-            if on_saved is not None:
-                on_saved()
+            if self.on_saved is not None:
+                self.on_saved()
 
-        saver = CheckpointSaver(
-            *(self.folder, self.interrupts, self.processes),
-            *(config.checkpoint_minutes, config.checkpoint_steps),
-            lambda rows: [data.table.images[data.training[row]] for row in rows],
-            saved_now,
-        )
+        saver = CheckpointSaver(config, data, self.interrupts, self.processes, saved_now)
         start = saver.last(session.player, self.console)
         if start is not None:
             finished = session.phases[start[1]].first_epoch + start[0].finished
             steps = f", {start[0].step} steps into the next" if start[0].step else ""
-            self.console.print(f"going on after epoch {finished}{steps}", highlight=False)
+            self.console.print(f"going on after epoch {finished}{steps}")
         elif config.resume_labels is not None:
             take_over_labels(config.resume_labels, data, session.player)
         with saver.watching():
@@ -274,7 +254,7 @@ class _FolderTraining:
         check_ours(self.folder)
         result = finish(session, snapshot, began)
         for problem in session.inputs.bad_images():
-            self.console.print(f"left out: {problem}", highlight=False, soft_wrap=True)
+            self.console.print(f"left out: {problem}")
         if result is not None and session.data.test is not None and result["test_map"] is None:
             self.console.print(
                 "no class has both a positive and a negative among the test labels: no mAP can be "

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import with_columns
@@ -21,8 +22,7 @@ from g2netpl.labels.formats import (
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
 from g2netpl.labels.formats.problems import LabelFileError, Problem
 from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
-from g2netpl.labels.formats.text import is_text
-from g2netpl.labels.table import LabelTable, name_problem, plain_name
+from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 
 __all__ = [
     "FORMATS",
@@ -40,18 +40,6 @@ __all__ = [
 ]
 
 
-def _beside(path: Path) -> Path:
-    return path.parent
-
-
-def _yes(path: Path) -> bool:
-    return True
-
-
-def _no(path: Path) -> bool:
-    return False
-
-
 @dataclass(frozen=True)
 class Format:
     """How to recognise, read and write one kind of label file."""
@@ -61,95 +49,61 @@ class Format:
     write: Callable[[LabelTable, Path], list[str]]  # gives notes on what was left out
     summary: str
     endings: tuple[str, ...]  # to recognise a file by that is still to be written
-    image_folder: Callable[[Path], Path] = _beside  # where the images are, if nobody says
-    lists_all: bool = False  # other images in the folder belong to other parts of the data set
-    names_classes: Callable[[Path], bool] = _yes  # also a class without any label
+    image_folder: Callable[[Path], Path]  # where the images are, if nobody says
+    lists_all: bool  # other images in the folder belong to other parts of the data set
+    names_classes: Callable[[Path], bool]  # also a class without any label
+
+
+def _format(
+    module: Any, summary: str, *endings: str, lists_all: bool = False, names_classes: bool = True
+) -> Format:
+    """What a module can do; its images lie beside the file unless it says otherwise."""
+    folder = getattr(module, "image_folder", lambda path: path.parent)
+    names = getattr(module, "names_classes", lambda path: names_classes)
+    does = (module.recognises, module.read, module.write)
+    return Format(*does, summary, endings, folder, lists_all, names)
 
 
 FORMATS: dict[str, Format] = {
-    "openimages": Format(
-        openimages.recognises,
-        openimages.read,
-        openimages.write,
-        "CSV `ImageID,LabelName,Confidence`, a row per known label",
-        (),
-        names_classes=_no,
+    "openimages": _format(
+        openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label", names_classes=False
     ),
-    "tags": Format(
-        tags.recognises,
-        tags.read,
-        tags.write,
+    "tags": _format(
+        tags,
         "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
-        (),
-        names_classes=_no,
+        names_classes=False,
     ),
-    "csv": Format(
-        table.recognises,
-        table.read,
-        table.write,
-        "CSV with `image` and a column per class: 1, 0, or empty for unknown",
-        (".csv",),
+    "csv": _format(
+        table, "CSV with `image` and a column per class: 1, 0, or empty for unknown", ".csv"
     ),
-    "parquet": Format(
-        parquet.recognises,
-        parquet.read,
-        parquet.write,
-        "Parquet in either shape of the CSV files",
-        (".parquet", ".pq"),
-        names_classes=parquet.names_classes,
+    "parquet": _format(parquet, "Parquet in either shape of the CSV files", ".parquet", ".pq"),
+    "coco": _format(
+        coco, "COCO's instances JSON, and LVIS's with known negatives", ".json", lists_all=True
     ),
-    "coco": Format(
-        coco.recognises,
-        coco.read,
-        coco.write,
-        "COCO's instances JSON, and LVIS's with known negatives",
-        (".json",),
-        coco.image_folder,
-        lists_all=True,
-    ),
-    "label-studio": Format(
-        label_studio.recognises,
-        label_studio.read,
-        label_studio.write,
-        "Label Studio's tasks, JSON",
-        (),
-        names_classes=_no,
-    ),
-    "voc": Format(
-        voc.recognises,
-        voc.read,
-        voc.write,
+    "label-studio": _format(label_studio, "Label Studio's tasks, JSON", names_classes=False),
+    "voc": _format(
+        voc,
         "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt",
-        ("Main/*.txt",),
-        voc.image_folder,
+        "Main/*.txt",
         lists_all=True,
-        names_classes=voc.names_classes,
     ),
-    "nuswide": Format(
-        nuswide.recognises,
-        nuswide.read,
-        nuswide.write,
+    "nuswide": _format(
+        nuswide,
         "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt",
-        ("ImageList/*.txt",),
-        nuswide.image_folder,
+        "ImageList/*.txt",
         lists_all=True,
     ),
-    "spml": Format(
-        spml.recognises,
-        spml.read,
-        spml.write,
+    "spml": _format(
+        spml,
         "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
-        ("_labels.npy", "_labels_obs.npy"),
+        *("_labels.npy", "_labels_obs.npy"),
         lists_all=True,
     ),
-    "imagefolder": Format(
-        imagefolder.recognises,
-        imagefolder.read,
-        imagefolder.write,
+    "imagefolder": _format(
+        imagefolder,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
-        ("metadata.jsonl",),
-        imagefolder.image_folder,
-        names_classes=_no,
+        "metadata.jsonl",
+        names_classes=False,
     ),
 }
 
@@ -240,7 +194,7 @@ def read_matching(
     path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
 ) -> LabelTable:
     """A second label file, which must know the same classes; its columns are put in order."""
-    usual = reading or Reading()
+    usual = reading or USUAL
     if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
         return read_labels(path, format, replace(usual, classes=table.classes))
     other = read_labels(path, format, replace(usual, classes=None))

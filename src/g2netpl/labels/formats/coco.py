@@ -20,7 +20,7 @@ from g2netpl.labels.entries import MOST_CELLS, per_image
 from g2netpl.labels.formats import published
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
-from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -55,31 +55,26 @@ def read(path: Path, reading: Reading) -> LabelTable:
     federated = any("neg_category_ids" in image for image, _ in by_id.values())
     collector = Collector(lambda place: f"{path}: images[{place}]", names.values(), problems)
     for image, place in by_id.values():
-        try:
+        with problems.kept():
             _read_image(image, place, names, collector)
-        except LabelFileError as problem:
-            problems.keep(problem)
     problems.raise_any()
     row_of = {identity: row for row, identity in enumerate(by_id)}
     rows, columns, shares = array("q"), array("q"), array("f")
     for place, annotation in enumerate(annotations):
         where = f"{path}: annotations[{place}]"
-        try:
+        with problems.kept():
             identity = _identity(annotation, "image_id", where)
             number = member(annotation, "category_id", int, where)
-        except LabelFileError as problem:
-            problems.keep(problem)
-            continue
-        if identity not in by_id:
-            problems.add(where, "unknown image", f"image_id {identity!r} is not in 'images'")
-        elif number not in names:
-            problems.add(where, "unknown class", f"category_id {number} is not in 'categories'")
-        else:
-            image, at = by_id[identity]
-            collector.label(at, row_of[identity], names[number], POSITIVE)
-            rows.append(row_of[identity])
-            columns.append(collector.classes[names[number]])
-            shares.append(_share(annotation, image))
+            if identity not in by_id:
+                problems.add(where, "unknown image", f"image_id {identity!r} is not in 'images'")
+            elif number not in names:
+                problems.add(where, "unknown class", f"category_id {number} is not in 'categories'")
+            else:
+                image, at = by_id[identity]
+                collector.label(at, row_of[identity], names[number], POSITIVE)
+                rows.append(row_of[identity])
+                columns.append(collector.classes[names[number]])
+                shares.append(_share(annotation, image))
     absent = reading.absent_value("unobserved" if federated else "negative")
     table = collector.table(absent)
     if 4 * len(table) * len(names) <= MOST_CELLS:  # bytes; nobody needs areas of so many classes
@@ -115,14 +110,8 @@ def write(table: LabelTable, path: Path) -> list[str]:
         negative = (np.flatnonzero(values == NEGATIVE) + 1).tolist()
         images.append(image | {"neg_category_ids": negative, "not_exhaustive_category_ids": []})
         for column in np.flatnonzero(values == POSITIVE).tolist():
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": first + row,
-                    "category_id": column + 1,
-                    "iscrowd": 0,
-                }
-            )
+            ids = {"id": len(annotations) + 1, "image_id": first + row, "category_id": column + 1}
+            annotations.append(ids | {"iscrowd": 0})
     categories = [{"id": column + 1, "name": name} for column, name in enumerate(table.classes)]
     content = {"images": images, "annotations": annotations, "categories": categories}
     write_text_whole(path, json.dumps(content, ensure_ascii=False) + "\n")
@@ -135,20 +124,17 @@ def _category_names(path: Path, categories: list[Any], problems: Problems) -> di
     seen: set[str] = set()
     for place, category in enumerate(categories):
         where = f"{path}: categories[{place}]"
-        try:
+        with problems.kept():
             number, name = member(category, "id", int, where), member(category, "name", str, where)
-        except LabelFileError as problem:
-            problems.keep(problem)
-            continue
-        odd = class_problem(name)
-        if number in names:
-            problems.add(where, "category", f"id {number} is there twice")
-        elif name in seen:
-            problems.add(where, "category", f"the name {name!r} is there twice")
-        elif odd is not None:
-            problems.add(where, "category", odd)
-        names[number] = name
-        seen.add(name)
+            odd = class_problem(name)
+            if number in names:
+                odd = f"id {number} is there twice"
+            elif name in seen:
+                odd = f"the name {name!r} is there twice"
+            if odd is not None:
+                problems.add(where, "category", odd)
+            names[number] = name
+            seen.add(name)
     problems.raise_any()
     if not names:
         raise InputError(f"{path}: categories: expected at least one, got none")
@@ -160,14 +146,11 @@ def _images_by_id(path: Path, images: list[Any], problems: Problems) -> dict[int
     by_id: dict[int | str, Image] = {}
     for place, image in enumerate(images):
         where = f"{path}: images[{place}]"
-        try:
+        with problems.kept():
             identity = _identity(image, "id", where)
-        except LabelFileError as problem:
-            problems.keep(problem)
-            continue
-        if identity in by_id:
-            problems.add(where, "image listed twice", f"id {identity!r} is there twice")
-        by_id.setdefault(identity, (image, place))
+            if identity in by_id:
+                problems.add(where, "image listed twice", f"id {identity!r} is there twice")
+            by_id.setdefault(identity, (image, place))
     return dict(sorted(by_id.items(), key=lambda item: str(item[0])))
 
 

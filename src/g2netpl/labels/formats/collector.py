@@ -64,9 +64,8 @@ class Collector:
         those with other labels.
         """
         name = plain_name(name)
-        problem = name_problem(name)
-        if problem is not None:
-            self.problems.add(self.at(place), "image name", f"image {name!r}: {problem}")
+        if name_problem(name) is not None:  # so that a place is put in words where it must be
+            self.problems.add_name(self.at(place), name)
         self.images.append(name)
         self._image_at.append(place)
         return len(self.images) - 1

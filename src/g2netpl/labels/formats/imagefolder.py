@@ -15,12 +15,11 @@ import numpy as np
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import parquet, table, tags
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import parse_json
-from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.table import TAG_HEADERS
 from g2netpl.labels.formats.text import text_blocks
 from g2netpl.labels.paths import list_images
@@ -85,8 +84,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         }
         lines.append(json.dumps(content, ensure_ascii=False) + "\n")
     write_text_whole(file, "".join(lines))
-    silent = int((per_class(table.held) == 0).sum())
-    return [f"{silent} classes without any label are not in the file"] if silent else []
+    return silent_classes(table)
 
 
 def _read_folders(path: Path, reading: Reading) -> LabelTable:
@@ -125,21 +123,18 @@ def _read_lines(path: Path, reading: Reading) -> LabelTable:
             if not text.strip():
                 continue
             where = f"{path}:{line}"
-            try:
+            with problems.kept():
                 content = parse_json(text, where, Problems())
-            except LabelFileError as problem:
-                problems.keep(problem)
-                continue
-            if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
-                problems.add(where, "line", "expected an object with 'file_name', a text")
-                continue
-            present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
-            yield (
-                line,
-                content["file_name"],
-                _names(present, where, reading, problems),
-                _names(content.get("absent", []), where, reading, problems),
-            )
+                if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
+                    problems.add(where, "line", "expected an object with 'file_name', a text")
+                    continue
+                present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
+                cells = (present, content.get("absent", []))
+                yield (
+                    line,
+                    content["file_name"],
+                    *(_names(cell, where, reading, problems) for cell in cells),
+                )
 
     return tags.collect(path, rows(), reading, problems)
 

@@ -16,11 +16,10 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
-from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
@@ -50,10 +49,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
     collector = Collector(lambda place: f"{path}: task {place}", reading.classes, problems)
     annotated: list[bool] = []
     for place, task in enumerate(tasks):
-        try:
+        with problems.kept():
             annotated.append(_read_task(task, place, collector))
-        except LabelFileError as problem:
-            problems.keep(problem)
     table = collector.table(UNOBSERVED)
     if reading.absent == "negative":
         values = table.values.copy()
@@ -63,18 +60,16 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return table
 
 
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write a task per image; what is known goes into annotations."""
-    return write_tasks(table, path)
-
-
-def write_tasks(
+def write(
     table: LabelTable,
     path: Path,
     proposed: npt.NDArray[np.bool_] | None = None,
     scores: npt.NDArray[np.float32] | None = None,
 ) -> list[str]:
-    """As `write`; labels proposed for what is unknown become predictions, to be reviewed."""
+    """Write a task per image; what is known goes into annotations.
+
+    Labels proposed for what is unknown become predictions, to be reviewed.
+    """
     tasks = []
     for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
         task: dict[str, Any] = {"id": row + 1, "data": {"image": _local_address(name)}}
@@ -97,8 +92,7 @@ def write_tasks(
             ]
         tasks.append(task)
     write_text_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
-    silent = int((per_class(table.held) == 0).sum())
-    return [f"{silent} classes without any label are not in the file"] if silent else []
+    return silent_classes(table)
 
 
 def _read_task(task: Any, place: int, collector: Collector) -> bool:

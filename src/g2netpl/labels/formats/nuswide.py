@@ -21,8 +21,8 @@ from g2netpl.labels.formats.reading import (
     positives_only,
     read_classes,
 )
-from g2netpl.labels.formats.text import BOM, read_text
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, name_problem, plain_name
+from g2netpl.labels.formats.text import BOM, numbered_lines, read_text
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, plain_name
 
 _LISTS = {
     "TrainImagelist": ("TrainTestLabels", "_Train"),
@@ -94,19 +94,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
 
 def _images(path: Path, problems: Problems) -> list[str]:
     names: dict[str, int] = {}
-    for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
-        name = plain_name(text.strip().replace("\\", "/"))
+    for line, text in numbered_lines(path, problems):
+        name, where = plain_name(text.replace("\\", "/")), f"{path}:{line}"
         if not name:
             continue
-        problem = name_problem(name)
-        if problem is not None:
-            problems.add(f"{path}:{line}", "image name", f"image {name!r}: {problem}")
-        elif name in names:
-            problems.add(
-                f"{path}:{line}",
-                "image listed twice",
-                f"image {name!r} is listed already on line {names[name]}",
-            )
+        if not problems.add_name(where, name) and name in names:
+            what = f"image {name!r} is listed already on line {names[name]}"
+            problems.add(where, "image listed twice", what)
         names.setdefault(name, line)
     problems.raise_any()
     if not names:

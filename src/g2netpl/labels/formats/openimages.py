@@ -10,11 +10,17 @@ import numpy as np
 
 from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading
-from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
+from g2netpl.labels.formats.reading import Reading, silent_classes
+from g2netpl.labels.formats.text import (
+    CsvWriter,
+    beginning,
+    csv_rows,
+    csv_table,
+    text_lines,
+    unguarded,
+)
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
@@ -31,9 +37,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read labels; every mistake is named by file and line."""
     problems = Problems()
     names = _class_names(path, problems)
-    rows = csv_rows(text_lines(path, problems), path, 0, problems)
-    line, header = next(rows, (1, []))
-    header = [name.strip() for name in header]
+    line, header, rows = csv_table(path, problems)
     for name in _COLUMNS:
         if header.count(name) != 1:
             problems.stop(
@@ -44,13 +48,6 @@ def read(path: Path, reading: Reading) -> LabelTable:
     image_at, class_at, value_at = (header.index(name) for name in _COLUMNS)
     collector = Collector(lambda place: f"{path}:{place}", reading.classes, problems)
     for line, row in rows:
-        if len(row) != len(header):
-            problems.add(
-                f"{path}:{line}",
-                "number of cells",
-                f"expected {len(header)} cells as in the header, got {len(row)}",
-            )
-            continue
         value = _VALUES.get(row[value_at].strip())
         if value is None:
             problems.add(
@@ -78,17 +75,12 @@ def write(table: LabelTable, path: Path) -> list[str]:
         for identity, values in zip(identities, table.rows(), strict=True):
             for column in np.flatnonzero(values != UNOBSERVED).tolist():
                 writer.write([identity, table.classes[column], values[column]])
-    silent_images = int((~table.labelled).sum())
-    silent_classes = int((per_class(table.held) == 0).sum())
-    notes = []
-    if silent_images:
-        notes.append(
-            f"{silent_images:,} images without any label are not in the file; "
-            "left in the image folder they stay unlabelled training images"
-        )
-    if silent_classes:
-        notes.append(f"{silent_classes:,} classes without any label are not in the file")
-    return notes
+    silent = int((~table.labelled).sum())
+    images = [
+        f"{silent:,} images without any label are not in the file; "
+        "left in the image folder they stay unlabelled training images"
+    ]
+    return [*(images if silent else ()), *silent_classes(table)]
 
 
 def _image_name(identity: str) -> str:

@@ -14,16 +14,10 @@ from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import (
-    Reading,
-    class_problem,
-    every_cell_speaks,
-    in_class_order,
-    without_twins,
-)
+from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
 from g2netpl.labels.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
 from g2netpl.labels.formats.text import read_bytes
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, name_problem, plain_name
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
 
 _ROWS = 10_000  # that are looked at as Python's objects at a time, at most
 _CELLS = 1 << 22  # of class columns that are decoded at a time
@@ -56,9 +50,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         return tags.collect(path, _tags(file, reading), reading, problems, unit=": row ")
     images = [plain_name(name or "") for (name,) in file.texts(header[:1])]
     for row, name in enumerate(images):
-        problem = name_problem(name)
-        if problem is not None:
-            problems.add(f"{path}: row {row}", "image name", f"image {name!r}: {problem}")
+        problems.add_name(f"{path}: row {row}", name)
     for position, name in enumerate(header[1:]):
         problem = class_problem(name)
         if problem is not None:
@@ -67,7 +59,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
     table = LabelTable(tuple(names), tuple(header[1:]), values, notes=tuple(notes))
-    return every_cell_speaks(in_class_order(table, reading, str(path)), reading)
+    return as_told(table, reading, str(path))
 
 
 def names_classes(path: Path) -> bool:

@@ -4,12 +4,13 @@ A reader goes on after a mistake, so that all of them are told at once: `Problem
 `LabelFileError` carries them to `g2netpl check`. Its own text is the first one, in one line.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.table import LabelTable
+from g2netpl.labels.table import LabelTable, name_problem
 
 MOST_PROBLEMS = 100_000
 
@@ -51,10 +52,23 @@ class Problems:
         if len(self.found) >= MOST_PROBLEMS:
             self.raise_any()
 
-    def keep(self, mistake: LabelFileError) -> None:
-        """Go on after a mistake that ended the reading of one entry only."""
-        for problem in mistake.problems:
-            self.add(problem.where, problem.kind, problem.what)
+    def add_name(self, where: str, name: str) -> bool:
+        """Keep what stands against an image name; whether that is anything."""
+        problem = name_problem(name)
+        if problem is not None:
+            self.add(where, "image name", f"image {name!r}: {problem}")
+        return problem is not None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Inside, one entry is read: a mistake ends it, and the next one is read."""
+        try:
+            yield
+        except LabelFileError as mistake:
+            if len(mistake.problems) > 1:  # all that were found so far: too many
+                raise
+            for problem in mistake.problems:
+                self.add(problem.where, problem.kind, problem.what)
 
     def raise_any(self) -> None:
         """Stop here if there was a mistake."""

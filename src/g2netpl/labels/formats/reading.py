@@ -8,15 +8,16 @@ from typing import Literal
 import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import with_columns
+from g2netpl.labels.entries import per_class, with_columns
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.text import is_text, read_text
+from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import (
     NEGATIVE,
     UNOBSERVED,
     LabelMatrix,
     LabelTable,
+    is_text,
     name_problem,
     repeated,
 )
@@ -82,8 +83,12 @@ def check_looks(table: LabelTable, where: str) -> None:
     problems.raise_any()
 
 
-def every_cell_speaks(table: LabelTable, reading: Reading) -> LabelTable:
-    """A wide table, with a note for those who said what is absent: an empty cell is unknown."""
+def as_told(table: LabelTable, reading: Reading, where: str) -> LabelTable:
+    """A wide table as the reader was told to read it: its classes are put in order.
+
+    With a note for those who said what is absent, since an empty cell is unknown.
+    """
+    table = in_class_order(table, reading, where)
     if reading.absent != "negative" or table.is_complete:
         return table
     note = "--absent negative has no effect on a wide table: an empty cell means unknown"
@@ -146,16 +151,20 @@ def read_classes(path: str | Path) -> tuple[str, ...]:
     """A list of class names, one per line."""
     problems = Problems()
     names: dict[str, str] = {}
-    for line, text in enumerate(read_text(Path(path), problems).split("\n"), start=1):
-        name = text.strip()
-        if name and composed(name) in names:
+    for line, name in numbered_lines(Path(path), problems):
+        if composed(name) in names:
             problems.add(f"{path}:{line}", "class name", f"class {name!r} is listed twice")
-        if name:
-            names.setdefault(composed(name), name)
+        names.setdefault(composed(name), name)
     problems.raise_any()
     if not names:
         raise InputError(f"{path}: expected class names, one per line; the file is empty")
     return tuple(names.values())
+
+
+def silent_classes(table: LabelTable) -> list[str]:
+    """A note on classes that a format without a list of them cannot keep."""
+    silent = int((per_class(table.held) == 0).sum())
+    return [f"{silent:,} classes without any label are not in the file"] if silent else []
 
 
 def positives_only(table: LabelTable, path: Path, format_name: str) -> None:

@@ -17,22 +17,9 @@ from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import published
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import (
-    Reading,
-    class_problem,
-    every_cell_speaks,
-    in_class_order,
-    without_twins,
-)
+from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
 from g2netpl.labels.formats.text import read_bytes
-from g2netpl.labels.table import (
-    NEGATIVE,
-    POSITIVE,
-    UNOBSERVED,
-    LabelTable,
-    name_problem,
-    plain_name,
-)
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, plain_name
 
 
 def recognises(path: Path) -> bool:
@@ -64,10 +51,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         labels[labels == NEGATIVE] = UNOBSERVED
     names = [plain_name(each) for each in _names(_beside(path, "images"), len(labels), "image")]
     for row, name in enumerate(names):
-        problem = name_problem(name)
-        if problem is not None:
-            where = f"{_beside(path, 'images')}: row {row}"
-            problems.add(where, "image name", f"image {name!r}: {problem}")
+        problems.add_name(f"{_beside(path, 'images')}: row {row}", name)
     images, labels, notes = without_twins(names, labels, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
     classes = [f"class_{index}" for index in range(labels.shape[1])]
@@ -86,7 +70,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     count = len(labels)
     notes = [*notes, *published.compare(f"spml/{part}", count, count, len(classes))]
     table = LabelTable(tuple(images), tuple(classes), labels, notes=tuple(notes))
-    return every_cell_speaks(in_class_order(table, reading, str(path)), reading)
+    return as_told(table, reading, str(path))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

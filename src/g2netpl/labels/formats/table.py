@@ -17,13 +17,7 @@ import numpy.typing as npt
 from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import (
-    Reading,
-    every_cell_speaks,
-    good_rows,
-    in_class_order,
-    without_twins,
-)
+from g2netpl.labels.formats.reading import Reading, as_told, good_rows, without_twins
 from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_blocks, unguarded
 from g2netpl.labels.table import (
     NEGATIVE,
@@ -61,7 +55,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     try:
         for block, first_line in text_blocks(path, problems, whole_from=b'"'):
             rows.add(block, first_line)
-        return every_cell_speaks(in_class_order(rows.table(), reading, f"{path}:1"), reading)
+        return as_told(rows.table(), reading, f"{path}:1")
     except LabelFileError as mistake:
         mistake.readable = rows.readable
         raise
@@ -252,9 +246,7 @@ class _Rows:
                 self.problems.add(where, "number of cells", what)
                 continue
             row[0] = plain_name(unguarded(row[0]))
-            problem = name_problem(row[0])
-            if problem is not None:
-                self.problems.add(where, "image name", f"image {row[0]!r}: {problem}")
+            self.problems.add_name(where, row[0])
             yield line, row
 
     def _cell(self, line: int, column: int, cell: str) -> int:

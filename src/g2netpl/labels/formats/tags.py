@@ -17,9 +17,9 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.table import delimiter, is_tag_header
-from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_lines, unguarded
+from g2netpl.labels.formats.text import CsvWriter, beginning, csv_table, unguarded
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, absent
@@ -38,9 +38,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
     problems = Problems()
     mark = delimiter(path)
     between = ";|" if mark == "," else ",|;"
-    rows = csv_rows(text_lines(path, problems), path, 0, problems, mark)
-    line, header = next(rows, (1, []))
-    header = [name.strip() for name in header]
+    hint = f"; separate tags by {between[0]!r} or '|'"
+    line, header, rows = csv_table(path, problems, mark, hint)
     if not is_tag_header(header):
         problems.stop(
             f"{path}:{line}",
@@ -50,14 +49,6 @@ def read(path: Path, reading: Reading) -> LabelTable:
 
     def tags() -> Iterable[Tags]:
         for line, row in rows:
-            if len(row) != len(header):
-                problems.add(
-                    f"{path}:{line}",
-                    "number of cells",
-                    f"expected {len(header)} cells as in the header, got {len(row)}; separate "
-                    f"tags by {between[0]!r} or '|'",
-                )
-                continue
             present, *absent = (split(unguarded(cell), reading, between) for cell in row[1:])
             yield line, unguarded(row[0]), present, absent[0] if absent else []
 
@@ -96,8 +87,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         signs = (POSITIVE, NEGATIVE) if negative else (POSITIVE,)
         for image, values in zip(table.images, table.rows(), strict=True):
             writer.write([image, *(";".join(names[values == sign]) for sign in signs)])
-    silent = int((per_class(table.held) == 0).sum())
-    return [f"{silent} classes without any label are not in the file"] if silent else []
+    return silent_classes(table)
 
 
 def split(text: str, reading: Reading, between: str = ";|") -> list[str]:

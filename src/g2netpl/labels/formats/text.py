@@ -21,15 +21,6 @@ _BLOCK = 1 << 22  # bytes that are read at a time
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
-def is_text(name: str) -> bool:
-    """False where a name holds half a character, as names of files can."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def read_text(path: Path, problems: Problems) -> str:
     """The whole file as text."""
     content = read_bytes(path)
@@ -69,6 +60,13 @@ def text_lines(path: Path, problems: Problems) -> Iterator[str]:
         yield from io.StringIO(block, newline="")
 
 
+def numbered_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, without spaces at their ends, and their numbers."""
+    for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
+        if text.strip():
+            yield line, text.strip()
+
+
 def decoded(content: bytes, path: Path, problems: Problems, line: int, start: int) -> str:
     """A part of a file as text; other encodings than UTF-8 are named by line and byte."""
     try:
@@ -103,6 +101,24 @@ def csv_rows(
         if what == "unexpected end of data":
             what = "a quote is opened in this row and never closed"
         problems.stop(f"{path}:{began + 1}", "broken row", what)
+
+
+def csv_table(
+    path: Path, problems: Problems, delimiter: str = ",", hint: str = ""
+) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
+    """The header, the line it is on, and the rows that have as many cells."""
+    rows = csv_rows(text_lines(path, problems), path, 0, problems, delimiter)
+    first, header = next(rows, (1, []))
+
+    def whole() -> Iterator[tuple[int, list[str]]]:
+        for line, row in rows:
+            if len(row) == len(header):
+                yield line, row
+            else:
+                what = f"expected {len(header)} cells as in the header, got {len(row)}{hint}"
+                problems.add(f"{path}:{line}", "number of cells", what)
+
+    return first, [name.strip() for name in header], whole()
 
 
 class CsvWriter:

@@ -15,7 +15,7 @@ from g2netpl.labels.formats import published
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order, positives_only
-from g2netpl.labels.formats.text import BOM, read_bytes, read_text
+from g2netpl.labels.formats.text import BOM, numbered_lines, read_bytes
 from g2netpl.labels.table import POSITIVE, LabelTable
 
 
@@ -105,24 +105,15 @@ def _class_lists(path: Path, problems: Problems) -> dict[str, Path]:
 def _identities(path: Path, problems: Problems) -> dict[str, int]:
     """Image ids, and the line of each."""
     ids: dict[str, int] = {}
-    for line, text in enumerate(read_text(path, problems).split("\n"), start=1):
-        parts = text.split()
-        if not parts:
-            continue
-        if len(parts) > 1:
-            problems.add(
-                f"{path}:{line}",
-                "list",
-                f"expected an image id, got {text.strip()[:60]!r}; name the list of all classes, "
-                "such as train.txt",
-            )
-        elif parts[0] in ids:
-            problems.add(
-                f"{path}:{line}",
-                "image listed twice",
-                f"image {parts[0]!r} is listed already on line {ids[parts[0]]}",
-            )
-        ids.setdefault(parts[0], line)
+    for line, text in numbered_lines(path, problems):
+        where, identity = f"{path}:{line}", text.split()[0]
+        if identity != text:
+            what = f"expected an image id, got {text[:60]!r}; name the list of all classes, such as"
+            problems.add(where, "list", f"{what} train.txt")
+        elif identity in ids:
+            what = f"image {identity!r} is listed already on line {ids[identity]}"
+            problems.add(where, "image listed twice", what)
+        ids.setdefault(identity, line)
     problems.raise_any()
     if not ids:
         raise InputError(f"{path}: expected image ids, one per line; the list is empty")
@@ -136,19 +127,17 @@ def _read_lists(
     row_of = {identity: collector.image(line, f"{identity}.jpg") for identity, line in ids.items()}
     for name, file in lists.items():
         seen: set[str] = set()
-        for line, text in enumerate(read_text(file, problems).split("\n"), start=1):
-            parts = text.split()
-            if not parts:
-                continue
-            where, identity = f"{file}:{line}", parts[0]
-            if len(parts) != 2 or parts[1] not in ("1", "-1", "0"):
-                what = f"expected an id and 1, -1 or 0, got {text.strip()[:60]!r}"
+        for line, text in numbered_lines(file, problems):
+            identity, *sign = text.split()
+            where = f"{file}:{line}"
+            if sign not in (["1"], ["-1"], ["0"]):
+                what = f"expected an id and 1, -1 or 0, got {text[:60]!r}"
                 problems.add(where, "list", what)
             elif identity in seen:
                 problems.add(where, "image listed twice", f"image {identity!r} is there twice")
             elif identity not in row_of:
                 problems.add(where, "unknown image", f"image {identity!r} is not in {path.name}")
-            elif parts[1] == "1":
+            elif sign == ["1"]:
                 collector.label(line, row_of[identity], name, POSITIVE)
             seen.add(identity)
         lacking = [identity for identity in ids if identity not in seen]
