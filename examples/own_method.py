@@ -23,10 +23,8 @@ from pydantic import Field
 from torch import Tensor
 
 from g2netpl import METHODS, Batch, LabelPlayer, Method, Options, Proposal, Setup
-from g2netpl.experiments.cells import train_cell
-from g2netpl.experiments.data import scenes_data
-from g2netpl.experiments.grid import Comparison
-from g2netpl.game.player import Predict
+from g2netpl.experiments import Comparison, scenes_data, train_cell
+from g2netpl.game import Predict
 
 POSITIVE, UNOBSERVED = 1, -1
 

@@ -48,7 +48,7 @@ def _search(flags: argparse.Namespace) -> None:
     from g2netpl.base.locks import locked
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.experiments.search import choose, read_found, search, write_found
+    from g2netpl.experiments.search import choose, read_found, search_grid, write_found
     from g2netpl.runs.run import load_run
 
     console, trials = Console(), flags.trials
@@ -60,7 +60,7 @@ def _search(flags: argparse.Namespace) -> None:
     with locked(folder):
         # those of an earlier search of this folder are chosen from too
         trained = {Path(each.folder).name: each for each in read_found(folder)}
-        cells = search(config, rates, batches, console, trials)
+        cells = search_grid(config, rates, batches, console, trials)
         for number, cell in enumerate(cells, start=1):
             console.print(f"{number}/{total} {cell}", highlight=False)
             trained[Path(cell.folder).name] = cell

@@ -15,7 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -106,9 +106,8 @@ def run_cells(
         finally:
             torch.set_num_threads(threads)
         return
-    context = get_context("spawn")
-    with context.Pool(jobs, _start_worker, (comparison, list(plugins.LOADED))) as pool:
-        yield from pool.imap(_work, cells)
+    with get_context("spawn").Pool(jobs, _start_worker, (list(plugins.LOADED),)) as pool:
+        yield from pool.imap(partial(_work, comparison), cells)
 
 
 @dataclass(frozen=True)
@@ -228,20 +227,17 @@ def _test_map(session: Session, state: State) -> float | None:
     return ranked_map(session.predict(state, inputs), test.table.values)
 
 
-_worker: tuple[ArrayData, Comparison] | None = None
-
-
-def _start_worker(comparison: Comparison, own_methods: list[str]) -> None:
-    global _worker
+def _start_worker(own_methods: list[str]) -> None:
     plugins.load_plugins(own_methods)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
     torch.set_num_threads(1)
-    _worker = (load_array_data(comparison.features), comparison)
 
 
-def _work(cell: Cell) -> Outcome:
-    assert _worker is not None
-    return _attempt(*_worker, cell)
+def _work(comparison: Comparison, cell: Cell) -> Outcome:
+    return _attempt(_loaded_once(comparison.features), comparison, cell)
+
+
+_loaded_once = cache(load_array_data)
 
 
 def _attempt(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:

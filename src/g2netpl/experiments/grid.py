@@ -97,10 +97,18 @@ class Comparison:
 
         `keys` are those that the data need; gives the first training.
         """
-        check_tables(train, test, self.expected_positives)
+        if not can_rank(test.held):
+            raise InputError(
+                f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
+                "there, so mAP cannot be had; more images are needed, or full labels (g2netpl "
+                "convert --absent negative)"
+            )
+        expected.check(self.expected_positives, train.held)
         views = keys is not None and "images" in keys and keys["mode"] == "end-to-end"
         for setting in self.settings:
-            visible = check_setting(train, setting, self.seeds[0])
+            share, seed = VALIDATION_FRACTION, self.seeds[0]
+            visible = split_and_observe(train, Setting.parse(setting), share, seed).visible
+            check_learnable(visible, f"setting {setting}")
             for method in self.methods:
                 name, changes = self.options_of(method)
                 check_method(name, changes, full=True, mode="end-to-end", images=views)
@@ -135,21 +143,3 @@ class Comparison:
 
     def _weights(self, method: str) -> list[str]:
         return weights_to_try(*self.options_of(method)) if self.search_weights else [""]
-
-
-def check_tables(train: LabelTable, test: LabelTable, expected_positives: float | str) -> None:
-    """Refuse labels that no figure can be had from, or not the k that is asked for."""
-    if not can_rank(test.held):
-        raise InputError(
-            f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
-            "there, so mAP cannot be had; more images are needed, or full labels (g2netpl convert "
-            "--absent negative)"
-        )
-    expected.check(expected_positives, train.held)
-
-
-def check_setting(train: LabelTable, setting: str, seed: int) -> LabelTable:
-    """The labels that a setting leaves to train on, of which some must be positive."""
-    split = split_and_observe(train, Setting.parse(setting), VALIDATION_FRACTION, seed)
-    check_learnable(split.visible, f"setting {setting}")
-    return split.visible

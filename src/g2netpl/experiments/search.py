@@ -57,7 +57,7 @@ class Found:
         return f"learning rate {in_full(self.learning_rate)}, batch {self.batch_size}: {shown}"
 
 
-def search(
+def search_grid(
     config: RunConfig,
     rates: Sequence[float] = PAPER_RATES,
     batches: Sequence[int] = PAPER_BATCHES,
