@@ -70,6 +70,28 @@ def test_a_backbone_may_start_at_random_or_from_a_file(compare, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_flags_of_a_training_are_those_of_the_config(compare, tmp_path):
+    given = ["--view", "plain", "--optimizer", "SGD", "--decoder", "pillow"]
+    assert compare(*given)[0] == 0
+    (run,) = (tmp_path / "out" / "runs").glob("*/run.json")
+    config = json.loads(run.read_text())["config"]
+    assert (config["view"], config["optimizer"]) == ("plain", "SGD")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "SGD" in page
+    for changed in (given[:2], given[2:4], [*given, "--no-pretrained"]):
+        code, said = compare(*changed, "--resume")
+        assert code == 3
+        assert "than it began with" in said.err
+    code, said = compare(*given, "--resume", "--methods", "an,epr", "--seeds", "0,1")
+    assert (code, said.err) == (0, "")
+    assert len((tmp_path / "out" / "cells.jsonl").read_text().splitlines()) == 4
+    code, said = compare("--optimizer", "Adamm", out="other")
+    assert (code, "did you mean 'Adam" in said.err) == (2, True)
+    code, said = compare("--view", "odd", out="other")
+    assert (code, "view: " in said.err) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
 def test_it_goes_on_with_what_is_missing(compared, capsys):
     folder, arguments = compared
     lines = (folder / "cells.jsonl").read_text().splitlines(keepends=True)

@@ -11,7 +11,7 @@ from test_reproduce import cells_of, csv_of, key, texts, words_of
 
 from g2netpl import read_labels
 from g2netpl.cli import main
-from g2netpl.experiments import photo_cells
+from g2netpl.experiments import cells as photo_cells
 from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.paper import RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
@@ -402,7 +402,7 @@ def files(photos, tmp_path):
     [
         (".", ["--mode", "foo"], "'end-to-end', 'linear' or 'linear-init', got 'foo'"),
         (".", ["--image-size", "8"], "image_size: "),
-        (".", ["--epochs", "0"], "epochs: must be 1 or more"),
+        (".", ["--epochs", "0"], "epochs: input should be greater than or equal to 1"),
         (".", ["--linear-epochs", "0"], "linear_epochs: "),
         (".", ["--workers", "-1"], "workers: "),
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),

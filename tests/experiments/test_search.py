@@ -135,7 +135,7 @@ def test_the_default_grid_is_the_papers(small_training, tmp_path, asked):
     assert set(asked) == PAPER
     asked.clear()
     again = RunConfig.read({**keys, "output": str(tmp_path / "again")}, "test")
-    assert len(list(searching.search(again))) == 8
+    assert len(list(searching.search_grid(again))) == 8
     assert set(asked) == PAPER
 
 

@@ -267,7 +267,7 @@ def test_every_command_names_the_cell_that_is_not_a_number(tmp_path, capsys, com
 
 def test_an_earlier_folder_is_there_until_the_new_features_are(photos, tmp_path, capsys):
     arguments = ["features", "--labels", photos / "train.csv", "--images", tmp_path / "photos"]
-    arguments += ["--backbone", "tiny", "--size", "32", "--workers", "0"]
+    arguments += ["--backbone", "tiny", "--image-size", "32", "--workers", "0"]
     arguments = [*map(str, arguments), "--output", str(tmp_path / "made")]
     (tmp_path / "photos").mkdir()
     for path in photos.glob("*.png"):

@@ -9,7 +9,7 @@ from PIL import Image
 
 from g2netpl.base.errors import Refused
 from g2netpl.cli import main
-from g2netpl.experiments.search import search
+from g2netpl.experiments import search_grid
 from g2netpl.images import identity as picture_prints
 from g2netpl.images.identity import content_of, stamps_of
 from g2netpl.runs.config import RunConfig
@@ -116,11 +116,11 @@ def test_a_run_of_an_earlier_version_is_compared_by_what_it_knew(own, keys):
 
 def test_a_search_is_not_grown_on_other_pictures(own, keys):
     config = keys("search", epochs=1, mode="linear")
-    assert list(search(config, [1e-3], [16]))
-    assert list(search(config, [1e-3], [16]))
+    assert list(search_grid(config, [1e-3], [16]))
+    assert list(search_grid(config, [1e-3], [16]))
     replace(own)
     with pytest.raises(Refused, match="content of the image files"):
-        list(search(config, [1e-3, 1e-4], [16]))
+        list(search_grid(config, [1e-3, 1e-4], [16]))
 
 
 def test_nor_is_a_comparison(own, tmp_path, capsys):

@@ -268,7 +268,16 @@ def test_commands_that_cannot_go_on_replace_results_at_their_end(
 def test_features_that_cannot_be_computed_replace_none(photos, tmp_path, monkeypatch, capsys):
     out = tmp_path / "features"
     arguments = ["features", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    arguments += ["--backbone", "tiny", "--size", "32", "--workers", "0", "--output", str(out)]
+    arguments += [
+        "--backbone",
+        "tiny",
+        "--image-size",
+        "32",
+        "--workers",
+        "0",
+        "--output",
+        str(out),
+    ]
     assert main(arguments) == 0
     before = everything(out)
 

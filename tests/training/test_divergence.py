@@ -10,7 +10,8 @@ from test_reproduce import write_folder
 
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments import durations, photo_cells
+from g2netpl.experiments import cells as photo_cells
+from g2netpl.experiments import durations
 from g2netpl.experiments.paper import RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import results_markdown, summarise

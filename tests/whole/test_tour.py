@@ -18,7 +18,7 @@ SHORT = {
     "search": ["--epochs", "1", "--workers", "0"],
     "compare": ["--epochs", "1"],
     "plan": ["--epochs", "1"],
-    "features": ["--size", "32", "--workers", "0"],
+    "features": ["--image-size", "32", "--workers", "0"],
 }
 EXACT = ("observe", "check", "convert")
 FREE = ("twice", "4 times", "today", "The next", "There is")  # a plan's words depend on its figures

@@ -11,6 +11,8 @@ Exit code 0: a training may begin. 2: it would be refused, the reasons are shown
 import argparse
 from typing import TYPE_CHECKING
 
+from g2netpl.base.errors import InputError, counted
+
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
     from g2netpl.images.inspection import Inspection
@@ -20,45 +22,38 @@ _SHOWN = 20
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import add_reading_flags
+    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.training_flags import add_config_flags
 
-    parser.add_argument("--labels", required=True, help="label file, or a folder of images")
-    parser.add_argument("--images", help="folder that the names are relative to")
+    taken = ("labels", "images", "max_bad", "workers", *READING)
+    add_config_flags(parser, taken, required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     parser.add_argument("--problems", metavar="FILE", help="write all problems as CSV")
     parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSV")
-    parser.add_argument(
-        "--max-bad", type=int, metavar="N", help="unreadable images to put up with (0.1 %%, or 1)"
-    )
-    parser.add_argument("--workers", type=int, default=2, help="processes that decode (default: 2)")
-    add_reading_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError, counted
-    from g2netpl.base.options import MOST_PROCESSES, check_range
-    from g2netpl.commands.labelling import check_target, reading_of, share_of_labels
+    from g2netpl.commands.labelling import check_target, share_of_labels
+    from g2netpl.commands.training_flags import checked
     from g2netpl.images.inspection import inspect_images, inspect_labels, write_problems
     from g2netpl.training.progress import image_bar
 
-    console = Console()
-    check_range("--workers", flags.workers, 0, MOST_PROCESSES)
-    check_range("--max-bad", flags.max_bad, 0)
+    console, config = Console(), checked(flags)
     for target, ending in ((flags.html, ".html"), (flags.problems, ".csv")):
         if target is not None:
             check_target(target, (ending,), flags.overwrite and target != flags.labels)
-    found = inspect_labels(flags.labels, flags.format, reading_of(flags))
+    found = inspect_labels(flags.labels, config.format, config.reading())
     if found.table is not None:
         with image_bar(console, "looking at images", len(found.table)) as advance:
             inspect_images(
                 found,
-                flags.images,
-                flags.format,
-                flags.workers,
-                flags.max_bad,
+                config.images,
+                config.format,
+                config.workers,
+                config.max_bad,
                 advance,
                 decode=not flags.no_decode,
             )

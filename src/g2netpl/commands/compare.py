@@ -30,36 +30,30 @@ training whose cost is no longer a number is noted as diverged, and never chosen
 """
 
 import argparse
-import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.signals import AGAIN, Interrupts
 
 if TYPE_CHECKING:
-    from g2netpl.base.signals import Interrupts
-    from g2netpl.experiments.photo_cells import PhotoData
+    from g2netpl.base.console import Console
+    from g2netpl.experiments.data import Data
+    from g2netpl.experiments.grid import Comparison
+    from g2netpl.runs.backup import Backup
+    from g2netpl.runs.config import RunConfig
+
+_ADVICE = f"{AGAIN} and --resume"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.label_file_flags import add_label_file_flags
-    from g2netpl.commands.parsing import at_least_one
+    from g2netpl.commands.grid_flags import add_grid_flags
+    from g2netpl.commands.training_flags import add_config_flags
 
-    add = parser.add_argument
-    data = parser.add_mutually_exclusive_group()
+    add, data = parser.add_argument, parser.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
-    data.add_argument("--labels", metavar="FILE", help="images: file or data set with full labels")
-    add("--test-labels", metavar="FILE", help="images: label file of the test images")
-    add("--images", metavar="DIR", help="images: their folder, if the format does not say")
-    add("--mode", help="images: end-to-end, linear or linear-init (end-to-end)")
-    add("--backbone", help="images: lite0, tiny or any timm name (lite0)")
-    add("--weights", metavar="FILE", help="images: own safetensors file of the backbone")
-    add("--no-pretrained", action="store_true", help="images: start at random")
-    add("--image-size", type=int, help="images: squashed to this square (224)")
-    add("--linear-epochs", type=int, help="images: first epochs of linear-init (25)")
-    add("--device", help="images: auto (a GPU where there is one) or cpu (auto)")
-    add("--precision", help="images: float32, bf16 or fp16 (float32)")
-    add("--head", help="images: linear or boostlu (linear)")
-    add("--workers", type=int, help="images: loader processes (2)")
-    add_label_file_flags(parser)
+    add_config_flags(data, ("labels",))
     add(
         "--methods",
         required=True,
@@ -71,70 +65,57 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="full fspl sspl:0.2 positives:1+1 known:0.1 biased:frequency",
     )
-    add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
-    add("--output", required=True, metavar="OUT", help="folder for results.json and cells.jsonl")
-    add("--epochs", type=int, default=10, help="epochs per training (10)")
-    add("--learning-rates", help="Adam's, chosen on validation (1e-3,3e-4; images 3e-4,1e-4)")
-    add("--batch-sizes", help="chosen on validation too (64; images 16)")
-    add("--hidden", type=int, default=0, help="width of a hidden layer; 0: linear (0)")
     add("--set", action="append", default=[], metavar="METHOD.KEY=VALUE", help="change an option")
-    add(
-        "--expected-positives",
-        default="truth",
-        metavar="K",
-        help="truth (the training truth's mean, as in the protocol), estimate, or a number",
-    )
-    add(
-        "--jobs",
-        type=at_least_one,
-        default=os.cpu_count() or 1,
-        help="features, scenes: trainings at a time (all cores); on images it is one",
-    )
-    add("--search-weights", action="store_true", help="try 3 values of each method's main weight")
-    add(
-        "--choose-once",
-        action="store_true",
-        help="choose on the first seed alone, and train the other seeds with that",
-    )
+    usual = {"epochs": 10, "hidden": 0}
+    add_grid_flags(parser, usual, "1e-3,3e-4; images 3e-4,1e-4", "64; images 16")
     again = parser.add_mutually_exclusive_group()
-    again.add_argument("--resume", action="store_true", help="go on with the comparison in OUT")
-    again.add_argument("--overwrite", action="store_true", help="replace the comparison in OUT")
+    again.add_argument("--resume", action="store_true", help="go on with the comparison in OUTPUT")
+    again.add_argument("--overwrite", action="store_true", help="replace the comparison in OUTPUT")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, write the files, print the table."""
-    from g2netpl.base.signals import Interrupts
-
     with Interrupts() as interrupts:
         _compare(flags, interrupts)
 
 
-def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
-    from pathlib import Path
-
+def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_json, write_text_whole
-    from g2netpl.base.errors import InputError
-    from g2netpl.base.signals import AGAIN
-    from g2netpl.commands.parsing import expected_positives, split_changes, split_list
-    from g2netpl.experiments.cells import choose
-    from g2netpl.experiments.compare import cell_of, in_memory, sweep
-    from g2netpl.experiments.data import load_array_data
-    from g2netpl.experiments.grid import Comparison
-    from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.figures import write_csv
-    from g2netpl.reports.tables import (
-        RESULT_COLUMNS,
-        result_lines,
-        results_markdown,
-        results_tables,
-    )
+    from g2netpl.commands.grid_flags import to_be_kept
+    from g2netpl.commands.training_flags import checked
     from g2netpl.runs.ownership import begin_or_resume
-    from g2netpl.training.divergence import check_some_trained
-    from g2netpl.training.equilibrium import restless, restless_words
 
-    changes = split_changes(flags.set)
-    methods = split_list("--methods", flags.methods, str)
+    config = checked(flags)  # mistakes show before anything is written
+    comparison, data = _comparison(flags, config), _data(flags, config)
+    lines = [
+        f"note: {method} gets one weight, others three: its row in METHODS has no grid"
+        for method in comparison.without_grid()
+    ]
+    lines += data.check(comparison)
+    folder, console = Path(flags.output), Console()
+    with begin_or_resume(
+        folder,
+        "compare",
+        to_be_kept(flags, config, data.fingerprints),
+        resume=flags.resume,
+        overwrite=flags.overwrite,
+        lists=("methods", "settings", "seeds"),
+    ) as old:
+        for line in lines:
+            console.print(line, highlight=False)
+        cells = _train(comparison, data, folder, flags.jobs, console, interrupts, old)
+        results, page = _write(folder, cells)
+    _show(console, cells, results)
+    console.print(f"written to {folder}; open {page}", highlight=False)
+
+
+def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
+    """The grid."""
+    from g2netpl.commands.grid_flags import split_numbers
+    from g2netpl.commands.parsing import split_changes, split_list
+    from g2netpl.experiments.grid import Comparison
+
+    methods, changes = split_list("--methods", flags.methods, str), split_changes(flags.set)
     for method, key, _ in changes:
         if method is None or method not in {name.split(":")[0] for name in methods}:
             raise InputError(
@@ -145,66 +126,90 @@ def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
         flags.learning_rates = "3e-4,1e-4" if deep else "1e-3,3e-4"
     if flags.batch_sizes is None:
         flags.batch_sizes = "16" if deep else "64"
-    comparison = Comparison(
+    return Comparison(
         features=flags.features,
         methods=methods,
         settings=split_list("--settings", flags.settings, str),
-        seeds=split_list("--seeds", flags.seeds, int),
-        learning_rates=split_list("--learning-rates", flags.learning_rates, float),
-        batch_sizes=split_list("--batch-sizes", flags.batch_sizes, int),
-        epochs=flags.epochs,
-        hidden=flags.hidden,
-        expected_positives=expected_positives(flags.expected_positives),
+        **split_numbers(flags),
+        epochs=config.epochs,
+        hidden=config.hidden,
+        expected_positives=config.expected_positives,
+        optimizer=config.optimizer,
         changes=tuple((method or "", key, value) for method, key, value in changes),
         search_weights=flags.search_weights,
         choose_once=flags.choose_once,
     )
-    folder = Path(flags.output)  # mistakes show before anything is written there
-    photos = _photos(flags)
-    lines = [
-        f"note: {method} gets one weight, others three: its row in METHODS has no grid"
-        for method in comparison.without_grid()
-    ]
-    if photos is None:
-        arrays = load_array_data(flags.features)
-        comparison.check(arrays.train, arrays.test)
-        fingerprints = arrays.fingerprints
-    else:
-        lines += photos.check(comparison)
-        fingerprints = photos.parts.fingerprints
-    description = {key: value for key, value in vars(flags).items() if key not in _NOT_KEPT}
-    description["label_format"] = description.pop("format")  # run.json has one of its own
-    description["fingerprints"] = fingerprints
-    console = Console()
-    with begin_or_resume(
-        folder,
-        "compare",
-        description,
-        resume=flags.resume,
-        overwrite=flags.overwrite,
-        lists=("methods", "settings", "seeds"),
-    ) as old:
-        for line in lines:
-            console.print(line, highlight=False)
-        advice = f"{AGAIN} and --resume"
-        replaces = old is not None and old.waits
-        if not replaces:
-            interrupts.begun(advice)
 
-        def on_kept() -> None:
-            if old is not None:
-                old.drop()
-            interrupts.begun(advice)
 
-        on_saved = on_kept if replaces else None
-        runner = in_memory(flags.jobs) if photos is None else photos.runner(folder, on_saved)
-        cells = sweep(comparison, folder, runner, console, advice, on_kept)
-        check_some_trained(row.get("diverged") for row in cells)
-        results = choose(cells)
-        write_json(folder / "results.json", results)
-        write_text_whole(folder / "results.md", results_markdown(results))
-        write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
-        page = write_comparison_report(folder)
+def _data(flags: argparse.Namespace, config: "RunConfig") -> "Data":
+    """What is trained on."""
+    from g2netpl.commands.grid_flags import image_keys
+    from g2netpl.experiments.data import PhotoData, find_dataset, load_array_data
+
+    given = image_keys(flags, config)
+    if flags.labels is None:
+        for name in given:
+            raise InputError(f"--{name.replace('_', '-')}: for images, with --labels")
+        return load_array_data(flags.features)
+    dataset = find_dataset(flags.labels, given.pop("test_labels", None), given.pop("images", None))
+    if dataset.kind != "images":
+        raise InputError(f"{flags.labels}: a features folder; give it as --features")
+    return PhotoData(dataset, {"mode": "end-to-end", **given})
+
+
+def _train(
+    comparison: "Comparison",
+    data: "Data",
+    folder: Path,
+    jobs: int,
+    console: "Console",
+    interrupts: Interrupts,
+    old: "Backup | None",
+) -> list[dict[str, Any]]:
+    """The rows of all trainings; old results wait until something new is on the disk."""
+    from g2netpl.experiments.cells import runner_of
+    from g2netpl.experiments.compare import sweep
+    from g2netpl.experiments.data import PhotoData
+    from g2netpl.training.divergence import check_some_trained
+
+    replaces = old is not None and old.waits
+    if not replaces:
+        interrupts.begun(_ADVICE)
+
+    def on_kept() -> None:
+        if old is not None:
+            old.drop()
+        interrupts.begun(_ADVICE)
+
+    if isinstance(data, PhotoData):
+        data = data.with_test_part(folder / "labels")
+    runner = runner_of(data, folder / "runs", jobs, _ADVICE, on_kept if replaces else None)
+    cells = sweep(comparison, folder, runner, console, _ADVICE, on_kept)
+    check_some_trained(row.get("diverged") for row in cells)
+    return cells
+
+
+def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Path]:
+    """The chosen rows in all files; gives them and the page."""
+    from g2netpl.base.disk import write_json, write_text_whole
+    from g2netpl.experiments.cells import choose
+    from g2netpl.reports.comparison import write_comparison_report
+    from g2netpl.reports.figures import write_csv
+    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown
+
+    results = choose(cells)
+    write_json(folder / "results.json", results)
+    write_text_whole(folder / "results.md", results_markdown(results))
+    write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
+    return results, write_comparison_report(folder)
+
+
+def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
+    """The tables, and a note on trainings that had not come to rest."""
+    from g2netpl.experiments.compare import cell_of
+    from g2netpl.reports.tables import results_tables
+    from g2netpl.training.equilibrium import restless, restless_words
+
     for table in results_tables(results, console.width):
         console.print(table)
     chosen = {cell_of(row) for row in results}
@@ -212,33 +217,3 @@ def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
         if cell_of(row) in chosen and restless(row.get("history", ())):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
             console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
-    console.print(f"written to {folder}; open {page}", highlight=False)
-
-
-_NOT_KEPT = {"execute", "output", "jobs", "workers", "device", "max_bad", "resume", "overwrite"}
-_OF_IMAGES = (
-    *("test_labels", "images", "mode", "backbone", "weights", "no_pretrained", "image_size"),
-    *("linear_epochs", "head", "workers", "device", "precision"),
-)
-
-
-def _photos(flags: argparse.Namespace) -> "PhotoData | None":
-    """What is trained on image files; None on features or scenes."""
-    from g2netpl.base.errors import InputError
-    from g2netpl.commands.label_file_flags import NAMES
-    from g2netpl.experiments.data import find_dataset
-    from g2netpl.experiments.photo_cells import PhotoData
-
-    values = {name: getattr(flags, name) for name in (*_OF_IMAGES, *NAMES)}
-    given = {k: value for k, value in values.items() if value is not None and value is not False}
-    if flags.labels is None:
-        for name in given:
-            raise InputError(f"--{name.replace('_', '-')}: for images, with --labels")
-        return None
-    dataset = find_dataset(flags.labels, flags.test_labels, flags.images)
-    if dataset.kind != "images":
-        raise InputError(f"{flags.labels}: a features folder; give it as --features")
-    more = {name: value for name, value in given.items() if name not in ("test_labels", "images")}
-    if more.pop("no_pretrained", False):
-        more["pretrained"] = False
-    return PhotoData(dataset, {"mode": "end-to-end", **more})

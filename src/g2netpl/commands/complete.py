@@ -18,7 +18,8 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import add_reading_flags
+    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.training_flags import add_config_flags
 
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--output", help="long table to write, .csv, .parquet or .pq")
@@ -34,7 +35,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--truth", metavar="LABELS", help="full labels, to measure the filled-in ones against"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    add_reading_flags(parser)
+    add_config_flags(parser, READING)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -43,12 +44,13 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.base.console import Console
     from g2netpl.base.errors import InputError
-    from g2netpl.commands.labelling import check_target, reading_of, share_of_labels, write_new
+    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+    from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import find_writer, label_studio
     from g2netpl.runs.completion import compare_with_truth, complete, write_completed
     from g2netpl.runs.run import load_run
 
-    console = Console()
+    console, config = Console(), checked(flags)
     if flags.output is None and flags.table is None and flags.truth is None:
         raise InputError("complete: nothing to do; give --output, --table or --truth")
     if flags.sure is not None and not 0.5 <= flags.sure < 1:
@@ -67,8 +69,7 @@ def run(flags: argparse.Namespace) -> None:
         hint = f"every label is decided, so that about k = {k} positives per image come out"
         console.print(f"{hint}; --sure 0.9 fills in the surest alone", highlight=False)
     if flags.truth is not None:
-        reading = reading_of(flags)
-        shown = compare_with_truth(completed, flags.truth, flags.format, reading)
+        shown = compare_with_truth(completed, flags.truth, config.format, config.reading())
         console.print(shown, highlight=False)
     if flags.output is not None:
         write_completed(completed, flags.output)

@@ -15,23 +15,25 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import add_reading_flags
+    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.training_flags import add_config_flags
 
     parser.add_argument("source", help="label file, or folder, to read")
     parser.add_argument("target", help="label file to write")
     parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")
     parser.add_argument("--overwrite", action="store_true", help="replace the target")
-    add_reading_flags(parser)
+    add_config_flags(parser, READING)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Read, write, and say what was read."""
     from g2netpl.base.console import Console
-    from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
+    from g2netpl.commands.labelling import share_of_labels, write_new
+    from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import read_labels
 
-    console = Console()
-    table = read_labels(flags.source, flags.format, reading_of(flags))
+    console, config = Console(), checked(flags)
+    table = read_labels(flags.source, config.format, config.reading())
     notes = write_new(table, flags.target, flags.to, flags.overwrite)
     console.print(share_of_labels(table), highlight=False)
     for note in (*table.notes, *notes):

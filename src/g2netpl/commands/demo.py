@@ -10,15 +10,19 @@ Trains BCE with full labels, and AN, WAN, EPR, ROLE and G²NetPL on one positive
 
 import argparse
 import os
+from pathlib import Path
+from typing import Any
+
+from g2netpl.base.signals import NOTHING_KEPT, Interrupts
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     from g2netpl.commands.parsing import at_least_one
+    from g2netpl.commands.training_flags import add_config_flags
 
-    parser.add_argument("--output", default="runs/demo", help="folder to write (runs/demo)")
+    add_config_flags(parser, ("output", "epochs"), {"output": "runs/demo", "epochs": 12})
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
-    parser.add_argument("--epochs", type=int, default=12, help="epochs per training (12)")
     parser.add_argument(
         "--jobs", type=at_least_one, default=os.cpu_count() or 1, help="trainings at a time"
     )
@@ -26,19 +30,16 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
-    from g2netpl.base.signals import NOTHING_KEPT, Interrupts
-
     with Interrupts(NOTHING_KEPT):
         _demo(flags)
 
 
 def _demo(flags: argparse.Namespace) -> None:
-    from pathlib import Path
-
     from g2netpl.base.console import Console
     from g2netpl.base.disk import write_json
+    from g2netpl.commands.training_flags import checked
     from g2netpl.experiments.cells import choose, run_cells
-    from g2netpl.experiments.compare import CELLS, row_of
+    from g2netpl.experiments.compare import CELLS
     from g2netpl.experiments.data import load_array_data
     from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.demo import write_report
@@ -47,13 +48,13 @@ def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.runs.records import RUN_FORMAT
     from g2netpl.training.progress import follow, write_history
 
-    folder, console = Path(flags.output), Console()
-    common = {
+    folder, console, epochs = Path(flags.output), Console(), checked(flags).epochs
+    common: dict[str, Any] = {
         "features": None,
         "seeds": (0,),
         "learning_rates": (3e-3,),
         "batch_sizes": (32,),
-        "epochs": flags.epochs,
+        "epochs": epochs,
         "keep_labels": True,
     }
     full = Comparison(methods=("bce",), settings=("full",), **common)
@@ -70,9 +71,9 @@ def _demo(flags: argparse.Namespace) -> None:
             highlight=False,
         )
         outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
-        about = {"format": RUN_FORMAT, "command": "demo", "epochs": flags.epochs}
+        about = {"format": RUN_FORMAT, "command": "demo", "epochs": epochs}
         write_json(folder / "run.json", about)
-        write_history(folder / CELLS, [row_of(outcome) for outcome in outcomes])
+        write_history(folder / CELLS, [outcome.line for outcome in outcomes])
         results = choose([outcome.row for outcome in outcomes])
         write_json(folder / "result.json", results)
         write_report(folder / "report.html", outcomes)

@@ -1,31 +1,16 @@
-"""The flags that say how label files are to be understood, and what was found in one."""
+"""What was found in a label file, and files that are to be written."""
 
-import argparse
+import os
 from typing import TYPE_CHECKING
 
+from g2netpl.base.errors import InputError, Refused
+
 if TYPE_CHECKING:
-    from g2netpl.labels.formats import Reading
     from g2netpl.labels.table import LabelTable
 
 
-def add_reading_flags(parser: argparse.ArgumentParser) -> None:
-    """--format, --absent, --separator and --classes."""
-    parser.add_argument("--format", help="format of the label file (default: by its looks)")
-    parser.add_argument(
-        "--absent",
-        choices=("unobserved", "negative"),
-        help="what a label is that the file does not name (default: as usual in its format)",
-    )
-    parser.add_argument("--separator", help="between tags (default: ';' or '|')")
-    parser.add_argument("--classes", metavar="FILE", help="the classes there may be, one per line")
-
-
-def reading_of(flags: argparse.Namespace) -> "Reading":
-    """What the flags say about reading label files."""
-    from g2netpl.labels.formats import Reading, read_classes
-
-    classes = None if flags.classes is None else read_classes(flags.classes)
-    return Reading(flags.absent, flags.separator, classes)
+READING = ("format", "absent", "separator", "classes")
+"""How label files are to be understood: keys of RunConfig."""
 
 
 def share_of_labels(table: "LabelTable") -> str:
@@ -43,10 +28,6 @@ def share_of_labels(table: "LabelTable") -> str:
 
 def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) -> None:
     """A file that may be written: its ending is known, and it is not there yet."""
-    import os
-
-    from g2netpl.base.errors import InputError, Refused
-
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
     there = os.path.lexists(path) and not os.path.isdir(path)

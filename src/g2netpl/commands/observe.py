@@ -15,30 +15,27 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import add_reading_flags
+    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.training_flags import add_config_flags
 
-    parser.add_argument("--labels", required=True, help="label file with full labels")
-    parser.add_argument("--setting", required=True, help="which labels stay visible")
-    parser.add_argument("--seed", type=int, default=0, help="of the choice (default: 0)")
-    parser.add_argument("--output", required=True, help="label file to write")
-    parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")
+    needed = ("labels", "setting", "output")
+    add_config_flags(parser, (*needed, "seed", *READING), required=needed)
+    parser.add_argument("--to", metavar="FORMAT", help="format to write (default: by its name)")
     parser.add_argument("--overwrite", action="store_true", help="replace the output")
-    add_reading_flags(parser)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Observe, write, and say what share of the labels is left."""
     from g2netpl.base.console import Console
-    from g2netpl.base.options import check_range
-    from g2netpl.commands.labelling import reading_of, share_of_labels, write_new
+    from g2netpl.commands.labelling import share_of_labels, write_new
+    from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import read_labels
     from g2netpl.labels.settings import SPML_SEED, Setting, observe
 
-    console = Console()
-    check_range("--seed", flags.seed, 0)
-    setting = Setting.parse(flags.setting)
-    table = read_labels(flags.labels, flags.format, reading_of(flags))
-    seed = SPML_SEED if setting.spml_compatible else flags.seed
+    console, config = Console(), checked(flags)
+    setting = Setting.parse(config.setting)
+    table = read_labels(config.labels, config.format, config.reading())
+    seed = SPML_SEED if setting.spml_compatible else config.seed
     visible = observe(table, setting, seed)
     notes = write_new(visible, flags.output, flags.to, flags.overwrite)
     for note in (*table.notes, *notes):

@@ -47,18 +47,3 @@ def split_changes(changes: Sequence[str]) -> list[tuple[str | None, str, str]]:
         method, _, key = name.strip().rpartition(".")
         triples.append((method or None, key, value.strip()))
     return triples
-
-
-def expected_positives(text: str) -> float | str:
-    """Read --expected-positives."""
-    if text in ("truth", "estimate"):
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not value > 0:
-        raise InputError(
-            f"--expected-positives: expected truth, estimate or a number, got {text!r}"
-        )
-    return value

@@ -12,6 +12,16 @@ the file knows. Writes plan.json, curve.csv, curve.png and plan.txt.
 """
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+
+if TYPE_CHECKING:
+    from g2netpl.base.console import Console
+    from g2netpl.experiments.labelling_plan import Plan
+    from g2netpl.runs.config import RunConfig
 
 _NOT_HERE = (
     *("mode", "head", "linear_epochs", "view", "precision", "thresholds", "track"),
@@ -35,35 +45,30 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
-    from g2netpl.base.signals import NOTHING_KEPT, Interrupts
-
     with Interrupts(NOTHING_KEPT):
         _plan(flags)
 
 
 def _plan(flags: argparse.Namespace) -> None:
-    from pathlib import Path
-
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_json
-    from g2netpl.base.errors import InputError
+    from g2netpl.experiments.labelling_plan import describe
+    from g2netpl.runs.ownership import check_folder, claimed
+
+    config, console = _config(flags), Console()
+    folder = Path(config.output)
+    check_folder(folder, "plan", overwrite=flags.overwrite)
+    plan = _measured(flags, config, console)
+    text = describe(plan, config)
+    with claimed(folder, "plan", overwrite=flags.overwrite):
+        _write(folder, plan, text, config)
+    console.print(f"{text}\nwritten to {folder}", highlight=False)
+
+
+def _config(flags: argparse.Namespace) -> "RunConfig":
+    """The training of every point; mistakes in the flags show here."""
     from g2netpl.base.options import check_range
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.experiments.labelling_plan import (
-        check_plan,
-        describe,
-        labelled_rows,
-        make_plan,
-        measure,
-        read_pool,
-        sizes_to_try,
-    )
-    from g2netpl.reports.figures import PLAN, draw_plan, write_csv
-    from g2netpl.runs.ownership import check_folder, claimed
-    from g2netpl.runs.records import RUN_FORMAT
-    from g2netpl.training.progress import follow
 
-    console = Console()
     if flags.points < 4 or flags.repeats < 3:
         raise InputError(
             "plan: expected 4 or more --points and 3 or more --repeats, got "
@@ -72,31 +77,41 @@ def _plan(flags: argparse.Namespace) -> None:
     check_range("--points", flags.points, 4, 100)
     check_range("--repeats", flags.repeats, 3, 100)
     if flags.features is not None:
-        if hasattr(flags, "labels"):
+        if flags.labels is not None:
             raise InputError("plan: give --labels or --features, not both")
         flags.labels = flags.features
     flags.mode = "linear"
-    config = config_of(flags)
-    folder = Path(config.output)
-    check_folder(folder, "plan", overwrite=flags.overwrite)
-    features, table = read_pool(config, flags.features is not None, console)
-    check_plan(table, config.labels)
-    points = list(
-        follow(
-            console,
-            measure(features, table, config, flags.points, flags.repeats),
-            flags.repeats
-            * len(sizes_to_try(len(labelled_rows(table)), flags.points, flags.repeats)),
-            lambda point: f"{point.labelled:,} labelled images: mAP {point.score:.1%}",
-        )
+    return config_of(flags)
+
+
+def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console") -> "Plan":
+    """Train on more and more labelled images, and put a curve through the results."""
+    from g2netpl.experiments import labelling_plan as planning
+    from g2netpl.training.progress import follow
+
+    features, table = planning.read_pool(config, flags.features is not None, console)
+    planning.check_plan(table, config.labels)
+    labelled = len(planning.labelled_rows(table))
+    sizes = planning.sizes_to_try(labelled, flags.points, flags.repeats)
+    points = follow(
+        console,
+        planning.measure(features, table, config, flags.points, flags.repeats),
+        flags.repeats * len(sizes),
+        lambda point: f"{point.labelled:,} labelled images: mAP {point.score:.1%}",
     )
-    plan = make_plan(table, points)
-    text, lines = describe(plan, config), plan.lines()
+    return planning.make_plan(table, list(points))
+
+
+def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
+    """All files of the plan."""
+    from g2netpl.base.disk import write_json
+    from g2netpl.reports.figures import PLAN, draw_plan, write_csv
+    from g2netpl.runs.records import RUN_FORMAT
+
+    lines = plan.lines()
     about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
-    with claimed(folder, "plan", overwrite=flags.overwrite):
-        write_json(folder / "run.json", about)
-        write_json(folder / "plan.json", plan.to_json())
-        (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
-        write_csv(folder / "curve.csv", PLAN, lines)
-        draw_plan(folder / "curve.png", lines, plan.labelled)
-    console.print(f"{text}\nwritten to {folder}", highlight=False)
+    write_json(folder / "run.json", about)
+    write_json(folder / "plan.json", plan.to_json())
+    (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
+    write_csv(folder / "curve.csv", PLAN, lines)
+    draw_plan(folder / "curve.png", lines, plan.labelled)

@@ -16,6 +16,15 @@ cell whose cost is no longer a number is shown as diverged, and never chosen.
 """
 
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from g2netpl.base.signals import AGAIN, Interrupts
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from g2netpl.experiments.search import Found
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -30,52 +39,50 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, show them, name the best."""
-    from g2netpl.base.signals import AGAIN, Interrupts
-
     with Interrupts(AGAIN):
         _search(flags)
 
 
 def _search(flags: argparse.Namespace) -> None:
-    from pathlib import Path
-
-    from rich.table import Table
-
     from g2netpl.base.console import Console
     from g2netpl.base.locks import locked
-    from g2netpl.base.options import in_full
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
-    from g2netpl.experiments.search import choose, read_found, search, study, write_found
+    from g2netpl.experiments.search import choose, read_found, search_grid, write_found
     from g2netpl.runs.run import load_run
 
-    console = Console()
+    console, trials = Console(), flags.trials
     rates = split_list("--learning-rates", flags.learning_rates, float)
     batches = split_list("--batch-sizes", flags.batch_sizes, int)
     config = config_of(flags)
-    total = len(rates) * len(batches) if flags.trials is None else flags.trials
-    cells = (
-        search(config, rates, batches, console)
-        if flags.trials is None
-        else study(config, rates, batches, flags.trials, console)
-    )
+    total = len(rates) * len(batches) if trials is None else trials
     folder = Path(config.output)
     with locked(folder):
         # those of an earlier search of this folder are chosen from too
         trained = {Path(each.folder).name: each for each in read_found(folder)}
+        cells = search_grid(config, rates, batches, console, trials)
         for number, cell in enumerate(cells, start=1):
             console.print(f"{number}/{total} {cell}", highlight=False)
             trained[Path(cell.folder).name] = cell
             write_found(folder, list(trained.values()))
     found = list(trained.values())
     best = choose(found)
-    batches = tuple(sorted({cell.batch_size for cell in found}))
+    console.print("validation mAP")
+    console.print(_table(found))
+    test = load_run(best.folder).result["test_map"]
+    figure = "" if test is None else f", test mAP {test:.1%}"
+    console.print(f"chosen: {best}{figure}\n{best.folder}", highlight=False)
+
+
+def _table(found: "list[Found]") -> "Table":
+    """Validation mAP by learning rate and batch size."""
+    from rich.table import Table
+
+    from g2netpl.base.options import in_full
+
+    batches = sorted({cell.batch_size for cell in found})
     table = Table("learning rate", *(f"batch {batch}" for batch in batches), box=None)
     figures = {(cell.learning_rate, cell.batch_size): cell.figure for cell in found}
     for rate in sorted({cell.learning_rate for cell in found}, reverse=True):
         table.add_row(in_full(rate), *(figures.get((rate, batch), "") for batch in batches))
-    console.print("validation mAP")
-    console.print(table)
-    test = load_run(best.folder).result["test_map"]
-    figure = "" if test is None else f", test mAP {test:.1%}"
-    console.print(f"chosen: {best}{figure}\n{best.folder}", highlight=False)
+    return table

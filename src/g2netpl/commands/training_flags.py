@@ -1,11 +1,40 @@
-"""The flags of a training, one for every key of RunConfig, and the configuration they make."""
+"""Flags that are keys of RunConfig: every command takes those it needs, under the same names."""
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from g2netpl.base.errors import InputError
 
 if TYPE_CHECKING:
     from g2netpl.runs.config import RunConfig
+
+
+def add_config_flags(
+    parser: argparse._ActionsContainer,
+    names: Collection[str],
+    usual: Mapping[str, Any] | None = None,
+    required: Collection[str] = (),
+) -> None:
+    """A flag for each of these keys; `usual` are values that this command has by itself."""
+    from g2netpl.runs.config import RunConfig
+
+    own = usual or {}
+    for name in names:
+        field = RunConfig.model_fields[name]
+        text, default = field.description or "", own.get(name, field.get_default())
+        how: dict[str, Any] = {"metavar": name.rpartition("_")[2].upper()}
+        if field.annotation in (bool, bool | None):
+            how = {"action": argparse.BooleanOptionalAction}
+        elif isinstance(default, tuple):
+            how["action"], text = "append", f"{text}; may be given again"
+        if not field.is_required() and default not in (None, ()):
+            text += f" (default: {default})"
+        if name in required:
+            how["required"] = True
+        flag, text = "--" + name.replace("_", "-"), text.replace("%", "%%")
+        parser.add_argument(flag, default=own.get(name), help=text, **how)
 
 
 def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
@@ -16,45 +45,31 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a method's option"
     )
-    for name, field in RunConfig.model_fields.items():
-        if name == "options" or name in without:
-            continue
-        flag = "--" + name.replace("_", "-")
-        text = field.description or ""
-        if not field.is_required() and field.default not in (None, ()):
-            text += f" (default: {field.default})"
-        if field.annotation in (bool, bool | None):
-            parser.add_argument(
-                flag,
-                action=argparse.BooleanOptionalAction,
-                default=argparse.SUPPRESS,
-                help=text.replace("%", "%%"),
-            )
-        elif isinstance(field.default, tuple):
-            parser.add_argument(
-                flag,
-                action="append",
-                default=argparse.SUPPRESS,
-                metavar=name.upper(),
-                help=f"{field.description}; may be given again",
-            )
-        else:
-            metavar = name.rpartition("_")[2].upper()
-            parser.add_argument(
-                flag, default=argparse.SUPPRESS, metavar=metavar, help=text.replace("%", "%%")
-            )
+    left_out = {"options", *without}
+    add_config_flags(parser, [name for name in RunConfig.model_fields if name not in left_out])
+
+
+def given_keys(flags: argparse.Namespace) -> dict[str, Any]:
+    """The keys of RunConfig that the flags have a value for."""
+    from g2netpl.runs.config import RunConfig
+
+    found = {name: getattr(flags, name, None) for name in RunConfig.model_fields}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def checked(flags: argparse.Namespace) -> "RunConfig":
+    """The flags of a command that is no training, each checked as that of one."""
+    from g2netpl.runs.config import RunConfig
+
+    return RunConfig.read({"labels": "", "output": "", **given_keys(flags)}, flags.command)
 
 
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
-    from g2netpl.base.errors import InputError
     from g2netpl.commands.parsing import split_changes
     from g2netpl.runs.config import RunConfig, over, read_keys
 
-    given: dict[str, Any] = {
-        name: getattr(flags, name) for name in RunConfig.model_fields if hasattr(flags, name)
-    }
-    changes = split_changes(flags.set)
+    given, changes = given_keys(flags), split_changes(flags.set)
     if changes:
         given["options"] = {key: value for _, key, value in changes}
     given = read_keys(flags.config, given)
@@ -70,9 +85,6 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
 
 def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
     """The configuration of the run that is resumed, or of the one that was reviewed."""
-    from pathlib import Path
-
-    from g2netpl.base.errors import InputError
     from g2netpl.runs.ownership import is_empty
     from g2netpl.runs.records import read_training
     from g2netpl.training.continuation import config_after_review

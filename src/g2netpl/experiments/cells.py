@@ -1,5 +1,9 @@
 """Methods side by side on one data set: the same masks, splits, starts and orders for all.
 
+A cell of features or scenes is trained in memory, several at a time. A cell of image files is a run
+folder, trained as `g2netpl train` does: one that was broken off goes on where it stopped. Where the
+labels are followed over the epochs, that is done on at most 2,000 images of the latter.
+
 A cell is one training: (method, setting, seed, learning rate, batch size), through all its epochs:
 no method is stopped early at an equilibrium that others do not have. For every (method,
 setting, seed) the cell with the best validation mAP becomes the row of the results table; the test
@@ -9,9 +13,11 @@ that says so.
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,22 +25,31 @@ import torch
 from torch import nn
 
 from g2netpl.base.arrays import Scores
-from g2netpl.base.options import in_full
-from g2netpl.experiments.data import ArrayData, load_array_data
+from g2netpl.base.errors import InputError
+from g2netpl.base.options import in_full, parse_record
+from g2netpl.base.signals import AGAIN
+from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.experiments.label_quality import label_maps, watch_labels
+from g2netpl.experiments.label_quality import Movement, label_maps, watch_labels
 from g2netpl.game import plugins
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
+from g2netpl.images.cache import KeptImages
+from g2netpl.images.loader import Part
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import LabelMatrix
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
+from g2netpl.runs.records import Epoch
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.data import Listed, observe_data
 from g2netpl.training.divergence import attempt
-from g2netpl.training.inputs import ArrayInputs, backbone_of
+from g2netpl.training.inputs import ArrayInputs, Inputs, backbone_of
+from g2netpl.training.progress import Following, describe, write_history
 from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State
+from g2netpl.training.train import train
 
 RESULT_KEYS = (
     "method",
@@ -53,6 +68,25 @@ RESULT_KEYS = (
 )
 
 Row = dict[str, Any]
+Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
+TRACK = "labels.jsonl"
+_WATCHED = 2000
+
+
+def runner_of(
+    data: Data,
+    folder: Path,
+    jobs: int = 1,
+    advice: str = AGAIN,
+    on_saved: Callable[[], None] | None = None,
+) -> Runner:
+    """What trains cells on these data: in `jobs` processes, or on image files below `folder`.
+
+    `advice` says how to go on after a stop, `on_saved` is called when a checkpoint is on the disk.
+    """
+    if isinstance(data, PhotoData):
+        return _OnPhotos(data, folder, advice, on_saved)
+    return lambda comparison, cells, _: (each.line for each in run_cells(comparison, jobs, cells))
 
 
 def run_cells(
@@ -73,9 +107,8 @@ def run_cells(
         finally:
             torch.set_num_threads(threads)
         return
-    context = get_context("spawn")
-    with context.Pool(jobs, _start_worker, (comparison, list(plugins.LOADED))) as pool:
-        yield from pool.imap(_work, cells)
+    with get_context("spawn").Pool(jobs, _start_worker, (list(plugins.LOADED),)) as pool:
+        yield from pool.imap(partial(_work, comparison), cells)
 
 
 @dataclass(frozen=True)
@@ -89,6 +122,11 @@ class Outcome:
     soft: Scores | None  # its soft labels at the end
     predicted: Scores | None  # its predictions at the best epoch
     movement: list[Row]  # per epoch: soft labels and predictions against truth
+
+    @property
+    def line(self) -> Row:
+        """As in cells.jsonl."""
+        return {**self.row, "history": self.history, "movement": self.movement}
 
     def __str__(self) -> str:
         return describe_row(self.row)
@@ -190,20 +228,17 @@ def _test_map(session: Session, state: State) -> float | None:
     return ranked_map(session.predict(state, inputs), test.table.values)
 
 
-_worker: tuple[ArrayData, Comparison] | None = None
-
-
-def _start_worker(comparison: Comparison, own_methods: list[str]) -> None:
-    global _worker
+def _start_worker(own_methods: list[str]) -> None:
     plugins.load_plugins(own_methods)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
     torch.set_num_threads(1)
-    _worker = (load_array_data(comparison.features), comparison)
 
 
-def _work(cell: Cell) -> Outcome:
-    assert _worker is not None
-    return _attempt(*_worker, cell)
+def _work(comparison: Comparison, cell: Cell) -> Outcome:
+    return _attempt(_loaded_once(comparison.features), comparison, cell)
+
+
+_loaded_once = cache(load_array_data)
 
 
 def _attempt(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:
@@ -213,3 +248,109 @@ def _attempt(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:
         return Outcome(row, [], np.empty(0, dtype=np.int64), nothing, None, None, [])
 
     return attempt(lambda: train_cell(arrays, comparison, cell), failed)
+
+
+class _OnPhotos:
+    """Trains cells of image files, one after the other; they share their decoded images."""
+
+    def __init__(
+        self, data: PhotoData, folder: Path, advice: str, on_saved: Callable[[], None] | None
+    ) -> None:
+        self.data, self.folder, self.advice, self.on_saved = data, folder, advice, on_saved
+        self.images: KeptImages = {}
+
+    def __call__(
+        self, comparison: Comparison, cells: Sequence[Cell], bar: Following
+    ) -> Iterator[Row]:
+        for cell in cells:
+            title = _title(cell)
+            output = self.folder / title.replace(":", "_")
+            config = comparison.config_of(cell, self.data.keys, str(output))
+            bar.say(f"{title}: begins")
+            work = partial(self._train, config, cell, bar, comparison.keep_labels)
+            yield attempt(work, partial(_failed, cell), output)
+
+    def _train(self, config: RunConfig, cell: Cell, bar: Following, watches: bool) -> Row:
+        folder = Path(config.output)
+
+        def on_epoch(now: Snapshot, *rest: Any) -> None:
+            self._show(_title(cell), bar, now.history[-1], rest[2])
+            if watches:
+                _watch_labels(config, now, *rest)
+
+        run = train(
+            config,
+            resume=is_begun(folder),
+            on_epoch=on_epoch,
+            kept=self.images,
+            advice=self.advice,
+            on_saved=self.on_saved,
+        )
+        seen = _records(folder / TRACK)
+        movement = [seen.get(record["epoch"]) for record in run.history] if seen else []
+        named = {"method": cell.method, "weight": cell.weight}
+        kept = {"history": run.history, "movement": movement}
+        return {**run.result, **named, "expected_positives": run.expected_positives, **kept}
+
+    def _show(self, title: str, bar: Following, record: Epoch, inputs: Inputs) -> None:
+        """An epoch in a line, and every unreadable image once."""
+        bar.say(f"{title}: epoch {record['epoch']}: {describe(record)}")
+        for problem in inputs.bad_images():
+            if not any(known.startswith(problem) for known in self.data.told):
+                self.data.told.add(problem)
+                bar.tell(f"left out: {problem}")
+
+
+def _title(cell: Cell) -> str:
+    parts = (cell.method, cell.weight, cell.setting, f"seed {cell.seed}")
+    text = " ".join(part for part in parts if part)
+    return f"{text} rate {in_full(cell.learning_rate)} batch {cell.batch_size}"
+
+
+def _failed(cell: Cell, reason: str) -> Row:
+    return {**diverged_row(cell, reason), "history": [], "movement": []}
+
+
+def _watch_labels(
+    config: RunConfig,
+    now: Snapshot,
+    network: nn.Module,
+    player: LabelPlayer,
+    inputs: Inputs,
+    linear: bool,
+) -> None:
+    """Follow the soft labels over the epochs."""
+    soft = player.soft_labels()
+    if soft is None:
+        return
+    data, track = inputs.data, Path(config.output) / TRACK
+    rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(data.training))
+    rows = np.sort(rows[:_WATCHED])
+    record = watch_labels(
+        soft.cpu().numpy()[rows],
+        predict_all(network, Part(inputs.training(linear), rows)),
+        data.table.values[data.training[rows]],
+        data.visible.values[rows],
+    )
+    seen = {**_records(track), now.history[-1]["epoch"]: record}
+    write_history(track, [{"epoch": epoch, **each} for epoch, each in seen.items()])
+
+
+class _Watched(Movement):
+    """A line of labels.jsonl."""
+
+    epoch: int
+
+
+def _records(track: Path) -> dict[int, Row]:
+    """What was seen after each epoch; the last word counts where an epoch was played again."""
+    if not track.is_file():
+        return {}
+    found: dict[int, Row] = {}
+    for line in track.read_bytes().splitlines():
+        try:
+            record: Row = {**parse_record(_Watched, line, str(track))}
+        except InputError:  # broken off while it was written
+            continue
+        found[record.pop("epoch")] = record
+    return found

@@ -5,26 +5,25 @@ A sweep that was broken off goes on with the trainings that are missing.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NotRequired
 
 from pydantic import FiniteFloat
-from typing_extensions import TypedDict
 
 from g2netpl.base.console import Console
 from g2netpl.base.disk import sync
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.options import parse_record
 from g2netpl.base.signals import AGAIN, Stopped
-from g2netpl.experiments.cells import Outcome, Row, choose, describe_row, run_cells
+from g2netpl.experiments.cells import Row, Runner, choose, describe_row
 from g2netpl.experiments.grid import Cell, Comparison
+from g2netpl.experiments.label_quality import Movement
 from g2netpl.runs.records import CellResult, Epoch
-from g2netpl.training.progress import Following, following
+from g2netpl.training.progress import following
 
 CELLS = "cells.jsonl"
-
-Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
 
 
 def sweep(
@@ -70,21 +69,6 @@ def sweep(
     return [rows[cell] for cell in (*first, *later)]
 
 
-def in_memory(jobs: int) -> Runner:
-    """Train cells of features or scenes in `jobs` processes."""
-
-    def run(comparison: Comparison, cells: Sequence[Cell], _: Following) -> Iterator[Row]:
-        for outcome in run_cells(comparison, jobs, cells):
-            yield row_of(outcome)
-
-    return run
-
-
-def row_of(outcome: Outcome) -> Row:
-    """A trained cell as a line of cells.jsonl."""
-    return {**outcome.row, "history": outcome.history, "movement": outcome.movement}
-
-
 def _has(row: Row | None, comparison: Comparison) -> bool:
     """Whether a cell is trained, and its labels followed where it has some and that is wanted."""
     if row is None or not comparison.keep_labels:
@@ -108,17 +92,6 @@ def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
     return rows
 
 
-class Movement(TypedDict):
-    """What was seen of the labels after an epoch."""
-
-    positive: list[float]
-    negative: list[float]
-    predicted_positive: list[float]
-    predicted_negative: list[float]
-    pseudo_label_map: float | None
-    predicted_map: float | None
-
-
 class _Line(CellResult):
     """A line of cells.jsonl; one of an older version has no history."""
 
@@ -138,11 +111,4 @@ def _row(line: bytes, where: str) -> Row:
 
 def cell_of(row: dict[str, Any]) -> Cell:
     """Which training a row is of."""
-    return Cell(
-        row["method"],
-        row["setting"],
-        row["seed"],
-        row["learning_rate"],
-        row["batch_size"],
-        row["weight"],
-    )
+    return Cell(**{field.name: row[field.name] for field in fields(Cell)})

@@ -1,11 +1,13 @@
 """What an experiment runs on: features, the built-in scenes, or images with a label file.
 
-`Dataset` says where it is, `ArrayData` holds features and scenes in memory, `PhotoParts` knows the
+`Dataset` says where it is, `ArrayData` holds features and scenes in memory, `PhotoData` knows the
 images to train on and those of the test; without a test file they are a fifth of the label file.
+Both say what a training on them needs (`keys`), and `check` a comparison before it begins.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +16,7 @@ import torch
 from torch import Tensor
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.experiments.grid import VALIDATION_FRACTION
+from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
 from g2netpl.images.pixels import check_bad, header_problem
@@ -25,7 +27,9 @@ from g2netpl.labels.settings import IndexArray, split_indices
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
-from g2netpl.training.data import Listed, count_shared, read_training_data
+from g2netpl.training.data import Listed, TrainingData, count_shared, read_training_data
+from g2netpl.training.inputs import backbone_of
+from g2netpl.training.session import network_of
 
 Kind = Literal["scenes", "features", "images"]
 
@@ -144,6 +148,11 @@ class ArrayData:
             "all inputs": every.hexdigest(),
         }
 
+    def check(self, comparison: Comparison) -> list[str]:
+        """Find what does not fit the data, before anything is trained or written."""
+        comparison.check(*self.tables, self.keys)
+        return []
+
 
 def load_array_data(features: str | None) -> ArrayData:
     """Read a features folder, or without one make the built-in scenes."""
@@ -171,44 +180,89 @@ def scenes_data(train: int = 3000, test: int = 1000, seed: int = 0) -> ArrayData
 
 
 @dataclass(frozen=True)
-class PhotoParts:
-    """What is trained on and what is tested on."""
+class PhotoData:
+    """Image files to compare methods on, and the keys that all trainings have (see RunConfig)."""
 
-    train: Listed
-    test: Listed
-    whole: LabelTable  # the label file, of which the test is a part if it has no file of its own
-    notes: tuple[str, ...]  # what a person should be told about the files
+    dataset: Dataset
+    own_keys: dict[str, Any]
+    told: set[str] = field(default_factory=set)  # which images cannot be read
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys of a training that do not depend on the cell."""
+        dataset = self.dataset
+        files = {"labels": dataset.labels, "test_labels": dataset.test_labels}
+        return {**self.own_keys, **files, "images": dataset.images, "only_listed": True}
+
+    @cached_property
+    def read(self) -> TrainingData:
+        """The label files and where the images are; mistakes in all of them show here."""
+        return read_training_data(self._config)
+
+    @cached_property
+    def parts(self) -> tuple[Listed, Listed]:
+        """What is trained on and what is tested on."""
+        whole = Listed(self.read.table, self.read.paths)
+        if self.read.test is not None:
+            return whole, self.read.test
+        train, test = (
+            Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
+            for rows in split_rows(len(whole.table))
+        )
+        return train, test
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The labels of both."""
-        return self.train.table, self.test.table
+        return self.parts[0].table, self.parts[1].table
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """What the label files say and the pictures hold, in short."""
         train, test = self.tables
-        pictures, _ = content_of([*self.train.paths, *self.test.paths])
+        pictures, _ = content_of([path for part in self.parts for path in part.paths])
         return {"training": train.fingerprint(), "test": test.fingerprint(), "images": pictures}
 
-    def check(self, config: RunConfig) -> list[str]:
+    @property
+    def _config(self) -> RunConfig:
+        return RunConfig.read({**self.keys, "output": "unused"}, "images")
+
+    def check(self, comparison: Comparison) -> list[str]:
+        """Find what a training would stop at, before anything is written.
+
+        Gives what a person should be told about the images.
+        """
+        config = comparison.check(*self.tables, self.keys)
+        found = self.look_at_files()
+        network_of(config, backbone_of(config), len(self.read.table.classes))
+        return found
+
+    def look_at_files(self) -> list[str]:
         """Refuse tests on what was trained on, and too many files that are no images.
 
-        Gives the others of those, a line each.
+        Gives what a person should be told about the rest.
         """
-        shared = count_shared(self.train.paths, self.test.paths)
+        config, (train, test) = self._config, self.parts
+        shared = count_shared(train.paths, test.paths)
         if shared:
-            test = config.test_labels or f"the test part of {config.labels}"
+            name = config.test_labels or f"the test part of {config.labels}"
             raise InputError(
-                f"{test}: {counted(shared, 'image')} also in the training file, and nothing is "
+                f"{name}: {counted(shared, 'image')} also in the training file, and nothing is "
                 "tested on what was trained on; leave them out of one of the two"
             )
-        found = []
-        for part in (self.train, self.test):
+        for part in (train, test):
             problems = [problem for problem in map(header_problem, part.paths) if problem]
             check_bad(problems, config.most_bad(len(part.paths)))
-            found += problems
-        return found
+            self.told.update(problems)
+        notes = [f"note: {note}" for note in self.read.notes]
+        return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]
+
+    def with_test_part(self, folder: Path) -> "PhotoData":
+        """The same, with the files below `folder` where the test is a part of the label file."""
+        whole, format = self.read.table, self.own_keys.get("format")
+        dataset = with_test_part(self.dataset, folder, whole, format)
+        used = {} if dataset is self.dataset else dict.fromkeys(_OF_THE_FILE)
+        return PhotoData(dataset, {**self.own_keys, **used}, self.told)
 
     def __str__(self) -> str:
         train, test = self.tables
@@ -222,14 +276,5 @@ class PhotoParts:
         )
 
 
-def read_photo_parts(config: RunConfig) -> PhotoParts:
-    """Read the label files and find the images; mistakes in all of them show here."""
-    data = read_training_data(config)
-    whole = Listed(data.table, data.paths)
-    if data.test is not None:
-        return PhotoParts(whole, data.test, whole.table, data.notes)
-    train, test = (
-        Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
-        for rows in split_rows(len(whole.table))
-    )
-    return PhotoParts(train, test, whole.table, data.notes)
+_OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
+Data = ArrayData | PhotoData

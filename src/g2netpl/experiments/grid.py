@@ -1,19 +1,12 @@
 """The grid of trainings over methods, settings and seeds, and what is refused beforehand."""
 
 import itertools
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.options import LARGEST_BATCH, MOST_EPOCHS, WIDEST, check_range
-from g2netpl.game.methods import (
-    find_method,
-    make_player,
-    split_variant,
-    weights_to_try,
-)
+from g2netpl.game.methods import find_method, make_player, split_variant, weights_to_try
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
 from g2netpl.labels.settings import Setting
@@ -21,7 +14,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.checks import check_method
+from g2netpl.training.checks import check_config, check_method
 from g2netpl.training.data import check_learnable, split_and_observe
 
 VALIDATION_FRACTION = 0.2
@@ -52,6 +45,7 @@ class Comparison:
     epochs: int = 10
     hidden: int = 0
     expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
+    optimizer: str = "Adam"
     changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
     search_weights: bool = False  # try three values of each method's main weight too
     choose_once: bool = False  # choose on the first seed; train the others with that alone
@@ -61,19 +55,9 @@ class Comparison:
         kinds = [Setting.parse(setting).kind for setting in self.settings]
         for method, kind in itertools.product(self.methods, kinds):
             check_method(*self.options_of(method), full=kind == "full", mode="end-to-end")
-        for what, values in (
-            ("learning rate", self.learning_rates),
-            ("batch size", self.batch_sizes),
-        ):
-            for value in values:
-                if not 0 < value < math.inf:
-                    raise InputError(f"{what}: must be greater than 0 and finite, got {value}")
-        check_range("batch size", max(self.batch_sizes), 1, LARGEST_BATCH)
-        check_range("epochs", self.epochs, 1, MOST_EPOCHS)
-        check_range("hidden", self.hidden, 0, WIDEST)
-        check_range("seeds", min(self.seeds), 0)
-        if max(self.seeds) >= 2**31:
-            raise InputError(f"seeds: must be less than 2³¹, got {max(self.seeds)}")
+        shared = itertools.product(self.seeds, self.learning_rates, self.batch_sizes)
+        for seed, rate, batch in shared:  # each is what a training may have
+            self.config_of(Cell(self.methods[0], self.settings[0], seed, rate, batch))
 
     def options_of(self, method: str) -> tuple[str, dict[str, str]]:
         """The plain name of a method, and the options changed for it."""
@@ -84,11 +68,13 @@ class Comparison:
         """The plain name of a cell's method, and the options changed for it."""
         return self.options_of(f"{cell.method}:{cell.weight}" if cell.weight else cell.method)
 
-    def config_of(self, cell: Cell, keys: Mapping[str, Any], output: str = "none") -> RunConfig:
-        """The training of a cell, with the keys that all of them have in common."""
+    def config_of(
+        self, cell: Cell, keys: Mapping[str, Any] | None = None, output: str = "none"
+    ) -> RunConfig:
+        """The training of a cell, with the keys that its data need."""
         method, options = self.options_of_cell(cell)
         values = {
-            **keys,
+            **(keys or {"labels": "none"}),
             "method": method,
             "options": options,
             "setting": cell.setting,
@@ -98,24 +84,38 @@ class Comparison:
             "epochs": self.epochs,
             "patience": 0,
             "hidden": self.hidden,
+            "optimizer": self.optimizer,
             "expected_positives": self.expected_positives,
             "output": output,
         }
         return RunConfig.read(values, "a cell")
 
-    def check(self, train: LabelTable, test: LabelTable, *, views: bool = False) -> None:
+    def check(
+        self, train: LabelTable, test: LabelTable, keys: Mapping[str, Any] | None = None
+    ) -> RunConfig:
         """Find what does not fit the data, before anything is trained or written.
 
-        `views` tells whether there are several of each image.
+        `keys` are those that the data need; gives the first training.
         """
-        check_tables(train, test, self.expected_positives)
+        if not can_rank(test.held):
+            raise InputError(
+                f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
+                "there, so mAP cannot be had; more images are needed, or full labels (g2netpl "
+                "convert --absent negative)"
+            )
+        expected.check(self.expected_positives, train.held)
+        views = keys is not None and "images" in keys and keys["mode"] == "end-to-end"
         for setting in self.settings:
-            visible = check_setting(train, setting, self.seeds[0])
+            share, seed = VALIDATION_FRACTION, self.seeds[0]
+            visible = split_and_observe(train, Setting.parse(setting), share, seed).visible
+            check_learnable(visible, f"setting {setting}")
             for method in self.methods:
                 name, changes = self.options_of(method)
                 check_method(name, changes, full=True, mode="end-to-end", images=views)
                 one = ObservedLabels.of(visible.values[:1])
                 make_player(name, changes, Setup(one, 1.0, 1.0))
+        configs = [check_config(self.config_of(cell, keys)) for cell in self.cells()]
+        return configs[0]
 
     def cells(self) -> list[Cell]:
         """The trainings to choose from, those of one (setting, seed) next to each other."""
@@ -143,21 +143,3 @@ class Comparison:
 
     def _weights(self, method: str) -> list[str]:
         return weights_to_try(*self.options_of(method)) if self.search_weights else [""]
-
-
-def check_tables(train: LabelTable, test: LabelTable, expected_positives: float | str) -> None:
-    """Refuse labels that no figure can be had from, or not the k that is asked for."""
-    if not can_rank(test.held):
-        raise InputError(
-            f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
-            "there, so mAP cannot be had; more images are needed, or full labels (g2netpl convert "
-            "--absent negative)"
-        )
-    expected.check(expected_positives, train.held)
-
-
-def check_setting(train: LabelTable, setting: str, seed: int) -> LabelTable:
-    """The labels that a setting leaves to train on, of which some must be positive."""
-    split = split_and_observe(train, Setting.parse(setting), VALIDATION_FRACTION, seed)
-    check_learnable(split.visible, f"setting {setting}")
-    return split.visible

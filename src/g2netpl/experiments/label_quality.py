@@ -6,6 +6,7 @@ For experiments alone: nothing of this is ever shown to a player.
 from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
@@ -13,6 +14,17 @@ from g2netpl.runs.metrics import ranked_map
 
 Record = dict[str, Any]
 _QUARTILES = (0.25, 0.5, 0.75)
+
+
+class Movement(TypedDict):
+    """What was seen of the labels after an epoch."""
+
+    positive: list[float]
+    negative: list[float]
+    predicted_positive: list[float]
+    predicted_negative: list[float]
+    pseudo_label_map: float | None
+    predicted_map: float | None
 
 
 def label_maps(soft: Scores | None, known: LabelMatrix, visible: LabelMatrix) -> Record:

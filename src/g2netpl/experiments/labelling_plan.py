@@ -27,8 +27,9 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
 from g2netpl.images.features import Features, read_features
 from g2netpl.images.loader import ArraySource
+from g2netpl.labels.entries import per_class
 from g2netpl.labels.settings import IndexArray
-from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank
 from g2netpl.training.data import read_training_data
@@ -84,12 +85,12 @@ class Plan:
 
     def lines(self) -> list[list[Any]]:
         """Every measured value, and the curve with its band up to four times today, in percent."""
-        lines: list[list[Any]] = []
-        for each in self.repeats:
-            for size, value in zip(self.sizes, each, strict=True):
-                lines.append([size, "repeat", _percent(value), "", ""])
-        for size, value in zip(self.sizes, self.measured, strict=True):
-            lines.append([size, "measured", _percent(value), "", ""])
+        kinds = [*(("repeat", each) for each in self.repeats), ("measured", self.measured)]
+        lines: list[list[Any]] = [
+            [size, kind, _percent(value), "", ""]
+            for kind, values in kinds
+            for size, value in zip(self.sizes, values, strict=True)
+        ]
         for size in np.geomspace(self.sizes[0], 4 * self.labelled, 60).round():
             found = self.curve.at(size)
             band = [_percent(value) for value in (found.value, found.low, found.high)]
@@ -140,10 +141,11 @@ def make_plan(table: LabelTable, points: Sequence[Point]) -> Plan:
     ]
     alone = [[found[repeat, size].score for size in sizes] for repeat in repeats]
     labelled = labelled_rows(table)
+    measured = (per_class(table.held, POSITIVE) > 0) & (per_class(table.held, NEGATIVE) > 0)
     return Plan(
         len(labelled),
         len(table) - len(labelled),
-        len(_measurable(table)),
+        int(measured.sum()),
         tuple(sizes),
         tuple(level),
         tuple(tuple(each) for each in alone),
@@ -209,7 +211,7 @@ def check_plan(table: LabelTable, where: str) -> None:
 
 def labelled_rows(table: LabelTable) -> IndexArray:
     """Images that something is known about."""
-    return np.flatnonzero((table.values != UNOBSERVED).any(axis=1))
+    return np.flatnonzero(table.labelled)
 
 
 def precision_among_others(scores: Scores, truth: Truth) -> tuple[Floats, npt.NDArray[np.int64]]:
@@ -310,9 +312,3 @@ def _percent(value: float) -> float:
 def _mean_of_classes(sums: Floats, positives: npt.NDArray[np.int64]) -> float:
     there = positives > 0
     return float((sums[there] / positives[there]).mean()) if there.any() else 0.0
-
-
-def _measurable(table: LabelTable) -> IndexArray:
-    """Classes with a known positive and a known negative."""
-    both = (table.values == POSITIVE).any(axis=0) & (table.values == 0).any(axis=0)
-    return np.flatnonzero(both)

@@ -5,18 +5,17 @@ nothing is trained twice, and a reproduction that was broken off goes on with th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from g2netpl.base.console import Console
-from g2netpl.experiments.cells import Row, choose
-from g2netpl.experiments.compare import Runner, in_memory, sweep
-from g2netpl.experiments.data import ArrayData, Dataset, Kind, PhotoParts, load_array_data
-from g2netpl.experiments.grid import Cell, Comparison, check_setting, check_tables
+from g2netpl.experiments.cells import Row, choose, runner_of
+from g2netpl.experiments.compare import cell_of, sweep
+from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
+from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.paper import Recipe
-from g2netpl.experiments.photo_cells import PhotoData, on_photos
 from g2netpl.game.methods import needs_of, split_variant
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode
@@ -36,6 +35,7 @@ class Protocol:
     search_weights: bool = False
     choose_once: bool = False
     expected_positives: float | str = "truth"
+    optimizer: str = "Adam"
     photos: Mapping[str, Any] = field(default_factory=dict)  # mode, backbone, image_size, …
 
 
@@ -82,28 +82,16 @@ class Plan:
 
     def comparisons(self, name: str) -> list[Comparison]:
         """The blocks of a recipe."""
-        recipe, protocol = self.recipes[name], self.protocol
-        found = []
-        for block in recipe.blocks:
-            methods = tuple(m for m in block.methods if self._obstacle(name, m) is None)
-            if methods:
-                features = self.dataset.root if self.dataset.kind == "features" else None
-                comparison = Comparison(
-                    features,
-                    methods,
-                    block.settings,
-                    protocol.seeds,
-                    protocol.learning_rates,
-                    protocol.batch_sizes,
-                    self.epochs(name),
-                    protocol.hidden,
-                    protocol.expected_positives,
-                    search_weights=protocol.search_weights,
-                    choose_once=protocol.choose_once,
-                    keep_labels=recipe.watches_labels,
-                )
-                found.append(comparison)
-        return found
+        recipe, features = self.recipes[name], None
+        if self.dataset.kind == "features":
+            features = self.dataset.root
+        shared = {k: v for k, v in vars(self.protocol).items() if k not in ("epochs", "photos")}
+        shared |= {"epochs": self.epochs(name), "keep_labels": recipe.watches_labels}
+        return [
+            Comparison(features, methods, block.settings, **shared)
+            for block in recipe.blocks
+            if (methods := tuple(m for m in block.methods if self._obstacle(name, m) is None))
+        ]
 
     def left_out(self, name: str) -> list[str]:
         """Methods of a recipe that cannot be trained here, and why."""
@@ -150,33 +138,39 @@ class Plan:
         """Where the cells of a recipe are: those of different modes must not be mixed up."""
         return folder / "runs" / self.mode(name) if self.dataset.kind == "images" else folder
 
-    def photos(self, name: str) -> PhotoData:
-        """The images, and what every training on them has in common."""
+    def data(self, name: str) -> Data:
+        """What a recipe is trained on; label files and arrays are read once."""
         mode = self.mode(name)
-        if mode not in self._photos:
+        if mode not in self._data:
             keys = {**self.protocol.photos, "mode": mode}
-            self._photos[mode] = PhotoData(self.dataset, keys, self.told)
-        return self._photos[mode]
+            self._data[mode] = (
+                PhotoData(self.dataset, keys, self.told)
+                if self.dataset.kind == "images"
+                else load_array_data(self.dataset.root)
+            )
+        return self._data[mode]
+
+    @property
+    def any_data(self) -> Data:
+        """That of the first recipe; the labels and images are the same for all."""
+        return self.data(next(iter(self.recipes)))
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The labels to train on and those of the test."""
-        return self._data.tables
+        return self.any_data.tables
 
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """What the data say, in short."""
-        return self._data.fingerprints
-
-    @cached_property
-    def _data(self) -> ArrayData | PhotoParts:
-        if self.dataset.kind == "images":
-            return self.photos(next(iter(self.recipes))).parts
-        return load_array_data(self.dataset.root)
+    def with_test_part(self, folder: Path) -> "Plan":
+        """The same, with label files in `folder` where the test is a part of the label file."""
+        data = self.any_data
+        if not isinstance(data, PhotoData):
+            return self
+        data = data.with_test_part(folder)
+        photos = {**data.own_keys, "mode": self.protocol.photos.get("mode")}
+        return replace(self, dataset=data.dataset, protocol=replace(self.protocol, photos=photos))
 
     @cached_property
-    def _photos(self) -> dict[str, PhotoData]:
-        """Those of each mode; their label files are read once."""
+    def _data(self) -> dict[str, Data]:
         return {}
 
     def _obstacle(self, name: str, method: str) -> str | None:
@@ -196,24 +190,13 @@ def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str
         cells = plan.cells_folder(name, folder)
         cells.mkdir(parents=True, exist_ok=True)
         for comparison in plan.comparisons(name):
-            rows += sweep(comparison, cells, _runner(plan, name, cells, jobs), console)
-        found[name] = _chosen(rows)
+            runner = runner_of(plan.data(name), cells, jobs)
+            rows += sweep(comparison, cells, runner, console)
+        whole = {cell_of(row): row for row in rows}
+        found[name] = [whole[cell_of(row)] for row in choose(rows)]
         reasons += [row.get("diverged") for row in rows]
     check_some_trained(reasons)
     return found
-
-
-def _chosen(rows: list[Row]) -> list[Row]:
-    """The rows with the best validation mAP, whole."""
-    keys = ("method", "setting", "seed", "learning_rate", "batch_size", "weight")
-    whole = {tuple(row[key] for key in keys): row for row in rows}
-    return [whole[tuple(row[key] for key in keys)] for row in choose(rows)]
-
-
-def _runner(plan: Plan, name: str, folder: Path, jobs: int) -> Runner:
-    if plan.dataset.kind != "images":
-        return in_memory(jobs)
-    return on_photos(plan.photos(name).base, folder, told=plan.told)
 
 
 def check(plan: Plan) -> list[str]:
@@ -221,15 +204,8 @@ def check(plan: Plan) -> list[str]:
 
     Gives what a person should be told about the data.
     """
-    train, test = plan.tables
-    planned = [(name, each) for name in plan.recipes for each in plan.comparisons(name)]
-    if not planned:
-        return []
-    if plan.dataset.kind == "images":
-        for name, comparison in planned:
-            plan.photos(name).check_cells(comparison)
-        return plan.photos(planned[0][0]).look_at_files()
-    check_tables(train, test, plan.protocol.expected_positives)
-    for setting in dict.fromkeys(setting for _, each in planned for setting in each.settings):
-        check_setting(train, setting, plan.protocol.seeds[0])
-    return []
+    planned = [(plan.data(name), each) for name in plan.recipes for each in plan.comparisons(name)]
+    for data, comparison in planned:
+        comparison.check(*data.tables, data.keys)
+    photos = [data for data, _ in planned if isinstance(data, PhotoData)]
+    return photos[0].look_at_files() if photos else []

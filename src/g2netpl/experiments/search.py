@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.disk import write_json
@@ -57,31 +58,37 @@ class Found:
         return f"learning rate {in_full(self.learning_rate)}, batch {self.batch_size}: {shown}"
 
 
-def search(
+def search_grid(
     config: RunConfig,
     rates: Sequence[float] = PAPER_RATES,
     batches: Sequence[int] = PAPER_BATCHES,
     console: Console | None = None,
+    trials: int | None = None,
 ) -> Iterator[Found]:
-    """Train every cell of the grid below `config.output`, one after the other."""
+    """Train every cell of the grid below `config.output`, one after the other.
+
+    With `trials` as many cells, each where the ones before promise most. Such a study follows from
+    the seed and the results, so one that was broken off goes on.
+    """
+    study = None if trials is None else _study(config, rates, trials)
     _check(config)
     images: KeptImages = {}
-    for batch in batches:
-        for rate in rates:
-            yield _train_cell(config, rate, batch, console, images)
+    if study is None:
+        for batch in batches:
+            for rate in rates:
+                yield _train_cell(config, rate, batch, console, images)
+        return
+    for _ in range(trials or 0):
+        trial = study.ask()
+        rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
+        batch = trial.suggest_categorical("batch_size", list(batches))
+        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console, images)
+        study.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
+        yield cell
 
 
-def study(
-    config: RunConfig,
-    rates: Sequence[float],
-    batches: Sequence[int],
-    trials: int,
-    console: Console | None = None,
-) -> Iterator[Found]:
-    """Train as many cells as there are trials, each where the ones before promise most.
-
-    The study follows from the seed and the results, so one that was broken off goes on.
-    """
+def _study(config: RunConfig, rates: Sequence[float], trials: int) -> Any:
+    """A study of Optuna."""
     try:
         import optuna
     except ImportError:
@@ -93,18 +100,9 @@ def study(
             "--trials: expected 1 or more, and two learning rates to search between, got "
             f"{trials} and {', '.join(f'{rate:g}' for rate in rates)}"
         )
-    _check(config)
-    images: KeptImages = {}
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=config.seed)
-    found = optuna.create_study(direction="maximize", sampler=sampler)
-    for _ in range(trials):
-        trial = found.ask()
-        rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
-        batch = trial.suggest_categorical("batch_size", list(batches))
-        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console, images)
-        found.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
-        yield cell
+    return optuna.create_study(direction="maximize", sampler=sampler)
 
 
 def _check(config: RunConfig) -> None:

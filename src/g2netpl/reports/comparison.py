@@ -129,6 +129,8 @@ def _facts(about: Row, chosen: Sequence[Row]) -> list[tuple[str, str]]:
         ("Epochs", str(about.get("epochs", ""))),
         ("Learning rates", str(about.get("learning_rates", ""))),
         ("Batch sizes", str(about.get("batch_sizes", ""))),
+        ("Optimizer", str(about.get("optimizer") or "")),
+        ("View", str(about.get("view") or "")),
         ("Options", ", ".join(about.get("set", []))),
         ("Weights searched", searched),
         ("Hidden layer", str(about.get("hidden") or "")),

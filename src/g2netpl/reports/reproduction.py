@@ -161,20 +161,26 @@ def here(plan: Plan) -> dict[str, str]:
         "scenes": ("a small CNN from a random start", "64 × 64, generated"),
         "images": (
             str(protocol.photos.get("backbone", "lite0")) + _start(protocol.photos),
-            f"{protocol.photos.get('image_size', 224)} px squares, mirrored at random",
+            f"{protocol.photos.get('image_size', 224)} px squares, {_view(protocol.photos)}",
         ),
     }[subject.kind]
     return {
         "backbone": described[0],
         "images": described[1],
         "training": ("; ".join(trained) or "none") + f"; {head}",
-        "optimizer": f"Adam, learning rate {rates}, batch {batches}{weights}",
+        "optimizer": f"{protocol.optimizer}, learning rate {rates}, batch {batches}{weights}",
         "chosen on": f"a fifth of the training images, held out with full labels{once}",
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
         "positives per image": expected,
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
+
+
+def _view(photos: Mapping[str, Any]) -> str:
+    """What is done to training images."""
+    view = photos.get("view", "paper")
+    return "mirrored at random" if view == "paper" else f"{view} views"
 
 
 def _start(photos: Mapping[str, Any]) -> str:
