@@ -122,12 +122,12 @@ def _compare(flags: argparse.Namespace, interrupts: "Interrupts") -> None:
     from g2netpl.experiments.data import load_array_data
     from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.figures import write_csv
     from g2netpl.reports.tables import (
         RESULT_COLUMNS,
         result_lines,
         results_markdown,
         results_tables,
+        write_csv,
     )
     from g2netpl.runs.ownership import begin_or_resume
     from g2netpl.training.divergence import check_some_trained

@@ -58,7 +58,7 @@ def _plan(flags: argparse.Namespace) -> None:
         read_pool,
         sizes_to_try,
     )
-    from g2netpl.reports.figures import PLAN, draw_plan, write_csv
+    from g2netpl.reports.figures import plan_figure, write_figure
     from g2netpl.runs.folder import RUN_FORMAT
     from g2netpl.runs.ownership import check_folder, claimed
     from g2netpl.training.progress import follow
@@ -91,12 +91,11 @@ def _plan(flags: argparse.Namespace) -> None:
         )
     )
     plan = make_plan(table, points)
-    text, lines = describe(plan, config), plan.lines()
+    text = describe(plan, config)
     about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
     with claimed(folder, "plan", overwrite=flags.overwrite):
         write_json(folder / "run.json", about)
         write_json(folder / "plan.json", plan.to_json())
         (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
-        write_csv(folder / "curve.csv", PLAN, lines)
-        draw_plan(folder / "curve.png", lines, plan.labelled)
+        write_figure(folder / "curve.png", plan_figure(plan.lines(), plan.labelled))
     console.print(f"{text}\nwritten to {folder}", highlight=False)

@@ -11,13 +11,13 @@ from g2netpl import __version__
 from g2netpl.base.errors import InputError, counted, did_you_mean
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.reports.gallery import Opinions, make_shelves, photo_finder
-from g2netpl.reports.page import render, write_page
+from g2netpl.reports.page import write_page
 from g2netpl.reports.run_charts import (
-    histogram_picture,
+    histogram_chart,
     learning_curves,
-    player_pictures,
-    precision_recall_picture,
-    reliability_picture,
+    player_charts,
+    precision_recall_chart,
+    reliability_chart,
     spread_classes,
 )
 from g2netpl.reports.run_facts import UNFINISHED, beginning, results
@@ -58,8 +58,8 @@ def write_run_report(
     columns = _columns(run.classes, classes)
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
-    path = run.folder / PAGE if output is None else Path(output)
-    page = render(
+    return write_page(
+        run.folder / PAGE if output is None else output,
         "run.html",
         name=run.name,
         contents=[each for each in _CONTENTS if run.ending is not None or each[0] != "classes"],
@@ -71,8 +71,6 @@ def write_run_report(
         **_against_truth(run, columns),
         **_gallery(run, images, gallery),
     )
-    write_page(path, page)
-    return path
 
 
 def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
@@ -101,9 +99,9 @@ def _epochs(run: RunContents) -> Content:
     return {
         "curves": learning_curves(run.history, best) if run.history else [],
         "curves_notes": notes,
-        "players": player_pictures(run.history, run.k),
+        "players": player_charts(run.history, run.k),
         "players_missing": alone,
-        "histogram": histogram_picture(run.history, "Soft labels of unobserved entries"),
+        "histogram": histogram_chart(run.history, "Soft labels of unobserved entries"),
         "histogram_missing": alone or "This run has kept no histogram.",
     }
 
@@ -133,8 +131,8 @@ def _against_truth(run: RunContents, columns: list[int]) -> Content:
             else f"No class has positives enough in the {part} labels for a curve."
         )
     return {
-        "reliability": reliability_picture(ranked, ending.decisions),
-        "precision": precision_recall_picture(judged, part, ending.decisions, drawn)
+        "reliability": reliability_chart(ranked, ending.decisions),
+        "precision": precision_recall_chart(judged, part, ending.decisions, drawn)
         if drawn
         else None,
         "precision_notes": notes,
