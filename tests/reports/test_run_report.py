@@ -773,7 +773,7 @@ def test_a_page_that_cannot_be_written_is_told(run, tmp_path):
 
 
 def _empty(**changes):
-    lists = {key: [] for key in ("facts", "curves", "players", "truths", "histograms")}
+    lists = {key: [] for key in ("seeds", "ks", "curves", "players", "truths", "histograms")}
     rows = {key: {"header": [], "rows": []} for key in ("trainings", "others")}
-    texts = {"lead": "", "version": "0", "finished": True}
-    return {**lists, **rows, **texts, "grid": grid({}, {}, {}), **changes}
+    facts = {"version": "0", "finished": True, "trained": 0, "about": {"set": []}}
+    return {**lists, **rows, **facts, "grid": grid({}, {}, {}), **changes}

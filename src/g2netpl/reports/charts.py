@@ -8,7 +8,7 @@ import hashlib
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,14 +137,13 @@ class Chart:
     @property
     def svg(self) -> str:
         """The drawing for a page, in the page's own colours."""
-        figure, buffer = _drawn([self.draw], _SIZE), io.StringIO()
-        with _style():
-            figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+        buffer = io.StringIO()
+        _save(buffer, [self], _SIZE, format="svg", transparent=True, metadata={"Date": None})
         text = buffer.getvalue()
         text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
-        text = re.sub(r'^(<svg[^>]*?) width="[^"]*"', r"\1", text)
-        text = re.sub(r'^(<svg[^>]*?) height="[^"]*"', r"\1", text)
+        head, rest = text.split(">", 1)
+        text = re.sub(r' (width|height)="[^"]*"', "", head) + ">" + rest
         text = text.replace(_INK, "currentColor")
         for place, colour in enumerate(COLOURS):
             text = text.replace(colour, f"var(--c{place})")
@@ -242,43 +241,31 @@ def _cell(panel: Any, share: float, at: Point, size: Point, **more: Any) -> None
 
 
 def write_png(path: Path, charts: Sequence[Chart]) -> None:
-    """Draw charts beside each other into a file."""
-    width = 4.0 * len(charts) if len(charts) > 1 else 7.0
-    height = 3.6 if len(charts) > 1 else 4.2
+    """Draw charts beside each other into a file, each with a legend."""
+    size = (4.0 * len(charts), 3.6) if len(charts) > 1 else (7.0, 4.2)
     if charts[0].names:
-        width, height = 9.0, 1.2 + 0.085 * len(charts[0].names) * (3 + len(charts[0].key))
-
-    def panel_of(chart: Chart) -> Callable[[Any], None]:
-        def draw(panel: Any) -> None:
-            chart.draw(panel)
-            if panel.get_legend_handles_labels()[1]:
-                panel.legend()
-            if len(charts) > 1:
-                panel.set_title(chart.title)
-
-        return draw
-
-    figure = _drawn([panel_of(chart) for chart in charts], (width, height))
-    figure.savefig(path, dpi=150, facecolor="white", metadata={"Software": None})
+        size = (9.0, 1.2 + 0.085 * len(charts[0].names) * (3 + len(charts[0].key)))
+    options = {"dpi": 150, "facecolor": "white", "metadata": {"Software": None}}
+    _save(path, charts, size, labelled=True, **options)
 
 
-def _style() -> Any:
+def _save(
+    target: Any, charts: Sequence[Chart], size: Point, *, labelled: bool = False, **options: Any
+) -> None:
+    """Draw charts beside each other; `labelled` with what a page says outside of the drawing."""
     from matplotlib import rc_context
-
-    return rc_context(_STYLE)
-
-
-def _drawn(panels: Sequence[Callable[[Any], None]], size: Point) -> Any:
-    """A figure with panels beside each other."""
     from matplotlib.figure import Figure
 
-    with _style():
+    with rc_context(_STYLE):
         figure = Figure(figsize=size, layout="constrained")
-        for draw, panel in zip(
-            panels, figure.subplots(1, len(panels), squeeze=False)[0], strict=True
-        ):
-            draw(panel)
-    return figure
+        panels = figure.subplots(1, len(charts), squeeze=False)[0]
+        for chart, panel in zip(charts, panels, strict=True):
+            chart.draw(panel)
+            if labelled:
+                panel.set_title(chart.title)
+            if labelled and panel.get_legend_handles_labels()[1]:
+                panel.legend()
+        figure.savefig(target, **options)
 
 
 def number(value: float | None) -> str:

@@ -4,7 +4,6 @@ import base64
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from g2netpl import __version__
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.errors import InputError
 from g2netpl.base.options import Shape
 from g2netpl.experiments.cells import Outcome, Row, choose
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells
@@ -63,19 +62,19 @@ def write_comparison_report(
     chosen = [trained[cell_of(row)] for row in _chosen(folder, rows)]
     taken = {cell_of(row) for row in chosen}
     table = _grid(chosen)
-    seeds = {row["seed"] for row in chosen}
-    lost = sum("diverged" in row for row in rows)
+    ks = {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
     return write_page(
         folder / PAGES[command] if output is None else output,
         "comparison.html",
         name=folder.resolve().name,
         version=__version__,
-        lead=f"{counted(len(table.rows), 'method')}, {counted(len(table.settings), 'setting')}, "
-        f"{counted(len(seeds), 'seed')}; {counted(len(rows), 'training')}"
-        + (f", {lost} of them diverged." if lost else "."),
         finished=(folder / _RESULTS[command]).is_file(),
         grid=table,
-        facts=_facts(about, chosen),
+        about=about,
+        seeds=sorted({row["seed"] for row in chosen}),
+        ks=sorted(ks),
+        trained=len(rows),
+        diverged=sum("diverged" in row for row in rows),
         curves=[_curves(chosen, setting) for setting in table.settings],
         players=[(setting, _players(chosen, setting)) for setting in table.settings],
         truths=_truths(chosen),
@@ -108,35 +107,6 @@ def _grid(rows: Sequence[Row]) -> Grid:
     return grid(cells, means, {row["method"]: row["method"] for row in rows})
 
 
-def _facts(about: Row, chosen: Sequence[Row]) -> list[tuple[str, str]]:
-    """What was compared on what."""
-    features, labels = about.get("features"), about.get("labels")
-    k = sorted(
-        {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
-    )
-    data = f"features, {Path(features).name}" if features else "the built-in scenes"
-    if labels:
-        data = f"images, {Path(labels).name}, {about.get('mode') or 'end-to-end'}"
-        data += f", {about.get('backbone') or 'lite0'} at {about.get('image_size') or 224} px"
-    searched = "three values of each method's main weight" if about.get("search_weights") else ""
-    chosen_on = "validation images" + (" of the first seed" if about.get("choose_once") else "")
-    asked = about.get("expected_positives")
-    source = {"truth": " (the truth's mean)", "estimate": " (estimated)"}.get(str(asked), "")
-    facts = [
-        ("Data", data),
-        ("Seeds", ", ".join(str(seed) for seed in sorted({row["seed"] for row in chosen}))),
-        ("Epochs", str(about.get("epochs", ""))),
-        ("Learning rates", str(about.get("learning_rates", ""))),
-        ("Batch sizes", str(about.get("batch_sizes", ""))),
-        ("Options", ", ".join(about.get("set", []))),
-        ("Weights searched", searched),
-        ("Hidden layer", str(about.get("hidden") or "")),
-        ("Chosen on", chosen_on),
-        ("Expected positives", f"k = {', '.join(k)}{source}" if k else ""),
-    ]
-    return [(term, text) for term, text in facts if text]
-
-
 def _of_setting(rows: Sequence[Row], setting: str) -> Trainings:
     """The histories of every method; a method keeps its colour in all settings."""
     return {
@@ -149,10 +119,11 @@ def _of_setting(rows: Sequence[Row], setting: str) -> Trainings:
 
 def _curves(rows: Sequence[Row], setting: str) -> Chart | None:
     """Validation mAP; trainings with full labels stand beside those that have seen fewer."""
-    lines = compared(_of_setting(rows, setting), "validation_map", 100)
+    trainings = dict(_of_setting(rows, setting))
     if setting != "full":
-        full = compared(_of_setting(rows, "full"), "validation_map", 100)
-        lines += [replace(line, name=f"{line.name} (full labels)", band=()) for line in full]
+        full = _of_setting(rows, "full")
+        trainings |= {f"{method} (full labels)": own for method, own in full.items()}
+    lines = compared(trainings, "validation_map", 100)
     title = f"Validation mAP, {setting}"
     return Chart(title, lines, "epoch", "mAP × 100") if lines else None
 

@@ -78,7 +78,7 @@ def _with_published(
     found = [(x, float(mean), float(deviation)) for x, mean, deviation, _ in lines]
     bars = [(x, mean - deviation, mean + deviation) for x, mean, deviation in found]
     points = [(x, mean) for x, mean, _ in found]
-    yield Series(name, points, colour, bars=bars, marker="o", joined=joined)
+    yield Series(name, points, colour, 0, bars=bars, marker="o", joined=joined)
     published = [(line[0], float(line[3])) for line in lines if line[3]]
     yield Series("", published, colour, joined=joined, **other)
 

@@ -4,12 +4,13 @@ A page loads nothing: style and pictures are inside it, and it forbids everythin
 scripts. Text is escaped; only the drawings of charts.py are let through as they are.
 """
 
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.disk import write_text_whole
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, counted
 
 
 def render(template: str, **content: Any) -> str:
@@ -23,7 +24,12 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = percent
+    environment.filters |= {
+        "percent": percent,
+        "counted": counted,
+        "thousands": "{:,}".format,
+        "file": _file,
+    }
     return environment.get_template(template).render(**content)
 
 
@@ -32,6 +38,11 @@ def percent(share: float) -> str:
     if 0 < share < 0.001 or 0.999 < share < 1:
         return "< 0.1 %" if share < 0.5 else "> 99.9 %"
     return f"{100 * share:.1f} %" if share < 0.1 or share > 0.9 else f"{100 * share:.0f} %"
+
+
+def _file(path: str) -> str:
+    """A path without the folders above it, which are nobody's business."""
+    return os.path.basename(os.path.normpath(path))
 
 
 def write_page(path: str | Path, template: str, **content: Any) -> Path:

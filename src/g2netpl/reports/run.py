@@ -1,6 +1,7 @@
 """A run folder of `g2netpl train` as one page: what was trained on what, and how it went.
 
-A run that is not finished has curves alone. Where a picture is missing, a sentence says why.
+A run that is not finished has curves alone. Where a picture is missing, a sentence says why; the
+words are in templates/run.html.
 """
 
 import os
@@ -8,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from g2netpl import __version__
-from g2netpl.base.errors import InputError, counted, did_you_mean
+from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.game.methods import METHODS
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.reports.gallery import Opinions, make_shelves, photo_finder
 from g2netpl.reports.page import write_page
@@ -20,25 +22,17 @@ from g2netpl.reports.run_charts import (
     reliability_chart,
     spread_classes,
 )
-from g2netpl.reports.run_facts import UNFINISHED, beginning, results
-from g2netpl.runs.contents import RunContents, read_contents
+from g2netpl.reports.tables import spread
+from g2netpl.runs.contents import Ending, RunContents, read_contents
+from g2netpl.runs.curves import class_figures
 from g2netpl.runs.folder import Content
 from g2netpl.runs.metrics import can_rank
+from g2netpl.runs.scores import PARTS
+from g2netpl.training.equilibrium import collapsed, restless, restless_words
 
 PAGE = "report.html"
 MOST_CURVES = 12  # in one picture
-_CONTENTS = (
-    ("what", "What was trained"),
-    ("results", "Results"),
-    ("classes", "Classes"),
-    ("curves", "Learning curves"),
-    ("players", "The two players"),
-    ("soft", "Soft labels"),
-    ("reliability", "Reliability"),
-    ("precision", "Precision and recall"),
-    ("gallery", "Labels to look at"),
-)
-_NOT_YET = "Not to be had before the run is finished."
+_MOST_ROWS = 400  # of the table of classes
 
 
 def write_run_report(
@@ -58,18 +52,28 @@ def write_run_report(
     columns = _columns(run.classes, classes)
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
+    history, last = run.history, run.history[-1] if run.history else {}
+    content = {} if run.ending is None else _results(run, run.ending, columns)
+    if gallery and run.ending is not None and run.ending.scores is not None:
+        content |= _gallery(run, run.ending, images)
+    best = None if run.ending is None else run.ending.result["best_epoch"]
     return write_page(
         run.folder / PAGE if output is None else output,
         "run.html",
-        name=run.name,
-        contents=[each for each in _CONTENTS if run.ending is not None or each[0] != "classes"],
-        unfinished=UNFINISHED,
         version=__version__,
-        **beginning(run),
-        **results(run),
-        **_epochs(run),
-        **_against_truth(run, columns),
-        **_gallery(run, images, gallery),
+        run=run,
+        method=METHODS.get(run.config.method),
+        without_gallery=not gallery,
+        last=last,
+        restless=restless_words(history) if restless(history) else "",
+        is_collapsed=bool(run.k and last.get("soft_positives") is not None)
+        and collapsed(last, run.k or 0),
+        has_scores=any(record.get("validation_map") is not None for record in history),
+        has_soft=any(record.get("undecided") is not None for record in history),
+        curves=learning_curves(history, best) if history else [],
+        players=player_charts(history, run.k),
+        histogram=histogram_chart(history, "Soft labels of unobserved entries"),
+        **content,
     )
 
 
@@ -83,95 +87,79 @@ def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     return [known.index(name) for name in wanted]
 
 
-def _epochs(run: RunContents) -> Content:
-    """Pictures over the epochs."""
-    best = None if run.ending is None else run.ending.result["best_epoch"]
-    plays = any(record.get("undecided") is not None for record in run.history)
-    notes = []
-    if run.config.mode == "linear-init":
-        first = run.config.linear_epochs
-        notes.append(f"Up to epoch {first} the last layer was trained alone, then everything.")
-    if run.history and all(record.get("validation_map") is None for record in run.history):
-        chosen = run.about["data"]["chosen_epoch"]
-        notes.append(f"There is no curve of mAP. Epoch: {chosen}.")
-    alone = f"The method {run.config.method} keeps no soft labels: the network plays alone."
-    alone = alone if run.history and not plays else ""
-    return {
-        "curves": learning_curves(run.history, best) if run.history else [],
-        "curves_notes": notes,
-        "players": player_charts(run.history, run.k),
-        "players_missing": alone,
-        "histogram": histogram_chart(run.history, "Soft labels of unobserved entries"),
-        "histogram_missing": alone or "This run has kept no histogram.",
-    }
-
-
-def _against_truth(run: RunContents, columns: list[int]) -> Content:
-    """Reliability, precision and recall; or why not."""
-    ending = run.ending
+def _results(run: RunContents, ending: Ending, columns: list[int]) -> Content:
+    """What a finished run has reached: tables, and its scores against the truth."""
+    header = ["part", "images", "mAP", "mAP, classes present", "precision", "recall", "F1"]
+    keys = ("mean_average_precision", "mean_over_present", "precision", "recall", "f1")
+    rows = []
+    for part, found in ((part, ending.evaluation.get(part)) for part in PARTS):
+        if found is not None:
+            images = f"{len(run.judged[part].table):,}" if part in run.judged else "–"
+            rows.append([part, images, *(spread([found[key]]) for key in keys)])
     ranked = {part: each for part, each in run.judged.items() if can_rank(each.truth)}
-    if ending is None or not ranked:
-        why = _why_no_truth(run)
-        return {"reliability_missing": why, "precision_notes": [why]}
+    content = {"metrics": (header, rows), "parts": PARTS, "classes": _class_table(run, ending)}
+    return content | (_against_truth(run, ending, ranked, columns) if ranked else {})
+
+
+def _class_table(run: RunContents, ending: Ending) -> Content:
+    """Average precision of each class, the best first, and how its decisions do."""
+    parts = [part for part in reversed(PARTS) if part in ending.evaluation]
+    header = ["class", *(f"{part} AP" for part in parts)]
+    figures = []
+    for part in parts:
+        if part in run.judged:
+            judged = run.judged[part]
+            scores = ending.decisions.calibrate(judged.scores)
+            figures.append(class_figures(scores, judged.truth, ending.decisions.limits))
+            header += [f"{part} positives", f"{part} precision", f"{part} recall"]
+    header += ["threshold", "known positives", "known negatives", "new positives"]
+    known = ending.completed.observed.values
+    counts = [(known == sign).sum(axis=0) for sign in (POSITIVE, NEGATIVE)]
+    counts.append(ending.completed.proposed().sum(axis=0))
+    rows: list[Content] = []
+    for column, name in enumerate(run.classes):
+        cells: list[str] = []
+        for own in (of_classes[column] for of_classes in figures):
+            cells += [f"{own.positives:,}", spread([own.precision]), spread([own.recall])]
+        limit = ending.decisions.thresholds[column]
+        cells.append("never" if limit is None else f"{limit:.3f}")
+        cells += [f"{count[column]:,}" for count in counts]
+        shares = [ending.evaluation[part]["average_precision"][column] for part in parts]
+        bars = [(spread([share]), share) for share in shares]
+        rows.append({"name": name, "bars": bars, "cells": cells})
+    rows.sort(key=lambda row: [1.0 if share is None else -share for _, share in row["bars"]])
+    half = _MOST_ROWS // 2
+    shown = rows if len(rows) <= _MOST_ROWS else rows[:half] + rows[-half:]
+    return {"header": header, "rows": shown, "left_out": len(rows) > _MOST_ROWS, "half": half}
+
+
+def _against_truth(
+    run: RunContents, ending: Ending, ranked: Content, columns: list[int]
+) -> Content:
+    """Reliability, precision and recall."""
     part = "test" if "test" in ranked else "validation"
-    judged = ranked[part]
-    truth = judged.truth
+    truth = ranked[part].truth
     both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
-    drawn = [column for column in columns if both[column]]
-    notes = [
-        f"{run.classes[column]}: the {part} labels are all of one sign, so there is no curve."
-        for column in columns
-        if not both[column]
-    ]
-    if not columns:
-        drawn = spread_classes(judged)
-        notes.append(
-            "Classes from the best to the weakest average precision; --classes draws others."
-            if drawn
-            else f"No class has positives enough in the {part} labels for a curve."
-        )
+    drawn = (
+        [column for column in columns if both[column]] if columns else spread_classes(ranked[part])
+    )
     return {
+        "judged_part": part,
+        "of_one_sign": [run.classes[column] for column in columns if not both[column]],
+        "are_chosen": bool(columns),
         "reliability": reliability_chart(ranked, ending.decisions),
-        "precision": precision_recall_chart(judged, part, ending.decisions, drawn)
+        "precision": precision_recall_chart(ranked[part], part, ending.decisions, drawn)
         if drawn
         else None,
-        "precision_notes": notes,
     }
 
 
-def _why_no_truth(run: RunContents) -> str:
-    if run.ending is None:
-        return _NOT_YET
-    if run.ending.scores is None:
-        return "This run was trained by a version that kept no scores; train again to see more."
-    if not run.judged:
-        return "There are no validation or test images with labels to hold the scores against."
-    parts = " and ".join(run.judged)
-    return f"The {parts} labels name no negatives, so nothing can be held against them."
-
-
-def _gallery(run: RunContents, images: str | None, wanted: bool) -> Content:
+def _gallery(run: RunContents, ending: Ending, images: str | None) -> Content:
     """The labels to look at, with photos where they are to be found."""
-    ending = run.ending
-    if not wanted:
-        return {"gallery_about": "Left out, as asked for by --no-gallery."}
-    if ending is None:
-        return {"gallery_about": _NOT_YET}
-    if ending.scores is None:
-        return {"gallery_about": _why_no_truth(run)}
+    assert ending.scores is not None
     predicted = ending.decisions.calibrate(ending.scores.predicted)
-    opinions = Opinions(
-        ending.completed, ending.soft, predicted, ending.decisions.decide(predicted)
-    )
-    about = (
-        "Soft labels are those of the last epoch, predictions those of the chosen one; both are "
-        "calibrated."
-    )
+    decided = ending.decisions.decide(predicted)
+    opinions = Opinions(ending.completed, ending.soft, predicted, decided)
     shelves = make_shelves(opinions, photo_finder(run.config, images))
     bare = [card.image for shelf in shelves for card in shelf.cards if card.photo is None]
-    if bare:
-        about += (
-            f" {counted(len(bare), 'photo')} cannot be shown, the first is {bare[0]}: not there, "
-            "or not readable; --images names another folder."
-        )
-    return {"shelves": shelves, "gallery_about": about}
+    return {"shelves": shelves, "bare": bare}

@@ -49,7 +49,7 @@ def spread(values: Sequence[float | None]) -> str:
 
 def plus_minus(mean: float | None, deviation: float | None) -> str:
     """The two for people."""
-    if mean is None:
+    if mean is None or np.isnan(mean):
         return "–"
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
