@@ -30,7 +30,7 @@ def write_figure(path: Path, figure: Figure) -> None:
 
 
 def figure_of(recipe: str, rows: list[Row], table: Lines) -> Figure:
-    """The figure of a recipe; `rows` are its trainings, `table` its lines as in TABLE."""
+    """The figure of a recipe, of its trainings and the lines of its table."""
     if recipe == "parameters":
         return parameters()
     if recipe == "convergence":

@@ -18,14 +18,18 @@ from g2netpl.reports import page
 from g2netpl.reports.figures import figure_of, write_figure
 from g2netpl.reports.tables import (
     LOST,
-    RECIPE_COLUMNS,
     Grid,
     Place,
     grid,
+    groups,
     moments,
     plus_minus,
-    recipe_lines,
     write_csv,
+)
+
+COLUMNS = (
+    *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
+    *("published", "undecided %", "pseudo-label mAP", "± pseudo-label mAP", "chosen"),
 )
 
 
@@ -53,9 +57,9 @@ def _section(
     """One recipe on the page: its table, its notes and its figure."""
     known = published(name, data)
     trained = [row for row in rows if "diverged" not in row]
-    table = recipe_lines(recipe, rows, known)
+    table = _lines(recipe, rows, known)
     if rows:
-        write_csv(folder / f"{name}.csv", RECIPE_COLUMNS, table)
+        write_csv(folder / f"{name}.csv", COLUMNS, table)
     notes = [*notes, *(describe_row(row) for row in rows if "diverged" in row)]
     section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
     if rows:
@@ -73,9 +77,36 @@ def _section(
     return section
 
 
+def _lines(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[list[Any]]:
+    """One line per (method, setting) of a recipe: see COLUMNS."""
+    return [
+        [
+            *(recipe.name_of(method), method, setting, len(trained)),
+            *(_rounded(trained, "test_map") if trained else (LOST, "")),
+            *_rounded(trained, "last_test_map"),
+            known.get((method, setting), ""),
+            _rounded(trained, "undecided")[0],
+            *_rounded(trained, "pseudo_label_map"),
+            " or ".join(dict.fromkeys(_chosen(row) for row in trained)),
+        ]
+        for (method, setting), (trained, _) in groups(rows).items()
+    ]
+
+
+def _rounded(group: Sequence[Row], key: str) -> list[Any]:
+    found = moments([row[key] for row in group])
+    return ["" if value is None else round(value, 2) for value in found]
+
+
+def _chosen(row: Row) -> str:
+    """What was chosen for a training on validation."""
+    text = f"rate {row['learning_rate']:g}, batch {row['batch_size']}"
+    return f"{text}, {row['weight']}" if row["weight"] else text
+
+
 def _grid(table: list[list[Any]], of_labels: bool) -> Grid:
     """The best epoch, and in small letters the rest; of pseudo labels the last epoch alone."""
-    main = RECIPE_COLUMNS.index("pseudo-label mAP" if of_labels else "best epoch")
+    main = COLUMNS.index("pseudo-label mAP" if of_labels else "best epoch")
     cells, means = {}, {}
     for line in table:
         place = (line[1], line[2])

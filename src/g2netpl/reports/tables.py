@@ -9,7 +9,6 @@ import numpy as np
 from rich.table import Table
 
 from g2netpl.base.disk import text_written_whole
-from g2netpl.experiments.paper import Recipe
 from g2netpl.labels.formats.text import CsvWriter
 
 Row = dict[str, Any]
@@ -19,10 +18,6 @@ LOST = "diverged"  # where the figures of a row would stand
 RESULT_COLUMNS = (
     *("method", "setting", "seeds", "learning rate", "batch size", "weight"),
     *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
-)
-RECIPE_COLUMNS = (
-    *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
-    *("published", "undecided %", "pseudo-label mAP", "± pseudo-label mAP", "chosen"),
 )
 
 
@@ -54,7 +49,7 @@ def plus_minus(mean: float | None, deviation: float | None) -> str:
     return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 
-def _groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
+def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
     """For every (method, setting): the trainings, and how many more diverged."""
     groups: dict[Place, list[Row]] = {}
     for row in rows:
@@ -68,7 +63,7 @@ def summarise(rows: Sequence[Row]) -> dict[Place, dict[str, str]]:
 
     Seeds that diverged are counted, and left out of the means.
     """
-    return {key: _summary(*group) for key, group in _groups(rows).items()}
+    return {key: _summary(*group) for key, group in groups(rows).items()}
 
 
 def _summary(trained: Sequence[Row], lost: int) -> dict[str, str]:
@@ -165,39 +160,12 @@ def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
             _two_digits(moments([row["undecided"] for row in trained])[0]),
             lost,
         ]
-        for key, (trained, lost) in _groups(rows).items()
+        for key, (trained, lost) in groups(rows).items()
     ]
 
 
 def _two_digits(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
-
-
-def recipe_lines(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[list[Any]]:
-    """One line per (method, setting) of a recipe: see RECIPE_COLUMNS."""
-    return [
-        [
-            *(recipe.name_of(method), method, setting, len(trained)),
-            *(_rounded(trained, "test_map") if trained else (LOST, "")),
-            *_rounded(trained, "last_test_map"),
-            known.get((method, setting), ""),
-            _rounded(trained, "undecided")[0],
-            *_rounded(trained, "pseudo_label_map"),
-            " or ".join(dict.fromkeys(_chosen(row) for row in trained)),
-        ]
-        for (method, setting), (trained, _) in _groups(rows).items()
-    ]
-
-
-def _rounded(group: Sequence[Row], key: str) -> list[Any]:
-    found = moments([row[key] for row in group])
-    return ["" if value is None else round(value, 2) for value in found]
-
-
-def _chosen(row: Row) -> str:
-    """What was chosen for a training on validation."""
-    text = f"rate {row['learning_rate']:g}, batch {row['batch_size']}"
-    return f"{text}, {row['weight']}" if row["weight"] else text
 
 
 @dataclass(frozen=True)
