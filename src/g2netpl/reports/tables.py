@@ -51,11 +51,11 @@ def plus_minus(mean: float | None, deviation: float | None) -> str:
 
 def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
     """For every (method, setting): the trainings, and how many more diverged."""
-    groups: dict[Place, list[Row]] = {}
+    found: dict[Place, list[Row]] = {}
     for row in rows:
-        groups.setdefault((row["method"], row["setting"]), []).append(row)
-    trained = {key: [row for row in group if LOST not in row] for key, group in groups.items()}
-    return {key: (own, len(groups[key]) - len(own)) for key, own in trained.items()}
+        found.setdefault((row["method"], row["setting"]), []).append(row)
+    trained = {key: [row for row in group if LOST not in row] for key, group in found.items()}
+    return {key: (own, len(found[key]) - len(own)) for key, own in trained.items()}
 
 
 def summarise(rows: Sequence[Row]) -> dict[Place, dict[str, str]]:
