@@ -11,7 +11,7 @@ from g2netpl.experiments.paper import SSPL
 from g2netpl.game.equations import GaussianMap, confidence_weight
 from g2netpl.game.players.soft_options import SoftOptions
 from g2netpl.reports.charts import Chart, Series, write_png
-from g2netpl.reports.run_charts import over_epochs, truth_chart
+from g2netpl.reports.run_charts import over_epochs, truth_chart, watched
 from g2netpl.reports.tables import write_csv
 
 Lines = list[list[Any]]
@@ -83,12 +83,6 @@ def _with_published(
     yield Series("", published, colour, joined=joined, **other)
 
 
-def _watched(row: Row) -> Iterator[tuple[Row, int]]:
-    """What was seen of the labels after an epoch; an epoch may lack it."""
-    pairs = zip(row["movement"], row["history"], strict=True)
-    return ((record, epoch["epoch"]) for record, epoch in pairs if record is not None)
-
-
 def convergence(rows: Sequence[Row]) -> Figure:
     """û and ŷ of hidden positives and negatives over the epochs, and the way to equilibrium."""
     first = rows[0]
@@ -110,7 +104,7 @@ def convergence_lines(rows: Sequence[Row]) -> Lines:
     return [
         [row["seed"], epoch, what, truth, *(round(value, 6) for value in record[prefix + truth])]
         for row in rows
-        for record, epoch in _watched(row)
+        for epoch, record in watched(row)
         for truth in ("positive", "negative")
         for what, prefix in (("soft label", ""), ("prediction", "predicted_"))
     ]
@@ -121,7 +115,7 @@ def quality(rows: Sequence[Row]) -> Figure:
     series = []
     for colour, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
         own = [row for row in rows if row["method"] == method]
-        seen = [[{**record, "epoch": epoch} for record, epoch in _watched(row)] for row in own]
+        seen = [[{**record, "epoch": epoch} for epoch, record in watched(row)] for row in own]
         for dash, (key, what) in enumerate(_QUALITY.items()):
             line = over_epochs(f"{method}, {what}", seen, key, 100)
             series.append(Series(line.name, line.points, colour, dash, line.band))
@@ -143,7 +137,7 @@ def quality_lines(rows: Sequence[Row]) -> Lines:
             *("" if record[key] is None else round(100 * record[key], 3) for key in _QUALITY),
         ]
         for row in rows
-        for record, epoch in _watched(row)
+        for epoch, record in watched(row)
     ]
 
 

@@ -137,16 +137,17 @@ def compared(trainings: Trainings, key: str, scale: float) -> list[Series]:
     return [line for line in lines if line.known]
 
 
+def watched(row: Record) -> list[tuple[int, Record]]:
+    """The epochs of a training after which the labels were held against the truth, and how."""
+    pairs = zip(row["history"], row["movement"], strict=True)
+    return [(epoch["epoch"], record) for epoch, record in pairs if record is not None]
+
+
 def truth_chart(row: Record, title: str, prefix: str = "") -> Chart:
     """Median and quartiles of soft labels (or of what has the prefix) by their hidden truth."""
-    pairs = [
-        (epoch["epoch"], record)
-        for record, epoch in zip(row["movement"], row["history"], strict=True)
-        if record is not None
-    ]
     lines = []
     for place, name in enumerate(("positive", "negative")):
-        quartiles = [(epoch, record[prefix + name]) for epoch, record in pairs]
+        quartiles = [(epoch, record[prefix + name]) for epoch, record in watched(row)]
         band = [(epoch, low, high) for epoch, (low, _, high) in quartiles]
         points = [(epoch, middle) for epoch, (_, middle, _) in quartiles]
         lines.append(Series(f"hidden {name}s", points, place, band=band))
