@@ -32,6 +32,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.reports.gallery import Opinions, clearest, make_shelves, small_photo
 from g2netpl.reports.page import percent, render
 from g2netpl.reports.run import write_run_report
+from g2netpl.reports.tables import grid
 from g2netpl.runs.completion import Completed, complete
 from g2netpl.runs.curves import Bin, calibration_error, precision_recall, reliability
 from g2netpl.runs.tables import HeldOut, read_held_out, write_held_out
@@ -775,7 +776,7 @@ def test_a_page_that_cannot_be_written_is_told(run, tmp_path):
 
 
 def _empty(**changes):
-    lists = ("methods", "settings", "facts", "curves", "players", "histograms")
+    lists = {key: [] for key in ("seeds", "ks", "curves", "players", "truths", "histograms")}
     rows = {key: {"header": [], "rows": []} for key in ("trainings", "others")}
-    none = {key: [] for key in lists} | rows | {"summary": {}}
-    return {**none, "finished": True, "lead": "", "version": "0", "best": {}, **changes}
+    facts = {"version": "0", "finished": True, "trained": 0, "about": {"set": []}}
+    return {**lists, **rows, **facts, "grid": grid({}, {}, {}), **changes}

@@ -19,12 +19,12 @@ from scipy.special import expit
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
+from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.review import questions as review_queue
 from g2netpl.review.answers_writer import DecisionLog
 from g2netpl.review.questions import ORDERS
 from g2netpl.review.session import Review
-from g2netpl.review.thumbnails import Pictures, Roots
 from g2netpl.runs.answers import (
     Decision,
     apply_decisions,

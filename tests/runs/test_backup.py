@@ -248,8 +248,7 @@ def test_a_comparison_on_images_too(photos, tmp_path, capsys):
 def test_commands_that_cannot_go_on_replace_results_at_their_end(
     features, tmp_path, monkeypatch, scenes, capsys
 ):
-    for module in ("g2netpl.images.scenes", "g2netpl.reports.demo"):
-        monkeypatch.setattr(f"{module}.make_scenes", lambda *_: scenes)
+    monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
     out = tmp_path / "demo"
     demo = ["demo", "--output", str(out), "--epochs", "1", "--jobs", "1", "--overwrite"]
     assert main(demo) == 0
@@ -259,7 +258,7 @@ def test_commands_that_cannot_go_on_replace_results_at_their_end(
         assert not (out / "report.html").exists()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("g2netpl.reports.demo.write_report", fail)
+    monkeypatch.setattr("g2netpl.reports.comparison.write_comparison_report", fail)
     assert main(demo) == 130
     assert everything(out) == before
     capsys.readouterr()

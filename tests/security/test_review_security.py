@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 from review_runs import write_photos, write_run
 
+from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.review.http import MOST_BYTES, TOKEN_HEADER
 from g2netpl.review.server import ReviewServer
 from g2netpl.review.session import Review
-from g2netpl.review.thumbnails import Pictures, Roots
 from g2netpl.runs.answers import read_decisions
 
 SCRIPT = "<img src=x onerror=window.marked=1>.png"

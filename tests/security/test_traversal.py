@@ -329,9 +329,9 @@ def read_by_header(path):
 
 
 def read_by_review(path):
-    from g2netpl.review.thumbnails import _encode
+    from g2netpl.images.thumbnails import small_jpeg
 
-    _encode(path, 256)
+    small_jpeg(path, 256)
 
 
 def read_by_report(path):

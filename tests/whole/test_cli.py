@@ -263,8 +263,7 @@ def test_compare_without_negatives_chooses_nothing(features, tmp_path):
 
 
 def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, scenes):
-    for module in ("g2netpl.images.scenes", "g2netpl.reports.demo"):
-        monkeypatch.setattr(f"{module}.make_scenes", lambda *_: scenes)
+    monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
     arguments = ["demo", "--output", str(tmp_path / "demo"), "--epochs", "2", "--jobs", "1"]
     assert main(arguments) == 0
     assert main(arguments) == 3
@@ -276,8 +275,11 @@ def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, sce
     assert (tmp_path / "demo" / "comparison.html").is_file()
     page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     for method in ("bce", "an", "wan", "epr", "role", "g2netpl"):
-        assert f"<td>{method}</td>" in page
-    assert page.count("<svg") == 2
+        assert f'<th scope="row">{method}</th>' in page
+    for setting in ("fspl", "sspl:0.2"):
+        for title in ("Validation mAP, {}", "Soft labels and truth, g2netpl, {}, seed 0"):
+            assert f'<p class="title">{title.format(setting)}</p>' in page
+    assert "bce (full labels)" in page
     assert page.count("data:image/png;base64") >= 8
     assert not re.search(r"(src|href|url)\s*[=(]\s*[\"']?(https?:)?//", page)  # loads nothing
 

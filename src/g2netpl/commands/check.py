@@ -62,10 +62,17 @@ def run(flags: argparse.Namespace) -> None:
         write_problems(found, flags.problems)
         console.print(f"all problems: {flags.problems}", highlight=False)
     if flags.html is not None:
-        from g2netpl.reports.check import write_page
+        from g2netpl.images.inspection import by_kind
+        from g2netpl.reports.page import write_page
 
-        share = None if found.table is None else share_of_labels(found.table)
-        write_page(found, share, flags.html)
+        write_page(
+            flags.html,
+            "check.html",
+            found=found,
+            share=None if found.table is None else share_of_labels(found.table),
+            ranked=sorted(found.classes, key=lambda each: -each.positive),
+            problems=[("Errors", by_kind(found.errors)), ("Warnings", by_kind(found.warnings))],
+        )
         console.print(f"page: {flags.html}", highlight=False)
     if found.errors:
         raise InputError(

@@ -194,8 +194,7 @@ def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, An
     from g2netpl.base.disk import write_json, write_text_whole
     from g2netpl.experiments.cells import choose
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.figures import write_csv
-    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown
+    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown, write_csv
 
     results = choose(cells)
     write_json(folder / "results.json", results)

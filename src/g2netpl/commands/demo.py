@@ -42,7 +42,7 @@ def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.experiments.compare import CELLS
     from g2netpl.experiments.data import load_array_data
     from g2netpl.experiments.grid import Comparison
-    from g2netpl.reports.demo import write_report
+    from g2netpl.reports.comparison import write_comparison_report
     from g2netpl.reports.tables import results_tables
     from g2netpl.runs.ownership import claimed
     from g2netpl.runs.records import RUN_FORMAT
@@ -76,7 +76,7 @@ def _demo(flags: argparse.Namespace) -> None:
         write_history(folder / CELLS, [outcome.line for outcome in outcomes])
         results = choose([outcome.row for outcome in outcomes])
         write_json(folder / "result.json", results)
-        write_report(folder / "report.html", outcomes)
+        write_comparison_report(folder, folder / "report.html", outcomes)
     for table in results_tables(results, console.width):
         console.print(table)
     console.print(f"open {folder / 'report.html'} to see more", highlight=False)

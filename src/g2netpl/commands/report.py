@@ -11,7 +11,7 @@ Of a training: what was trained on what, a table of all classes, learning curves
 the epochs, the soft labels of each epoch, reliability, precision and recall, and labels to look at:
 confident new positives, disputed ones, observed ones that are likely wrong. While a training goes
 on, its curves so far. The page is one file and loads nothing. Without --output it is report.html in
-RUN (comparison.html for a demo, which has a report.html of its own).
+RUN (comparison.html for a demo, whose report.html also shows scenes).
 """
 
 import argparse

@@ -69,9 +69,9 @@ def run(flags: argparse.Namespace) -> None:
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.base.errors import InputError, counted
+    from g2netpl.images.thumbnails import Pictures, Roots
     from g2netpl.review.server import ReviewServer
     from g2netpl.review.session import Review
-    from g2netpl.review.thumbnails import Pictures, Roots
     from g2netpl.runs.records import read_training
 
     config = read_training(flags.run)["config"]

@@ -1,35 +1,38 @@
 """A comparison of methods as one page: the table, and curves for every method and setting."""
 
+import base64
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import TypedDict
 
 from g2netpl import __version__
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.errors import InputError
 from g2netpl.base.options import check_record
-from g2netpl.experiments.cells import Row, choose
+from g2netpl.experiments.cells import Outcome, Row, choose
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells
-from g2netpl.reports.charts import COLOURS, Picture, Series, line_chart
-from g2netpl.reports.page import render, write_page
-from g2netpl.reports.run_charts import histogram_picture
-from g2netpl.reports.tables import spread, summarise
-from g2netpl.runs.records import CellResult, read_run
+from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.reports.charts import Chart
+from g2netpl.reports.page import write_page
+from g2netpl.reports.run_charts import (
+    Trainings,
+    compared,
+    histogram_chart,
+    player_comparison,
+    truth_chart,
+)
+from g2netpl.reports.tables import Grid, cell_lines, grid, groups, moments, spread, summarise
+from g2netpl.runs.records import CellResult, Content, read_run
 
 PAGES = {"compare": "report.html", "demo": "comparison.html"}
 _RESULTS = {"compare": "results.json", "demo": "result.json"}
 _MOST_HISTOGRAMS = 6
-_PLAYERS = (
-    ("regret", "Regret of the labels", "regret", 1),
-    ("movement", "Movement of the labels", "mean step × 100", 100),
-    ("flips", "Labels that crossed 0.5", "share in %", 100),
-    ("undecided", "Undecided labels", "share in %", 100),
-    ("soft_positives", "Soft positives per image", "labels per image", 1),
-    ("predicted_positives", "Predicted positives per image", "labels per image", 1),
-)
+_SCENES_SHOWN = 8
 
 
 class _About(TypedDict):
@@ -40,8 +43,13 @@ class _About(TypedDict):
     set: NotRequired[list[str]]
 
 
-def write_comparison_report(folder: str | Path, output: str | Path | None = None) -> Path:
-    """Write the page, by default into the folder; returns where it is."""
+def write_comparison_report(
+    folder: str | Path, output: str | Path | None = None, outcomes: Sequence[Outcome] = ()
+) -> Path:
+    """Write the page, by default into the folder; returns where it is.
+
+    With the outcomes of a demo, which has kept its labels, some of its scenes are shown.
+    """
     folder = Path(folder)
     about = read_run(folder, _About)
     command = about["command"]
@@ -53,33 +61,28 @@ def write_comparison_report(folder: str | Path, output: str | Path | None = None
     trained = {cell_of(row): row for row in rows}
     chosen = [trained[cell_of(row)] for row in _chosen(folder, rows)]
     taken = {cell_of(row) for row in chosen}
-    methods = list(dict.fromkeys(row["method"] for row in chosen))
-    settings = list(dict.fromkeys(row["setting"] for row in chosen))
-    seeds = {row["seed"] for row in chosen}
-    summary = summarise(chosen)
-    lost = sum("diverged" in row for row in rows)
-    path = folder / PAGES[command] if output is None else Path(output)
-    page = render(
+    table = _grid(chosen)
+    ks = {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
+    return write_page(
+        folder / PAGES[command] if output is None else output,
         "comparison.html",
         name=folder.resolve().name,
         version=__version__,
-        lead=f"{counted(len(methods), 'method')}, {counted(len(settings), 'setting')}, "
-        f"{counted(len(seeds), 'seed')}; {counted(len(rows), 'training')}"
-        + (f", {lost} of them diverged." if lost else "."),
         finished=(folder / _RESULTS[command]).is_file(),
-        methods=methods,
-        settings=settings,
-        summary=summary,
-        best={setting: _best(chosen, setting) for setting in settings},
-        facts=_facts(about, chosen),
-        curves=[_curves(chosen, methods, setting) for setting in settings],
-        players=[(setting, _players(chosen, methods, setting)) for setting in settings],
+        grid=table,
+        about=about,
+        seeds=sorted({row["seed"] for row in chosen}),
+        ks=sorted(ks),
+        trained=len(rows),
+        diverged=sum("diverged" in row for row in rows),
+        curves=[_curves(chosen, setting) for setting in table.settings],
+        players=[(setting, _players(chosen, setting)) for setting in table.settings],
+        truths=_truths(chosen),
         histograms=_histograms(chosen),
         trainings=_trainings(chosen),
         others=_trainings([row for row in rows if cell_of(row) not in taken]),
+        demo=_demo(outcomes, chosen) if outcomes else None,
     )
-    write_page(path, page)
-    return path
 
 
 def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
@@ -95,103 +98,68 @@ def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
     return [row for row in chosen if cell_of(row) in there] or choose(rows)
 
 
-def _best(rows: Sequence[Row], setting: str) -> str | None:
-    """The method with the highest mean test mAP, where there is more than one."""
-    scores: dict[str, list[float | None]] = {}
-    for row in rows:
-        if row["setting"] == setting:
-            scores.setdefault(row["method"], []).append(row["test_map"])
+def _grid(rows: Sequence[Row]) -> Grid:
+    """Test mAP of every method and setting; one with a seed that diverged is never the highest."""
+    cells = {key: cell_lines(cell) for key, cell in summarise(rows).items()}
     means = {
-        name: float(np.mean([value for value in values if value is not None]))
-        for name, values in scores.items()
-        if None not in values
+        key: None if lost else moments([row["test_map"] for row in trained])[0]
+        for key, (trained, lost) in groups(rows).items()
     }
-    return max(means, key=lambda name: means[name]) if len(means) > 1 else None
+    return grid(cells, means, {row["method"]: row["method"] for row in rows})
 
 
-def _facts(about: Row, chosen: Sequence[Row]) -> list[tuple[str, str]]:
-    """What was compared on what."""
-    features, labels = about.get("features"), about.get("labels")
-    k = sorted(
-        {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
-    )
-    data = f"features, {Path(features).name}" if features else "the built-in scenes"
-    if labels:
-        data = f"images, {Path(labels).name}, {about.get('mode') or 'end-to-end'}"
-        data += f", {about.get('backbone') or 'lite0'} at {about.get('image_size') or 224} px"
-    searched = "three values of each method's main weight" if about.get("search_weights") else ""
-    chosen_on = "validation images" + (" of the first seed" if about.get("choose_once") else "")
-    asked = about.get("expected_positives")
-    source = {"truth": " (the truth's mean)", "estimate": " (estimated)"}.get(str(asked), "")
-    facts = [
-        ("Data", data),
-        ("Seeds", ", ".join(str(seed) for seed in sorted({row["seed"] for row in chosen}))),
-        ("Epochs", str(about.get("epochs", ""))),
-        ("Learning rates", str(about.get("learning_rates", ""))),
-        ("Batch sizes", str(about.get("batch_sizes", ""))),
-        ("Optimizer", str(about.get("optimizer") or "")),
-        ("View", str(about.get("view") or "")),
-        ("Options", ", ".join(about.get("set", []))),
-        ("Weights searched", searched),
-        ("Hidden layer", str(about.get("hidden") or "")),
-        ("Chosen on", chosen_on),
-        ("Expected positives", f"k = {', '.join(k)}{source}" if k else ""),
-    ]
-    return [(term, text) for term, text in facts if text]
+def _of_setting(rows: Sequence[Row], setting: str) -> Trainings:
+    """The histories of every method; a method keeps its colour in all settings."""
+    return {
+        method: [
+            row["history"] for row in rows if (row["method"], row["setting"]) == (method, setting)
+        ]
+        for method in dict.fromkeys(row["method"] for row in rows)
+    }
 
 
-def _over_epochs(
-    rows: Sequence[Row], methods: Sequence[str], setting: str, key: str, scale: float
-) -> list[Series]:
-    """A line per method: the mean over seeds, and from the lowest to the highest."""
-    lines = []
-    for place, method in enumerate(methods):
-        seen: dict[int, list[float]] = {}
-        for row in rows:
-            if (row["method"], row["setting"]) == (method, setting):
-                for record in row["history"]:
-                    if record.get(key) is not None:
-                        seen.setdefault(record["epoch"], []).append(scale * record[key])
-        if seen:
-            epochs = sorted(seen)
-            points = [(epoch, float(np.mean(seen[epoch]))) for epoch in epochs]
-            several = max(len(values) for values in seen.values()) > 1
-            band = [(epoch, min(seen[epoch]), max(seen[epoch])) for epoch in epochs if several]
-            dash = (place + place // COLOURS) % 4
-            lines.append(Series(method, points, place % COLOURS, dash, band))
-    return lines
+def _curves(rows: Sequence[Row], setting: str) -> Chart | None:
+    """Validation mAP; trainings with full labels stand beside those that have seen fewer."""
+    trainings = dict(_of_setting(rows, setting))
+    if setting != "full":
+        full = _of_setting(rows, "full")
+        trainings |= {f"{method} (full labels)": own for method, own in full.items()}
+    lines = compared(trainings, "validation_map", 100)
+    title = f"Validation mAP, {setting}"
+    return Chart(title, lines, "epoch", "mAP × 100") if lines else None
 
 
-def _curves(rows: Sequence[Row], methods: Sequence[str], setting: str) -> Picture | None:
-    lines = _over_epochs(rows, methods, setting, "validation_map", 100)
-    if not lines:
-        return None
-    return line_chart(f"Validation mAP, {setting}", lines, "epoch", "mAP × 100")
-
-
-def _players(rows: Sequence[Row], methods: Sequence[str], setting: str) -> list[Picture]:
+def _players(rows: Sequence[Row], setting: str) -> list[Chart]:
     """The diagnostics of the methods that have them."""
     k = [row["expected_positives"] for row in rows if row.get("expected_positives")]
-    pictures = []
-    for key, title, y, scale in _PLAYERS:
-        lines = _over_epochs(rows, methods, setting, key, scale)
-        level = ("k", float(np.mean(k))) if key.endswith("positives") and k else None
-        if lines:
-            title = f"{title}, {setting}"
-            pictures.append(line_chart(title, lines, "epoch", y, limits=(0, None), level=level))
-    return pictures
+    return player_comparison(_of_setting(rows, setting), float(np.mean(k)) if k else None, setting)
 
 
-def _histograms(rows: Sequence[Row]) -> list[Picture]:
-    """Soft labels over the epochs, of the first seed of each method and setting."""
+def _firsts(rows: Sequence[Row]) -> list[tuple[str, Row]]:
+    """The first seed of each method and setting, and what it is called."""
     first: dict[tuple[str, str], Row] = {}
     for row in rows:
         first.setdefault((row["method"], row["setting"]), row)
-    pictures = [
-        histogram_picture(row["history"], f"Soft labels of {method}, {setting}, seed {row['seed']}")
-        for (method, setting), row in first.items()
+    return [
+        (f"{row['method']}, {row['setting']}, seed {row['seed']}", row) for row in first.values()
     ]
-    return [picture for picture in pictures if picture is not None][:_MOST_HISTOGRAMS]
+
+
+def _truths(rows: Sequence[Row]) -> list[Chart]:
+    """Soft labels by their hidden truth, where a comparison has followed them."""
+    return [
+        truth_chart(row, f"Soft labels and truth, {name}")
+        for name, row in _firsts(rows)
+        if any(row["movement"])
+    ]
+
+
+def _histograms(rows: Sequence[Row]) -> Sequence[Chart]:
+    """Soft labels over the epochs."""
+    charts = [
+        histogram_chart(row["history"], f"Soft labels of {name}") for name, row in _firsts(rows)
+    ]
+    return [chart for chart in charts if chart is not None][:_MOST_HISTOGRAMS]
 
 
 def _trainings(rows: Sequence[Row]) -> dict[str, list[Any]]:
@@ -219,4 +187,52 @@ def _trainings(rows: Sequence[Row]) -> dict[str, list[Any]]:
             ]
             for row in rows
         ],
+    }
+
+
+def _demo(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Content:
+    """What the page says of the built-in scenes, and some scenes with the labels of the game."""
+    from g2netpl.images.scenes import make_scenes
+
+    scenes = make_scenes()
+    galleries = []
+    for outcome in outcomes:
+        if outcome.row["method"] == "g2netpl" and outcome.soft is not None:
+            truth = scenes.train.take(outcome.training)
+            crowded = np.flatnonzero((truth.values == POSITIVE).sum(axis=1) >= 2)[:_SCENES_SHOWN]
+            pictures = scenes.train_images[outcome.training]
+            cards = [_card(row, outcome, truth, pictures[row]) for row in crowded.tolist()]
+            galleries.append((outcome.row["setting"], cards))
+    return {
+        "images": len(scenes.train),
+        "test_images": len(scenes.test),
+        "epochs": len(outcomes[0].history),
+        "k": outcomes[0].row["expected_positives"],
+        "rate": rows[0]["learning_rate"],
+        "batch": rows[0]["batch_size"],
+        "galleries": galleries,
+    }
+
+
+def _card(row: int, outcome: Outcome, truth: LabelTable, pixels: npt.NDArray[np.uint8]) -> Content:
+    """A scene: its truth, what was observed, and what both players say."""
+    from PIL import Image
+
+    assert outcome.soft is not None
+    assert outcome.predicted is not None
+    classes, buffer = np.array(truth.classes), io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format="PNG")
+
+    def strongest(values: npt.NDArray[np.floating]) -> str:
+        order = [column for column in np.argsort(-values)[:4] if values[column] >= 0.25]
+        return ", ".join(f"{classes[column]} {100 * values[column]:.0f}" for column in order)
+
+    return {
+        "picture": base64.b64encode(buffer.getvalue()).decode(),
+        "facts": {
+            "truth": ", ".join(classes[truth.values[row] == POSITIVE]),
+            "observed": ", ".join(classes[outcome.visible[row] == POSITIVE]) or "nothing",
+            "soft": strongest(outcome.soft[row]),
+            "predicted": strongest(outcome.predicted[row]),
+        },
     }

@@ -1,257 +1,213 @@
-"""The pictures of an experiment: each a PNG, with the numbers behind it as CSV of the same name."""
+"""The figures of an experiment: each a PNG, with the numbers behind it as CSV of the same name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
-from g2netpl.base.disk import text_written_whole
 from g2netpl.experiments.cells import Row
+from g2netpl.experiments.paper import SSPL
 from g2netpl.game.equations import GaussianMap, confidence_weight
-from g2netpl.labels.formats.text import CsvWriter
+from g2netpl.game.players.soft_options import SoftOptions
+from g2netpl.reports.charts import Chart, Series, write_png
+from g2netpl.reports.run_charts import over_epochs, truth_chart, watched
+from g2netpl.reports.tables import write_csv
 
 Lines = list[list[Any]]
+Figure = tuple[Sequence[str], Lines, list[Chart]]  # header and lines of the CSV, charts of the PNG
 
-COLOURS = ("#1f6fb2", "#c8553d", "#5b8e5a", "#d99a2b", "#7b5ea7", "#7a7a7a", "#2b9aa0", "#a0522d")
 _SIGMAS = (0.5, 1.0, 2.0)
 _PHASES = (0.0, 0.5, 1.0)
+_POINTS = "test mAP × 100"
 
 
-def write_csv(path: Path, header: Sequence[str], lines: Lines) -> None:
-    """Numbers as text, one row per line."""
-    with text_written_whole(path) as file:
-        writer = CsvWriter(file)
-        for line in (header, *lines):
-            writer.write(line)
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write the PNG, and the CSV beside it."""
+    header, lines, charts = figure
+    write_csv(path.with_suffix(".csv"), header, lines)
+    write_png(path, charts)
 
 
-def _figure(width: float = 9.0, height: float = 3.6) -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
-
-
-def _save(figure: Any, path: Path) -> None:
-    figure.savefig(path, dpi=150, metadata={"Software": None})
-
-
-def _plain(panel: Any, **labels: Any) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    panel.set(**labels)
-    if labels.get("xlabel") == "epoch":
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-    panel.grid(alpha=0.25)
-    panel.spines[["top", "right"]].set_visible(False)
+def figure_of(recipe: str, rows: list[Row], table: Lines) -> Figure:
+    """The figure of a recipe, of its trainings and the lines of its table."""
+    if recipe == "parameters":
+        return parameters()
+    if recipe == "convergence":
+        return convergence(rows)
+    if recipe == "labels":
+        return quality(rows)
+    return shares(table) if recipe in ("table2", "semi-supervised") else table_rows(table)
 
 
-def _colour(name: str, number: int) -> str:
-    """The first colour is the game's."""
-    return COLOURS[0] if name == "g2netpl" else COLOURS[1 + number % (len(COLOURS) - 1)]
-
-
-def draw_rows(path: Path, lines: Lines) -> None:
-    """A point with its deviation for every row of a table; what was published as a cross.
-
-    `lines`: name, setting, mean, deviation, published (or "").
-    """
-    settings = list(dict.fromkeys(line[1] for line in lines))
+def table_rows(table: Lines) -> Figure:
+    """A point with its deviation for every row of a table; what was published as a cross."""
+    lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
     names = list(dict.fromkeys(line[0] for line in lines))
-    figure = _figure(9.0, 1.2 + 0.34 * len(names) * (1 + 0.25 * (len(settings) - 1)))
-    panel = figure.subplots()
+    settings = list(dict.fromkeys(line[1] for line in lines))
+    series: list[Series] = []
     for number, setting in enumerate(settings):
-        own = [line for line in lines if line[1] == setting]
-        places = [
-            names.index(line[0]) + 0.7 * ((number + 0.5) / len(settings) - 0.5) for line in own
-        ]
-        means, spans = ([float(line[column]) for line in own] for column in (2, 3))
-        colour = COLOURS[number % len(COLOURS)]
-        panel.errorbar(means, places, xerr=spans, fmt="o", color=colour, label=setting, capsize=3)
-        seen = [(float(line[4]), place) for line, place in zip(own, places, strict=True) if line[4]]
-        if seen:
-            panel.scatter(*zip(*seen, strict=True), marker="x", color=colour, alpha=0.6)
-    panel.set_yticks(range(len(names)), names)
-    panel.invert_yaxis()
+        shift = 0.7 * ((number + 0.5) / len(settings) - 0.5)
+        own = [(names.index(line[0]) + shift, *line[2:]) for line in lines if line[1] == setting]
+        series += _with_published(setting, own, number, marker="x", joined=False)
     crosses = ", published as crosses" if any(line[4] for line in lines) else ""
-    _plain(panel, xlabel=f"test mAP × 100{crosses}")
-    panel.legend(frameon=False, fontsize=8, loc="best")
-    _save(figure, path)
+    chart = Chart("", series, f"{_POINTS}{crosses}", "", names=names)
+    return ("row", "setting", "mAP", "deviation", "published"), lines, [chart]
 
 
-def draw_shares(path: Path, lines: Lines) -> None:
-    """mAP over the labelled share of the images; what was published dashed.
-
-    `lines`: name, share, mean, deviation, published (or "").
-    """
-    figure = _figure(7.0, 4.2)
-    panel = figure.subplots()
-    for number, name in enumerate(dict.fromkeys(line[0] for line in lines)):
-        own = [line for line in lines if line[0] == name]
-        shares = [100 * float(line[1]) for line in own]
-        means, spans = ([float(line[column]) for line in own] for column in (2, 3))
-        colour = _colour(name, number)
-        width = 2.4 if name == "g2netpl" else 1.4
-        panel.errorbar(
-            shares, means, spans, fmt="o-", color=colour, label=name, capsize=3, lw=width
-        )
-        seen = [(100 * float(line[1]), float(line[4])) for line in own if line[4]]
-        if seen:
-            panel.plot(*zip(*seen, strict=True), "--", color=colour, alpha=0.5, lw=1)
+def shares(table: Lines) -> Figure:
+    """mAP over the labelled share of the images; what was published dashed."""
+    lines = [
+        [line[1], line[2].partition(":")[2], line[4], line[5] or 0, line[8]]
+        for line in table
+        if line[2] in SSPL
+    ]
+    series: list[Series] = []
+    for number, (method, name) in enumerate({line[1]: line[0] for line in table}.items()):
+        own = [(100 * float(line[1]), *line[2:]) for line in lines if line[0] == method]
+        series += _with_published(name, own, number, marker="none", dash=1)
     dashes = "\ndashed: published" if any(line[4] for line in lines) else ""
-    _plain(panel, xlabel=f"labelled images, %{dashes}", ylabel="test mAP × 100")
-    if lines:
-        panel.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+    chart = Chart("", series, f"labelled images, %{dashes}", _POINTS)
+    return ("method", "share", "mAP", "deviation", "published"), lines, [chart]
 
 
-def _watched(row: Row) -> Iterator[tuple[Row, Row]]:
-    """What was seen of the labels after an epoch, with its history; an epoch may lack the first."""
-    pairs = zip(row["movement"], row["history"], strict=True)
-    return ((record, epoch) for record, epoch in pairs if record is not None)
+def _with_published(
+    name: str, lines: Sequence[tuple[Any, ...]], colour: int, *, joined: bool = True, **other: Any
+) -> Iterator[Series]:
+    """Points with deviations, and those that were published; lines: x, mean, deviation, those."""
+    found = [(x, float(mean), float(deviation)) for x, mean, deviation, _ in lines]
+    bars = [(x, mean - deviation, mean + deviation) for x, mean, deviation in found]
+    points = [(x, mean) for x, mean, _ in found]
+    yield Series(name, points, colour, 0, bars=bars, marker="o", joined=joined)
+    published = [(line[0], float(line[3])) for line in lines if line[3]]
+    yield Series("", published, colour, joined=joined, **other)
+
+
+def convergence(rows: Sequence[Row]) -> Figure:
+    """û and ŷ of hidden positives and negatives over the epochs, and the way to equilibrium."""
+    first = rows[0]
+    keys = ("undecided", "movement", "regret")
+    way = [
+        over_epochs(key, [first["history"]], key, place=place) for place, key in enumerate(keys, 2)
+    ]
+    charts = [
+        truth_chart(first, "soft labels"),
+        truth_chart(first, "predictions", "predicted_"),
+        Chart("towards equilibrium", way, "epoch", ""),
+    ]
+    header = ("seed", "epoch", "what", "hidden truth", "quartile 1", "median", "quartile 3")
+    return header, convergence_lines(rows), charts
 
 
 def convergence_lines(rows: Sequence[Row]) -> Lines:
     """seed, epoch, what, truth, the three quartiles."""
-    lines: Lines = []
-    for row in rows:
-        for record, epoch in _watched(row):
-            for truth in ("positive", "negative"):
-                for what, key in (("soft label", truth), ("prediction", f"predicted_{truth}")):
-                    bands = [round(value, 6) for value in record[key]]
-                    lines.append([row["seed"], epoch["epoch"], what, truth, *bands])
-    return lines
-
-
-CONVERGENCE = ("seed", "epoch", "what", "hidden truth", "quartile 1", "median", "quartile 3")
-
-
-def draw_convergence(path: Path, rows: Sequence[Row]) -> None:
-    """û and ŷ of hidden positives and negatives over the epochs, and the way to equilibrium."""
-    row = rows[0]
-    lines = convergence_lines([row])
-    figure = _figure(11.0, 3.6)
-    panels = figure.subplots(1, 3)
-    for panel, what in zip(panels, ("soft label", "prediction"), strict=False):
-        for truth, colour in (("positive", COLOURS[0]), ("negative", COLOURS[1])):
-            own = [line for line in lines if line[2] == what and line[3] == truth]
-            epochs, low, middle, high = (
-                np.array([line[column] for line in own]) for column in (1, 4, 5, 6)
-            )
-            panel.fill_between(epochs, low, high, color=colour, alpha=0.2, lw=0)
-            panel.plot(epochs, middle, "o-", ms=3, color=colour, label=f"hidden {truth}s")
-        _plain(panel, title=f"{what}s", xlabel="epoch", ylim=(-0.02, 1.02))
-    panels[0].legend(frameon=False, fontsize=8)
-    numbers = [record["epoch"] for record in row["history"]]
-    for key, colour in (("undecided", "#444444"), ("movement", COLOURS[3]), ("regret", COLOURS[4])):
-        panels[2].plot(numbers, [record[key] for record in row["history"]], label=key, color=colour)
-    _plain(panels[2], title="towards equilibrium", xlabel="epoch")
-    panels[2].legend(frameon=False, fontsize=8)
-    _save(figure, path)
-
-
-QUALITY = ("method", "seed", "epoch", "soft labels", "predictions")
-
-
-def quality_lines(rows: Sequence[Row]) -> Lines:
-    """mAP of soft labels and predictions on the hidden entries, after each epoch."""
     return [
-        [
-            row["method"],
-            row["seed"],
-            epoch["epoch"],
-            _percent(record["pseudo_label_map"]),
-            _percent(record["predicted_map"]),
-        ]
+        [row["seed"], epoch, what, truth, *(round(value, 6) for value in record[prefix + truth])]
         for row in rows
-        for record, epoch in _watched(row)
+        for epoch, record in watched(row)
+        for truth in ("positive", "negative")
+        for what, prefix in (("soft label", ""), ("prediction", "predicted_"))
     ]
 
 
-def _percent(value: float | None) -> float | str:
-    """Nothing where nothing hidden could be ranked."""
-    return "" if value is None else round(100 * value, 3)
-
-
-def draw_quality(path: Path, rows: Sequence[Row]) -> None:
+def quality(rows: Sequence[Row]) -> Figure:
     """Soft labels (solid) and predictions (dashed) against the hidden truth, mean over seeds."""
-    figure = _figure(7.0, 4.0)
-    panel = figure.subplots()
-    lines = quality_lines(rows)
-    for number, name in enumerate(dict.fromkeys(line[0] for line in lines)):
-        own = [line for line in lines if line[0] == name]
-        epochs = sorted({line[2] for line in own})
-        for column, style, what in ((3, "o-", "soft labels"), (4, "--", "predictions")):
-            means = [
-                np.mean([float(line[column] or "nan") for line in own if line[2] == e])
-                for e in epochs
-            ]
-            panel.plot(
-                epochs, means, style, ms=3, color=_colour(name, number), label=f"{name}, {what}"
+    series = []
+    for colour, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
+        own = [row for row in rows if row["method"] == method]
+        seen = [[{**record, "epoch": epoch} for epoch, record in watched(row)] for row in own]
+        for dash, (key, what) in enumerate(_QUALITY.items()):
+            line = over_epochs(f"{method}, {what}", seen, key, 100)
+            series.append(Series(line.name, line.points, colour, dash, line.band))
+    chart = Chart("", series, "epoch", "mAP × 100 on hidden entries of training images")
+    return ("method", "seed", "epoch", *_QUALITY.values()), quality_lines(rows), [chart]
+
+
+_QUALITY = {"pseudo_label_map": "soft labels", "predicted_map": "predictions"}
+
+
+def quality_lines(rows: Sequence[Row]) -> Lines:
+    """mAP of soft labels and predictions on the hidden entries, after each epoch.
+
+    Nothing where nothing hidden could be ranked.
+    """
+    return [
+        [
+            *(row["method"], row["seed"], epoch),
+            *("" if record[key] is None else round(100 * record[key], 3) for key in _QUALITY),
+        ]
+        for row in rows
+        for epoch, record in watched(row)
+    ]
+
+
+def parameters() -> Figure:
+    """Densities on the left, the scheduler on the right."""
+    usual = SoftOptions()
+    lines = parameter_lines(usual.beta, usual.gamma)
+
+    def curves(curve: str, symbol: str) -> list[Series]:
+        values = dict.fromkeys(line[1] for line in lines if line[0] == curve)
+        return [
+            Series(
+                f"{symbol} = {value:g}",
+                [tuple(line[2:]) for line in lines if line[:2] == [curve, value]],
+                place,
             )
-    _plain(panel, xlabel="epoch", ylabel="mAP × 100 on hidden entries of training images")
-    panel.legend(frameon=False, fontsize=8)
-    _save(figure, path)
+            for place, value in enumerate(values)
+        ]
 
-
-PARAMETERS = ("curve", "parameter", "x", "y")
+    scheduler = f"scheduler ξ, β = {usual.beta:g}, γ = {usual.gamma:g}"
+    charts = [
+        Chart("density of F", curves("density", "σ"), "latent y", ""),
+        Chart(scheduler, curves("scheduler", "φ"), "soft label û", "", limits=(0, 1.05)),
+    ]
+    return ("curve", "parameter", "x", "y"), lines, charts
 
 
 def parameter_lines(beta: float, gamma: float) -> Lines:
     """F′ for several σ over the latent, and ξ for several φ over the soft label."""
-    lines: Lines = []
-    latent = torch.linspace(-2.0, 3.0, 101, dtype=torch.float64)
-    for sigma in _SIGMAS:
+
+    def density(latent: torch.Tensor, sigma: float) -> torch.Tensor:
         soft, slope = GaussianMap(sigma).soft_and_slope(latent)
-        density = slope * soft * (1.0 - soft)
-        pairs = zip(latent.tolist(), torch.as_tensor(density).tolist(), strict=True)
-        lines += [["density", sigma, round(x, 4), round(y, 6)] for x, y in pairs]
-    soft = torch.linspace(0.0, 1.0, 101, dtype=torch.float64)
-    for phase in _PHASES:
-        weight = confidence_weight(soft, phase, beta, gamma).tolist()
-        pairs = zip(soft.tolist(), weight, strict=True)
-        lines += [["scheduler", phase, round(x, 4), round(y, 6)] for x, y in pairs]
-    return lines
+        return torch.as_tensor(slope * soft * (1.0 - soft))
+
+    def scheduler(soft: torch.Tensor, phase: float) -> torch.Tensor:
+        return confidence_weight(soft, phase, beta, gamma)
+
+    kinds: tuple[tuple[str, Callable[..., torch.Tensor], tuple[float, ...], float, float], ...] = (
+        ("density", density, _SIGMAS, -2.0, 3.0),
+        ("scheduler", scheduler, _PHASES, 0.0, 1.0),
+    )
+    return [
+        [name, value, round(x, 4), round(y, 6)]
+        for name, curve, values, first, last in kinds
+        for value in values
+        for places in [torch.linspace(first, last, 101, dtype=torch.float64)]
+        for x, y in zip(places.tolist(), curve(places, value).tolist(), strict=True)
+    ]
 
 
-def draw_parameters(path: Path, lines: Lines, title: str) -> None:
-    """Densities on the left, the scheduler on the right."""
-    figure = _figure(9.0, 3.6)
-    panels = figure.subplots(1, 2)
-    for panel, curve, symbol in zip(panels, ("density", "scheduler"), ("σ", "φ"), strict=True):
-        own = [line for line in lines if line[0] == curve]
-        for number, value in enumerate(dict.fromkeys(line[1] for line in own)):
-            points = [(line[2], line[3]) for line in own if line[1] == value]
-            name = f"{symbol} = {value:g}"
-            panel.plot(*zip(*points, strict=True), color=COLOURS[number], label=name)
-        panel.legend(frameon=False, fontsize=8)
-    _plain(panels[0], title="density of F", xlabel="latent y")
-    _plain(panels[1], title=title, xlabel="soft label û", ylim=(0, 1.05))
-    _save(figure, path)
+def plan_figure(lines: Lines, today: int) -> Figure:
+    """Measured points, and the curve with its band beyond them; `lines` as in the header."""
 
+    def points(what: str) -> list[tuple[float, float]]:
+        return [(line[0], line[2]) for line in lines if line[1] == what]
 
-PLAN = ("labelled images", "what", "mAP x 100", "low", "high")
-
-
-def draw_plan(path: Path, lines: Lines, today: int) -> None:
-    """Measured points, and the curve with its band beyond them; `lines` as in PLAN."""
-    figure = _figure(7.0, 4.2)
-    panel = figure.subplots()
-    for what, style in (("repeat", "."), ("measured", "o")):
-        own = [line for line in lines if line[1] == what]
-        colour = COLOURS[0] if what == "measured" else COLOURS[5]
-        sizes, values = [line[0] for line in own], [line[2] for line in own]
-        panel.plot(sizes, values, style, color=colour, alpha=0.9 if what == "measured" else 0.35)
-    own = [line for line in lines if line[1] == "curve"]
-    sizes, values, low, high = ([line[column] for line in own] for column in (0, 2, 3, 4))
-    panel.fill_between(sizes, low, high, color=COLOURS[0], alpha=0.18, lw=0, label="90 % band")
-    panel.plot(sizes, values, color=COLOURS[0], label="curve through the measured points")
-    panel.axvline(today, color=COLOURS[1], ls="--", lw=1, label="labelled today")
-    panel.set_xscale("log")
-    ticks = [min(sizes), today, 2 * today, 4 * today]
-    panel.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    panel.set_xticks([], minor=True)
-    _plain(panel, xlabel="labelled images", ylabel="mAP × 100")
-    panel.legend(frameon=False, fontsize=8, loc="lower right")
-    _save(figure, path)
+    curve = [line for line in lines if line[1] == "curve"]
+    heights = [value for line in curve for value in line[3:5]]
+    series = [
+        Series("repeat", points("repeat"), 7, marker=".", joined=False),
+        Series("measured", points("measured"), 0, marker="o", joined=False),
+        Series(
+            "curve through the measured points, 90 % band",
+            points("curve"),
+            band=[(line[0], line[3], line[4]) for line in curve],
+        ),
+        Series(
+            "labelled today", [(today, min(heights)), (today, max(heights))], 1, 1, marker="none"
+        ),
+    ]
+    ticks = [min(line[0] for line in curve), today, 2 * today, 4 * today]
+    chart = Chart("", series, "labelled images", "mAP × 100", log_ticks=ticks)
+    return ("labelled images", "what", "mAP x 100", "low", "high"), lines, [chart]

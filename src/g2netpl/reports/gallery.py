@@ -1,24 +1,20 @@
 """Labels of a run that a person should look at, with the photos they are about.
 
-Photos are opened by images.py alone, made small and written anew as JPEG, so that nothing of the
-files but their pixels gets onto a page.
+Photos are made small and written anew as JPEG, so that nothing of the files but their pixels gets
+onto a page.
 """
 
 import base64
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError, counted
-from g2netpl.images.pixels import open_image
-from g2netpl.labels.formats import find_format
-from g2netpl.labels.paths import find
+from g2netpl.images.thumbnails import Roots, small_jpeg
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.runs.completion import Completed
 from g2netpl.runs.config import RunConfig
@@ -164,14 +160,7 @@ def _known_of(opinions: Opinions, row: int, column: int) -> str:
 
 def small_photo(path: str) -> str:
     """A photo as a small JPEG in base64, its pixels alone."""
-    from PIL import Image
-
-    photo = open_image(path, PHOTO)
-    photo.thumbnail((PHOTO, PHOTO))
-    bare = Image.fromarray(np.array(photo))  # without comments and other luggage
-    buffer = io.BytesIO()
-    bare.save(buffer, format="JPEG", quality=78, optimize=True)
-    return base64.b64encode(buffer.getvalue()).decode("ascii")
+    return base64.b64encode(small_jpeg(path, PHOTO, quality=78)).decode("ascii")
 
 
 def photo_finder(config: RunConfig, images: str | None) -> FindPhoto:
@@ -179,29 +168,11 @@ def photo_finder(config: RunConfig, images: str | None) -> FindPhoto:
 
     It is looked for in the folder `images`, or else where the configuration of the run has it.
     """
-    roots = [images] if images is not None else _roots(config)
 
     def photo_of(name: str) -> str | None:
-        for root in roots:
-            try:
-                located = find([name], root)
-                if not located.missing:
-                    return small_photo(located.paths[0])
-            except InputError:
-                continue
-        return None
+        try:
+            return small_photo(Roots.of_run(config.model_dump(), images).path(name))
+        except InputError:
+            return None
 
     return photo_of
-
-
-def _roots(config: RunConfig) -> list[str]:
-    """The folder of the label file's images, and what the folder of unlabelled ones lies in."""
-    roots = []
-    labels = Path(config.labels)
-    if config.images is not None:
-        roots.append(config.images)
-    elif labels.exists():
-        roots.append(str(find_format(labels, config.format).image_folder(labels)))
-    if config.unlabelled is not None:
-        roots.append(str(Path(config.unlabelled).resolve().parent))
-    return roots

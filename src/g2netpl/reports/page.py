@@ -1,15 +1,16 @@
 """Pages: a template each, over one base; self-contained, whatever text the data hold.
 
 A page loads nothing: style and pictures are inside it, and it forbids everything else. It has no
-scripts. Text is escaped; only the drawings of pictures.py are let through as they are.
+scripts. Text is escaped; only the drawings of charts.py are let through as they are.
 """
 
+import os
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.disk import write_text_whole
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, counted
 
 
 def render(template: str, **content: Any) -> str:
@@ -23,7 +24,12 @@ def render(template: str, **content: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = percent
+    environment.filters |= {
+        "percent": percent,
+        "counted": counted,
+        "thousands": "{:,}".format,
+        "file": _file,
+    }
     return environment.get_template(template).render(**content)
 
 
@@ -34,10 +40,17 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.1 or share > 0.9 else f"{100 * share:.0f} %"
 
 
-def write_page(path: str | Path, page: str) -> None:
-    """Write a page; text that UTF-8 cannot hold becomes question marks."""
+def _file(path: str) -> str:
+    """A path without the folders above it, which are nobody's business."""
+    return os.path.basename(os.path.normpath(path))
+
+
+def write_page(path: str | Path, template: str, **content: Any) -> Path:
+    """Write the page of a template; text that UTF-8 cannot hold becomes question marks."""
+    page, path = render(template, **content), Path(path)
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         write_text_whole(path, page, errors="replace")
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+    return path

@@ -10,15 +10,27 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from g2netpl.experiments.cells import Row, describe_row
-from g2netpl.experiments.paper import PROTOCOL, RECIPES, SSPL, Recipe, published
+from g2netpl.experiments.paper import PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
-from g2netpl.game.players.soft_options import SoftOptions
 from g2netpl.labels.table import POSITIVE
-from g2netpl.reports import figures, page
-from g2netpl.reports.reproduction_tables import LOST, TABLE, Section, table_of
+from g2netpl.reports import page
+from g2netpl.reports.figures import figure_of, write_figure
+from g2netpl.reports.tables import (
+    LOST,
+    Grid,
+    Place,
+    grid,
+    groups,
+    moments,
+    plus_minus,
+    write_csv,
+)
+
+COLUMNS = (
+    *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
+    *("published", "undecided %", "pseudo-label mAP", "± pseudo-label mAP", "chosen"),
+)
 
 
 def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder: Path) -> Path:
@@ -29,71 +41,94 @@ def write_page(plan: Plan, found: dict[str, list[Row]], data: str | None, folder
         if name in plan.recipes
     ]
     ours = here(plan)
-    shown = page.render(
+    return page.write_page(
+        folder / "index.html",
         "reproduction.html",
         sections=sections,
         data=data,
         subject=plan.dataset.name,
         differs=[(key, text, ours[key]) for key, text in PROTOCOL.items()],
     )
-    path = folder / "index.html"
-    page.write_page(path, shown)
-    return path
 
 
 def _section(
     name: str, recipe: Recipe, rows: list[Row], data: str | None, notes: list[str], folder: Path
-) -> Section:
-    section = Section(recipe.title, recipe.about, notes=list(notes), of_labels=name == "labels")
+) -> dict[str, Any]:
+    """One recipe on the page: its table, its notes and its figure."""
     known = published(name, data)
     trained = [row for row in rows if "diverged" not in row]
+    table = _lines(recipe, rows, known)
     if rows:
-        section.table = table_of(recipe, rows, known)
-        figures.write_csv(folder / f"{name}.csv", TABLE, section.table)
-    section.notes += [describe_row(row) for row in rows if "diverged" in row]
+        write_csv(folder / f"{name}.csv", COLUMNS, table)
+    notes = [*notes, *(describe_row(row) for row in rows if "diverged" in row)]
+    section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
+    if rows:
+        section["grid"] = _grid(table, of_labels=name == "labels")
     if rows and not trained:
         return section
     picture = folder / f"figure-{name}.png"
-    _draw(name, trained, [line for line in section.table if line[4] != LOST], picture)
-    section.pictures.append((picture.name, base64.b64encode(picture.read_bytes()).decode("ascii")))
+    write_figure(picture, figure_of(name, trained, [line for line in table if line[4] != LOST]))
     if name == "ablation":
-        section.notes += steps(recipe, trained, known)
+        notes += steps(recipe, trained, known)
     if name == "table2":
-        section.notes += against_role(trained)
+        notes += against_role(trained)
+    section["picture"] = picture.name
+    section["png"] = base64.b64encode(picture.read_bytes()).decode("ascii")
     return section
 
 
-def _draw(name: str, rows: list[Row], table: list[list[Any]], picture: Path) -> None:
-    """The picture of a recipe, and its numbers beside it."""
-    numbers = picture.with_suffix(".csv")
-    if name == "parameters":
-        usual = SoftOptions()
-        lines = figures.parameter_lines(usual.beta, usual.gamma)
-        figures.write_csv(numbers, figures.PARAMETERS, lines)
-        title = f"scheduler ξ, β = {usual.beta:g}, γ = {usual.gamma:g}"
-        figures.draw_parameters(picture, lines, title)
-    elif name == "convergence":
-        figures.write_csv(numbers, figures.CONVERGENCE, figures.convergence_lines(rows))
-        figures.draw_convergence(picture, rows)
-    elif name == "labels":
-        figures.write_csv(numbers, figures.QUALITY, figures.quality_lines(rows))
-        figures.draw_quality(picture, rows)
-    elif name in ("table2", "semi-supervised"):
-        lines = [
-            [line[1], line[2].partition(":")[2], line[4], line[5] or 0, line[8]]
-            for line in table
-            if line[2] in SSPL
+def _lines(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[list[Any]]:
+    """One line per (method, setting) of a recipe: see COLUMNS."""
+    return [
+        [
+            *(recipe.name_of(method), method, setting, len(trained)),
+            *(_rounded(trained, "test_map") if trained else (LOST, "")),
+            *_rounded(trained, "last_test_map"),
+            known.get((method, setting), ""),
+            _rounded(trained, "undecided")[0],
+            *_rounded(trained, "pseudo_label_map"),
+            " or ".join(dict.fromkeys(_chosen(row) for row in trained)),
         ]
-        figures.write_csv(numbers, ("method", "share", "mAP", "deviation", "published"), lines)
-        names = {line[1]: line[0] for line in table}
-        figures.draw_shares(picture, [[names[method], *rest] for method, *rest in lines])
-    else:
-        lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
-        figures.write_csv(numbers, ("row", "setting", "mAP", "deviation", "published"), lines)
-        figures.draw_rows(picture, lines)
+        for (method, setting), (trained, _) in groups(rows).items()
+    ]
 
 
-def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], float]) -> list[str]:
+def _rounded(group: Sequence[Row], key: str) -> list[Any]:
+    found = moments([row[key] for row in group])
+    return ["" if value is None else round(value, 2) for value in found]
+
+
+def _chosen(row: Row) -> str:
+    """What was chosen for a training on validation."""
+    text = f"rate {row['learning_rate']:g}, batch {row['batch_size']}"
+    return f"{text}, {row['weight']}" if row["weight"] else text
+
+
+def _grid(table: list[list[Any]], of_labels: bool) -> Grid:
+    """The best epoch, and in small letters the rest; of pseudo labels the last epoch alone."""
+    main = COLUMNS.index("pseudo-label mAP" if of_labels else "best epoch")
+    cells, means = {}, {}
+    for line in table:
+        place = (line[1], line[2])
+        if line[4] == LOST:
+            cells[place] = [LOST]
+            continue
+        *_, undecided, _, _, chosen = line
+        more = [] if of_labels else [f"last {_spread(line, 6)}"]
+        if undecided != "":
+            more.append(f"{undecided:.0f} % undecided")
+        if line[8] != "":
+            more.append(f"published {line[8]:.1f}")
+        cells[place] = [_spread(line, main), *more, chosen]
+        means[place] = None if line[main] == "" else line[main]
+    return grid(cells, means, {line[1]: line[0] for line in table})
+
+
+def _spread(line: list[Any], column: int) -> str:
+    return plus_minus(*(None if value == "" else value for value in line[column : column + 2]))
+
+
+def steps(recipe: Recipe, rows: Sequence[Row], known: dict[Place, float]) -> list[str]:
     """What each row adds to the one before, seed by seed, beside what was published.
 
     Where the paper has a row but not the one before, also what it adds to the paper's last one.
@@ -105,11 +140,12 @@ def steps(recipe: Recipe, rows: Sequence[Row], known: dict[tuple[str, str], floa
 
     def note(setting: str, before: str, after: str, name: str) -> None:
         pairs = [((before, setting, seed), (after, setting, seed)) for seed in seeds]
-        gains = [100 * (scores[b] - scores[a]) for a, b in pairs if {a, b} <= scores.keys()]
-        if not gains:  # one of the two diverged
+        gains = [scores[b] - scores[a] for a, b in pairs if {a, b} <= scores.keys()]
+        mean, deviation = moments(gains)
+        if mean is None:  # one of the two diverged
             return
-        spread = f" ± {np.std(gains, ddof=1):.2f}" if len(gains) > 1 else ""
-        text = f"{setting}: {name}: {np.mean(gains):+.2f}{spread}"
+        spread = "" if deviation is None else f" ± {deviation:.2f}"
+        text = f"{setting}: {name}: {mean:+.2f}{spread}"
         if (before, setting) in known and (after, setting) in known:
             text += f" (published {known[after, setting] - known[before, setting]:+.1f})"
         notes.append(text)
@@ -129,8 +165,8 @@ def against_role(rows: Sequence[Row]) -> list[str]:
     """The paper's comparison of its 60 and 80 % with ROLE at FSPL."""
 
     def mean(method: str, setting: str) -> float | None:
-        scores = [r["test_map"] for r in rows if (r["method"], r["setting"]) == (method, setting)]
-        return 100 * float(np.mean(scores)) if scores and None not in scores else None
+        own = [row for row in rows if (row["method"], row["setting"]) == (method, setting)]
+        return moments([row["test_map"] for row in own])[0]
 
     role = mean("role", "fspl")
     ours = [(setting, mean("g2netpl", setting)) for setting in ("sspl:0.6", "sspl:0.8")]

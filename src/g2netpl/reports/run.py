@@ -1,45 +1,39 @@
 """A run folder of `g2netpl train` as one page: what was trained on what, and how it went.
 
-A run that is not finished has curves alone. Where a picture is missing, a sentence says why.
+A run that is not finished has curves alone. Where a picture is missing, a sentence says why; the
+words are in templates/run.html.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from g2netpl import __version__
-from g2netpl.base.errors import InputError, counted, did_you_mean
+from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.game.methods import METHODS
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.reports.gallery import Opinions, make_shelves, photo_finder
-from g2netpl.reports.page import render, write_page
+from g2netpl.reports.page import write_page
 from g2netpl.reports.run_charts import (
-    histogram_picture,
+    histogram_chart,
     learning_curves,
-    player_pictures,
-    precision_recall_picture,
-    reliability_picture,
+    player_charts,
+    precision_recall_chart,
+    reliability_chart,
     spread_classes,
 )
-from g2netpl.reports.run_facts import UNFINISHED, beginning, results
+from g2netpl.reports.tables import spread
 from g2netpl.runs.completion import Completed, complete
+from g2netpl.runs.curves import class_figures
 from g2netpl.runs.folder import REPORT as PAGE
 from g2netpl.runs.metrics import can_rank
-from g2netpl.runs.records import Content
+from g2netpl.runs.records import Content, Reading
 from g2netpl.runs.run import Run
+from g2netpl.runs.tables import PARTS, HeldOut
+from g2netpl.training.equilibrium import collapsed, restless, restless_words
 
 MOST_CURVES = 12  # in one picture
-_CONTENTS = (
-    ("what", "What was trained"),
-    ("results", "Results"),
-    ("classes", "Classes"),
-    ("curves", "Learning curves"),
-    ("players", "The two players"),
-    ("soft", "Soft labels"),
-    ("reliability", "Reliability"),
-    ("precision", "Precision and recall"),
-    ("gallery", "Labels to look at"),
-)
-_NOT_YET = "Not to be had before the run is finished."
+_MOST_ROWS = 400  # of the table of classes
 
 
 def write_run_report(
@@ -59,22 +53,35 @@ def write_run_report(
     columns = _columns(run.classes, classes)
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
-    path = run.folder / PAGE if output is None else Path(output)
+    history, k = run.history, run.expected_positives
+    last: Reading = history[-1] if history else {}
     completed = complete(run) if run.is_finished else None
-    page = render(
+    held_out = run.held_out if run.is_finished else None
+    content: Content = {}
+    if completed is not None:
+        content = _results(run, completed, held_out or {}, columns)
+        content |= _gallery(run, completed, images) if gallery else {}
+    return write_page(
+        run.folder / PAGE if output is None else output,
         "run.html",
-        name=run.name,
-        contents=[each for each in _CONTENTS if run.is_finished or each[0] != "classes"],
-        unfinished=UNFINISHED,
         version=__version__,
-        **beginning(run, completed),
-        **results(run, completed),
-        **_epochs(run),
-        **_against_truth(run, columns),
-        **_gallery(run, completed, images, gallery),
+        run=run,
+        completed=completed,
+        held_out=held_out,
+        method=METHODS.get(run.config.method),
+        without_gallery=not gallery,
+        last=last,
+        restless=restless_words(history) if restless(history) else "",
+        is_collapsed=bool(k) and last.get("soft_positives") is not None and collapsed(last, k),
+        has_scores=any(record.get("validation_map") is not None for record in history),
+        has_soft=any(record.get("undecided") is not None for record in history),
+        curves=learning_curves(history, run.result["best_epoch"] if completed else None)
+        if history
+        else [],
+        players=player_charts(history, k),
+        histogram=histogram_chart(history, "Soft labels of unobserved entries"),
+        **content,
     )
-    write_page(path, page)
-    return path
 
 
 def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
@@ -87,94 +94,82 @@ def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     return [known.index(name) for name in wanted]
 
 
-def _epochs(run: Run) -> Content:
-    """Pictures over the epochs."""
-    best = run.result["best_epoch"] if run.is_finished else None
-    plays = any(record.get("undecided") is not None for record in run.history)
-    notes = []
-    if run.config.mode == "linear-init":
-        first = run.config.linear_epochs
-        notes.append(f"Up to epoch {first} the last layer was trained alone, then everything.")
-    if run.history and all(record.get("validation_map") is None for record in run.history):
-        chosen = run.about["data"]["chosen_epoch"]
-        notes.append(f"There is no curve of mAP. Epoch: {chosen}.")
-    alone = f"The method {run.config.method} keeps no soft labels: the network plays alone."
-    alone = alone if run.history and not plays else ""
-    return {
-        "curves": learning_curves(run.history, best) if run.history else [],
-        "curves_notes": notes,
-        "players": player_pictures(run.history, run.expected_positives),
-        "players_missing": alone,
-        "histogram": histogram_picture(run.history, "Soft labels of unobserved entries"),
-        "histogram_missing": alone or "This run has kept no histogram.",
-    }
+def _results(
+    run: Run, completed: Completed, held_out: Mapping[str, HeldOut], columns: list[int]
+) -> Content:
+    """What a finished run has reached: tables, and its scores against the truth."""
+    header = ["part", "images", "mAP", "mAP, classes present", "precision", "recall", "F1"]
+    rows = []
+    for part in (part for part in PARTS if part in run.evaluation):
+        found = run.evaluation[part]
+        images = f"{len(held_out[part].table):,}" if part in held_out else "–"
+        figures = [found["mean_average_precision"], found["mean_over_present"]]
+        figures += [found["precision"], found["recall"], found["f1"]]
+        rows.append([part, images, *(spread([figure]) for figure in figures)])
+    ranked = {part: each for part, each in held_out.items() if can_rank(each.truth)}
+    classes = _class_table(run, completed, held_out)
+    content = {"metrics": (header, rows), "parts": PARTS, "classes": classes}
+    return content | (_against_truth(run, ranked, columns) if ranked else {})
 
 
-def _against_truth(run: Run, columns: list[int]) -> Content:
-    """Reliability, precision and recall; or why not."""
-    parts = (run.is_finished and run.held_out) or {}
-    ranked = {part: each for part, each in parts.items() if can_rank(each.truth)}
-    if not ranked:
-        why = _why_no_truth(run)
-        return {"reliability_missing": why, "precision_notes": [why]}
+def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]) -> Content:
+    """Average precision of each class, the best first, and how its decisions do."""
+    parts = [part for part in reversed(PARTS) if part in run.evaluation]
+    header = ["class", *(f"{part} AP" for part in parts)]
+    figures = []
+    for part in parts:
+        if part in held_out:
+            scores = run.thresholds.calibrate(held_out[part].scores)
+            figures.append(class_figures(scores, held_out[part].truth, run.thresholds.limits))
+            header += [f"{part} positives", f"{part} precision", f"{part} recall"]
+    header += ["threshold", "known positives", "known negatives", "new positives"]
+    known = run.labels.observed
+    counts = [(known == sign).sum(axis=0) for sign in (POSITIVE, NEGATIVE)]
+    counts.append(completed.proposed().sum(axis=0))
+    rows: list[Content] = []
+    for column, name in enumerate(run.classes):
+        cells: list[str] = []
+        for own in (of_classes[column] for of_classes in figures):
+            cells += [f"{own.positives:,}", spread([own.precision]), spread([own.recall])]
+        limit = run.thresholds.per_class[column]
+        cells.append("never" if limit is None else f"{limit:.3f}")
+        cells += [f"{count[column]:,}" for count in counts]
+        shares = [run.evaluation[part]["average_precision"][column] for part in parts]
+        bars = [(spread([share]), share) for share in shares]
+        rows.append({"name": name, "bars": bars, "cells": cells})
+    rows.sort(key=lambda row: [1.0 if share is None else -share for _, share in row["bars"]])
+    half = _MOST_ROWS // 2
+    shown = rows if len(rows) <= _MOST_ROWS else rows[:half] + rows[-half:]
+    return {"header": header, "rows": shown, "left_out": len(rows) > _MOST_ROWS, "half": half}
+
+
+def _against_truth(run: Run, ranked: Mapping[str, HeldOut], columns: list[int]) -> Content:
+    """Reliability, precision and recall."""
     part = "test" if "test" in ranked else "validation"
-    held_out = ranked[part]
-    truth = held_out.truth
+    truth = ranked[part].truth
     both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
-    drawn = [column for column in columns if both[column]]
-    notes = [
-        f"{run.classes[column]}: the {part} labels are all of one sign, so there is no curve."
-        for column in columns
-        if not both[column]
-    ]
-    if not columns:
-        drawn = spread_classes(held_out)
-        notes.append(
-            "Classes from the best to the weakest average precision; --classes draws others."
-            if drawn
-            else f"No class has positives enough in the {part} labels for a curve."
-        )
+    drawn = (
+        [column for column in columns if both[column]] if columns else spread_classes(ranked[part])
+    )
     return {
-        "reliability": reliability_picture(ranked, run.thresholds),
-        "precision": precision_recall_picture(held_out, part, run.thresholds, drawn)
+        "judged_part": part,
+        "of_one_sign": [run.classes[column] for column in columns if not both[column]],
+        "are_chosen": bool(columns),
+        "reliability": reliability_chart(ranked, run.thresholds),
+        "precision": precision_recall_chart(ranked[part], part, run.thresholds, drawn)
         if drawn
         else None,
-        "precision_notes": notes,
     }
 
 
-def _why_no_truth(run: Run) -> str:
-    if not run.is_finished:
-        return _NOT_YET
-    if run.held_out is None:
-        return "This run was trained by a version that kept no scores; train again to see more."
-    if not run.held_out:
-        return "There are no validation or test images with labels to hold the scores against."
-    parts = " and ".join(run.held_out)
-    return f"The {parts} labels name no negatives, so nothing can be held against them."
-
-
-def _gallery(run: Run, completed: Completed | None, images: str | None, wanted: bool) -> Content:
+def _gallery(run: Run, completed: Completed, images: str | None) -> Content:
     """The labels to look at, with photos where they are to be found."""
-    if not wanted:
-        return {"gallery_about": "Left out, as asked for by --no-gallery."}
-    if completed is None:
-        return {"gallery_about": _NOT_YET}
     raw = run.predictions()
-    if raw is None:
-        return {"gallery_about": _why_no_truth(run)}
+    if raw is None:  # of an older version
+        return {}
     predicted = run.thresholds.calibrate(raw)
-    accepted = run.thresholds.decide(predicted)
-    opinions = Opinions(completed, run.labels.has_soft, predicted, accepted)
-    about = (
-        "Soft labels are those of the last epoch, predictions those of the chosen one; both are "
-        "calibrated."
-    )
+    decided = run.thresholds.decide(predicted)
+    opinions = Opinions(completed, run.labels.has_soft, predicted, decided)
     shelves = make_shelves(opinions, photo_finder(run.config, images))
     bare = [card.image for shelf in shelves for card in shelf.cards if card.photo is None]
-    if bare:
-        about += (
-            f" {counted(len(bare), 'photo')} cannot be shown, the first is {bare[0]}: not there, "
-            "or not readable; --images names another folder."
-        )
-    return {"shelves": shelves, "gallery_about": about}
+    return {"shelves": shelves, "bare": bare}

@@ -1,123 +1,166 @@
 """The pictures of one training: its epochs, and its scores against the truth."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from g2netpl.reports.charts import (
-    COLOURS,
-    Picture,
-    Series,
-    heat_chart,
-    interval_chart,
-    line_chart,
-    number,
-)
+from g2netpl.reports.charts import Chart, HeatChart, Series, number
 from g2netpl.runs.curves import (
-    Bin,
     calibration_error,
     known_entries,
     precision_recall,
     reliability,
 )
 from g2netpl.runs.metrics import average_precision
-from g2netpl.runs.records import Epoch
 from g2netpl.runs.tables import HeldOut
 from g2netpl.runs.thresholds import Thresholds
 
+Record = Mapping[str, Any]
+History = Sequence[Record]
+Trainings = Mapping[str, Sequence[History]]  # of every method the histories of its seeds
 SHOWN_CLASSES = 6
 _ENOUGH = 5  # positives that a curve rests on
 _MOST_COLUMNS = 40
+_PER_IMAGE = "labels per image"
+_UNIT = (-0.02, 1.02)
 _LEVELS = tuple(step / 10 for step in range(11))
 
+_PLAYERS = (  # title, y, scale, keys with their name and their title where they stand alone, note
+    (
+        *("Regret of the labels", "regret", 1),
+        {"regret": ("regret", "Regret of the labels")},
+        "What the soft labels would still gain by their best response, per label; 0 at an "
+        "equilibrium.",
+    ),
+    (
+        *("Movement and flips", "mean step, share in %", 100),
+        {
+            "movement": ("mean step × 100", "Movement of the labels"),
+            "flips": ("share that crossed 0.5, %", "Labels that crossed 0.5"),
+        },
+        "How far the soft labels moved in the epoch, and how many changed sides.",
+    ),
+    (
+        *("Undecided labels", "share in %", 100),
+        {"undecided": ("soft labels between 0.25 and 0.75", "Undecided labels")},
+        "The share of unobserved labels that have not made up their mind.",
+    ),
+    (
+        *("Positives per image", _PER_IMAGE, 1),
+        {
+            "soft_positives": ("sum of the soft labels", "Soft positives per image"),
+            "predicted_positives": ("sum of the predictions", "Predicted positives per image"),
+        },
+        "Both should settle near k. Predictions are counted before calibration.",
+    ),
+    (
+        *("Gradient of the network", "norm", 1),
+        {"gradient_norm": ("norm of the gradient", "Gradient of the network")},
+        "Of the network's cost while the soft labels stand still; 0 at an equilibrium.",
+    ),
+)
 
-def learning_curves(history: Sequence[Epoch], best_epoch: int | None) -> list[Picture]:
+
+def over_epochs(
+    name: str, histories: Sequence[History], key: str, scale: float = 1, place: int = 0
+) -> Series:
+    """The mean of some trainings, and of several a band from the lowest to the highest."""
+    seen: dict[int, list[float]] = {}
+    for history in histories:
+        for record in history:
+            own = seen.setdefault(record["epoch"], [])
+            if record.get(key) is not None:
+                own.append(scale * record[key])
+    found = sorted(seen.items())
+    points = [(epoch, float(np.mean(own)) if own else None) for epoch, own in found]
+    band = [(epoch, min(own), max(own)) for epoch, own in found if own and len(histories) > 1]
+    return Series(name, points, place, band=band)
+
+
+def learning_curves(history: History, best_epoch: int | None) -> list[Chart]:
     """mAP of the validation images, and the network's cost."""
-    scores = _over_epochs(history, "validation_map", 100)
-    mark = next(((at, y) for at, y in scores if at == best_epoch and y is not None), None)
-    pictures = []
-    if any(value is not None for _, value in scores):
-        note = "" if mark is None else f"The ring marks epoch {best_epoch}, which was chosen."
-        line = Series("validation mAP × 100", scores, 0, mark=mark)
-        pictures.append(
-            line_chart("Validation mAP", [line], "epoch", "mAP × 100", keyed=False, note=note)
-        )
-    cost = Series("the network's cost", _over_epochs(history, "cost"), 1)
-    pictures.append(line_chart("Cost", [cost], "epoch", "mean cost", keyed=False))
-    return pictures
+    scores = over_epochs("validation mAP × 100", [history], "validation_map", 100)
+    mark = next((point for point in scores.known if point[0] == best_epoch), None)
+    note = "" if mark is None else f"The ring marks epoch {best_epoch}, which was chosen."
+    cost = over_epochs("the network's cost", [history], "cost")
+    charts = [
+        Chart(
+            *("Validation mAP", [replace(scores, mark=mark)], "epoch", "mAP × 100"),
+            keyed=False,
+            note=note,
+        ),
+        Chart("Cost", [cost], "epoch", "mean cost", keyed=False),
+    ]
+    return charts if scores.known else charts[1:]
 
 
-def player_pictures(history: Sequence[Epoch], k: float | None) -> list[Picture]:
+def player_charts(history: History, k: float | None) -> list[Chart]:
     """How far both players are from an equilibrium, and from k positives per image."""
-    pictures = []
-    for title, y, scale, keys, note in (
-        (
-            "Regret of the labels",
-            "regret",
-            1,
-            (("regret", "regret"),),
-            "What the soft labels would still gain by their best response, per label; 0 at an "
-            "equilibrium.",
-        ),
-        (
-            "Movement and flips",
-            "mean step, share in %",
-            100,
-            (("movement", "mean step × 100"), ("flips", "share that crossed 0.5, %")),
-            "How far the soft labels moved in the epoch, and how many changed sides.",
-        ),
-        (
-            "Undecided labels",
-            "share in %",
-            100,
-            (("undecided", "soft labels between 0.25 and 0.75"),),
-            "The share of unobserved labels that have not made up their mind.",
-        ),
-        (
-            "Positives per image",
-            "labels per image",
-            1,
-            (
-                ("soft_positives", "sum of the soft labels"),
-                ("predicted_positives", "sum of the predictions"),
-            ),
-            "Both should settle near k. Predictions are counted before calibration.",
-        ),
-        (
-            "Gradient of the network",
-            "norm",
-            1,
-            (("gradient_norm", "norm of the gradient"),),
-            "Of the network's cost while the soft labels stand still; 0 at an equilibrium.",
-        ),
-    ):
-        series = [
-            Series(name, _over_epochs(history, key, scale), place, place)
-            for place, (key, name) in enumerate(keys)
+    charts = []
+    for title, y, scale, keys, note in _PLAYERS:
+        lines = [
+            over_epochs(name, [history], key, scale, place)
+            for place, (key, (name, _)) in enumerate(keys.items())
         ]
-        series = [each for each in series if each.known]
-        if series:
-            level = ("k", k) if title == "Positives per image" and k is not None else None
-            pictures.append(
-                line_chart(
-                    title,
-                    series,
-                    "epoch",
-                    y,
-                    limits=(0, None),
-                    level=level,
-                    keyed=len(keys) > 1,
-                    note=note,
-                )
-            )
-    return pictures
+        charts += _player_chart(title, lines, y, k, keyed=len(keys) > 1, note=note)
+    return charts
 
 
-def histogram_picture(history: Sequence[Epoch], title: str) -> Picture | None:
+def player_comparison(trainings: Trainings, k: float | None, where: str) -> list[Chart]:
+    """The same of several methods, a chart for each figure."""
+    charts = []
+    for _, y, scale, keys, _ in _PLAYERS:
+        for key, (name, title) in keys.items():
+            lines = compared(trainings, key, scale)
+            alone = y if len(keys) == 1 or y == _PER_IMAGE else name
+            charts += _player_chart(f"{title}, {where}", lines, alone, k)
+    return charts
+
+
+def _player_chart(
+    title: str, lines: list[Series], y: str, k: float | None, **more: Any
+) -> list[Chart]:
+    level = ("k", k, 0.0) if y == _PER_IMAGE and k is not None else None
+    known = [line for line in lines if line.known]
+    chart = Chart(title, known, "epoch", y, limits=(0, None), reference=level, **more)
+    return [chart] if known else []
+
+
+def compared(trainings: Trainings, key: str, scale: float) -> list[Series]:
+    """A line for every method that has such figures."""
+    lines = [
+        over_epochs(name, histories, key, scale, place)
+        for place, (name, histories) in enumerate(trainings.items())
+    ]
+    return [line for line in lines if line.known]
+
+
+def watched(row: Record) -> list[tuple[int, Record]]:
+    """The epochs of a training after which the labels were held against the truth, and how."""
+    pairs = zip(row["history"], row["movement"], strict=True)
+    return [(epoch["epoch"], record) for epoch, record in pairs if record is not None]
+
+
+def truth_chart(row: Record, title: str, prefix: str = "") -> Chart:
+    """Median and quartiles of soft labels (or of what has the prefix) by their hidden truth."""
+    lines = []
+    for place, name in enumerate(("positive", "negative")):
+        quartiles = [(epoch, record[prefix + name]) for epoch, record in watched(row)]
+        band = [(epoch, low, high) for epoch, (low, _, high) in quartiles]
+        points = [(epoch, middle) for epoch, (_, middle, _) in quartiles]
+        lines.append(Series(f"hidden {name}s", points, place, band=band))
+    return Chart(title, lines, "epoch", "median and quartiles", limits=(-0.02, 1.02))
+
+
+def histogram_chart(history: History, title: str) -> HeatChart | None:
     """The soft labels of unobserved entries, an epoch per column; None where none were kept."""
-    kept = [(record["epoch"], record.get("soft_histogram") or []) for record in history]
-    kept = [(epoch, counts) for epoch, counts in kept if sum(counts)]
+    kept = [
+        (record["epoch"], record["soft_histogram"])
+        for record in history
+        if sum(record.get("soft_histogram") or ())
+    ]
     if not kept:
         return None
     if len(kept) > _MOST_COLUMNS:
@@ -131,43 +174,37 @@ def histogram_picture(history: Sequence[Epoch], title: str) -> Picture | None:
         ends.append(
             f"after epoch {epoch:g}, {100 * low:.1f} % lie below 0.1, {100 * high:.1f} % above 0.9"
         )
-    return heat_chart(title, columns, "epoch", "soft label", f"{title}: {'; '.join(ends)}.")
+    words = f"{title}: {'; '.join(ends)}."
+    return HeatChart(title, (), "epoch", "soft label", words=words, columns=columns)
 
 
-def reliability_picture(parts: dict[str, HeldOut], thresholds: Thresholds) -> Picture:
+def reliability_chart(parts: Mapping[str, HeldOut], thresholds: Thresholds) -> Chart:
     """How often a label with a score of so much is positive; all parts have labels to tell."""
-    found: dict[str, list[Bin]] = {}
-    for part, each in parts.items():
-        scores = thresholds.calibrate(each.scores)
-        found[part] = reliability(*known_entries(scores, each.truth))
-    rows = [
-        [
-            part,
-            f"{each.low:.1f}–{each.high:.1f}",
-            number(each.score),
-            number(each.positive),
-            f"{each.count:,}",
-        ]
-        for part, bins in found.items()
-        for each in bins
-    ]
-    lines = [
-        (part, place, [(each.score, each.positive, *each.interval()) for each in bins])
-        for place, (part, bins) in enumerate(found.items())
-    ]
-    errors = " and ".join(
-        f"{100 * calibration_error(bins):.2f} points on {part}" for part, bins in found.items()
+    rows, lines, errors = [], [], []
+    for place, (part, each) in enumerate(parts.items()):
+        found = reliability(*known_entries(thresholds.calibrate(each.scores), each.truth))
+        errors.append(f"{100 * calibration_error(found):.2f} points on {part}")
+        points = [(own.score, own.positive) for own in found]
+        bars = [(own.score, *own.interval()) for own in found]
+        lines.append(Series(part, points, place, bars=bars))
+        for own in found:
+            figures = (number(own.score), number(own.positive), f"{own.count:,}")
+            rows.append([part, f"{own.low:.1f}–{own.high:.1f}", *figures])
+    about = (
+        f"Score and share of positives differ by {' and '.join(errors)} on average over all labels"
     )
-    about = f"Score and share of positives differ by {errors} on average over all labels"
-    return interval_chart(
+    return Chart(
         "Reliability of the calibrated scores",
         lines,
         "calibrated score",
         "share that is positive",
-        f"Reliability diagram in ten bins. {about}.",
-        (("part", "scores", "mean score", "share positive", "labels"), rows),
-        f"{about} (expected calibration error). Bars are 95 % intervals; the table tells how many "
-        "labels each point stands for.",
+        limits=_UNIT,
+        across=_UNIT,
+        reference=("perfectly calibrated", 0.0, 1.0),
+        words=f"Reliability diagram in ten bins. {about}.",
+        numbers=(("part", "scores", "mean score", "share positive", "labels"), rows),
+        note=f"{about} (expected calibration error). Bars are 95 % intervals; the table tells how "
+        "many labels each point stands for.",
     )
 
 
@@ -183,9 +220,9 @@ def spread_classes(held_out: HeldOut, most: int = SHOWN_CLASSES) -> list[int]:
     return [int(ranked[place]) for place in places]
 
 
-def precision_recall_picture(
+def precision_recall_chart(
     held_out: HeldOut, part: str, thresholds: Thresholds, columns: Sequence[int]
-) -> Picture:
+) -> Chart:
     """Precision over recall of some classes, with the point where each is decided."""
     calibrated = thresholds.calibrate(held_out.scores)
     series, names, table = [], held_out.table.classes, []
@@ -199,27 +236,19 @@ def precision_recall_picture(
             mark = (float(recall[last]), float(precision[last]))
         curve = list(zip(recall.tolist(), precision.tolist(), strict=True))
         points = [(0.0, curve[0][1]), *curve]
-        dash = (place + place // COLOURS) % 4
-        series.append(Series(names[column], points, place, dash, mark=mark))
+        series.append(Series(names[column], points, place, mark=mark))
         best = np.maximum.accumulate(precision[::-1])[::-1]
         at = [number(float(best[np.searchsorted(recall, level)])) for level in _LEVELS]
         table.append([names[column], *at])
     header = ("class", *(f"recall ≥ {level:.1f}" for level in _LEVELS))
-    return line_chart(
+    return Chart(
         f"Precision and recall on {part}",
         series,
         "recall",
         "precision",
-        limits=(-0.02, 1.02),
-        across=(-0.02, 1.02),
+        limits=_UNIT,
+        across=_UNIT,
         note="Rings: where the run's threshold decides. The table has the best precision that can "
         "be had at a recall of so much or more.",
-        table=(header, table),
+        numbers=(header, table),
     )
-
-
-def _over_epochs(
-    history: Sequence[Mapping[str, Any]], key: str, scale: float = 1
-) -> list[tuple[float, float | None]]:
-    found = [(record["epoch"], record.get(key)) for record in history]
-    return [(epoch, None if value is None else scale * value) for epoch, value in found]

@@ -1,52 +1,90 @@
 """Results as tables: mean ± standard deviation over seeds, in percent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from g2netpl.base.disk import text_written_whole
+from g2netpl.labels.formats.text import CsvWriter
+
 Row = dict[str, Any]
+Place = tuple[str, str]  # a method and a setting
+
+LOST = "diverged"  # where the figures of a row would stand
+RESULT_COLUMNS = (
+    *("method", "setting", "seeds", "learning rate", "batch size", "weight"),
+    *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
+)
+
+
+def write_csv(path: Path, header: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
+    """Numbers as text, one row per line."""
+    with text_written_whole(path) as file:
+        writer = CsvWriter(file)
+        for line in (header, *lines):
+            writer.write(line)
+
+
+def moments(values: Sequence[float | None]) -> tuple[float | None, float | None]:
+    """Mean and standard deviation in percent; None where a value is missing, or a second one."""
+    known = [100.0 * value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None, None
+    return float(np.mean(known)), float(np.std(known, ddof=1)) if len(known) > 1 else None
 
 
 def spread(values: Sequence[float | None]) -> str:
     """`57.3 ± 0.2`, in percent; without the deviation if there is only one value."""
-    if any(value is None for value in values):
+    return plus_minus(*moments(values))
+
+
+def plus_minus(mean: float | None, deviation: float | None) -> str:
+    """The two for people."""
+    if mean is None or np.isnan(mean):
         return "–"
-    percent = 100.0 * np.asarray(values, dtype=np.float64)
-    if len(percent) == 1:
-        return f"{percent[0]:.1f}"
-    return f"{percent.mean():.1f} ± {percent.std(ddof=1):.1f}"
+    return f"{mean:.1f}" if deviation is None else f"{mean:.1f} ± {deviation:.1f}"
 
 
-def summarise(rows: Sequence[Row]) -> dict[tuple[str, str], dict[str, str]]:
+def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
+    """For every (method, setting): the trainings, and how many more diverged."""
+    found: dict[Place, list[Row]] = {}
+    for row in rows:
+        found.setdefault((row["method"], row["setting"]), []).append(row)
+    trained = {key: [row for row in group if LOST not in row] for key, group in found.items()}
+    return {key: (own, len(found[key]) - len(own)) for key, own in trained.items()}
+
+
+def summarise(rows: Sequence[Row]) -> dict[Place, dict[str, str]]:
     """For every (method, setting): test mAP at the best epoch and at the last, undecided.
 
     Seeds that diverged are counted, and left out of the means.
     """
-    return {key: _summary(group) for key, group in _groups(rows).items()}
+    return {key: _summary(*group) for key, group in groups(rows).items()}
 
 
-def _groups(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["method"], row["setting"]), []).append(row)
-    return groups
-
-
-def _summary(group: Sequence[Row]) -> dict[str, str]:
-    trained = [row for row in group if "diverged" not in row]
+def _summary(trained: Sequence[Row], lost: int) -> dict[str, str]:
     if not trained:
-        return {"best": "diverged", "last": "", "undecided": "", "diverged": ""}
-    lost = len(group) - len(trained)
+        return {"best": LOST, "last": "", "undecided": "", "diverged": ""}
+    undecided, _ = moments([row["undecided"] for row in trained])
     return {
         "best": spread([row["test_map"] for row in trained]),
         "last": spread([row["last_test_map"] for row in trained]),
-        "undecided": ""
-        if trained[0]["undecided"] is None
-        else f"{100 * float(np.mean([row['undecided'] for row in trained])):.0f} %",
-        "diverged": f"{lost} of {len(group)} seeds diverged" if lost else "",
+        "undecided": "" if undecided is None else f"{undecided:.0f} %",
+        "diverged": f"{lost} of {lost + len(trained)} seeds diverged" if lost else "",
     }
+
+
+def cell_lines(cell: dict[str, str] | None) -> list[str]:
+    """A summary for people: the best epoch, the last one, undecided labels, what diverged."""
+    if cell is None:
+        return []
+    last = cell["last"] and f"last {cell['last']}"
+    undecided = cell["undecided"] and f"{cell['undecided']} undecided"
+    return [cell["best"], *filter(None, (last, undecided, cell["diverged"]))]
 
 
 def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
@@ -58,39 +96,31 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     settings = list(dict.fromkeys(setting for _, setting in summary))
     methods = list(dict.fromkeys(method for method, _ in summary))
     names = min(max(len(name) for name in ("method", *methods)), width // 2)
-    texts = [line for cell in summary.values() for line in _cell_text(cell).split("\n")]
+    texts = [line for cell in summary.values() for line in cell_lines(cell)]
     widest = max(len(text) for text in (*settings, *texts)) + 3
     many = max(1, (width - names - 4) // widest)
-    return [
-        _results_table(rows, summary, methods, settings[start : start + many])
-        for start in range(0, len(settings), many)
-    ]
-
-
-def _results_table(
-    rows: Sequence[Row],
-    summary: dict[tuple[str, str], dict[str, str]],
-    methods: Sequence[str],
-    settings: Sequence[str],
-) -> Table:
     seeds = len({row["seed"] for row in rows})
-    table = Table(
-        title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
-        title_justify="left",
-        show_lines=True,
-    )
-    table.add_column("method", overflow="fold")
-    for setting in settings:
-        table.add_column(setting, justify="right", no_wrap=True)
-    for method in methods:
-        cells = [summary.get((method, setting)) for setting in settings]
-        if any(cells):
-            table.add_row(method, *(_cell_text(cell) for cell in cells))
-    return table
+    tables = []
+    for start in range(0, len(settings), many):
+        shown = settings[start : start + many]
+        table = Table(
+            title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
+            title_justify="left",
+            show_lines=True,
+        )
+        table.add_column("method", overflow="fold")
+        for setting in shown:
+            table.add_column(setting, justify="right", no_wrap=True)
+        for method in methods:
+            cells = [cell_lines(summary.get((method, setting))) for setting in shown]
+            if any(cells):
+                table.add_row(method, *("\n".join(lines) for lines in cells))
+        tables.append(table)
+    return tables
 
 
 def results_markdown(rows: Sequence[Row]) -> str:
-    """The same as Markdown: `best / last`, and what was chosen for each method."""
+    """The same as Markdown: `best / last`."""
     summary = summarise(rows)
     settings = list(dict.fromkeys(setting for _, setting in summary))
     lines = [
@@ -103,41 +133,6 @@ def results_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-RESULT_COLUMNS = (
-    *("method", "setting", "seeds", "learning rate", "batch size", "weight"),
-    *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
-)
-
-
-def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
-    """The same as numbers, a line for every method and setting: see RESULT_COLUMNS.
-
-    What the seeds chose stands there once where they agree.
-    """
-    return [[*key, *_line(group)] for key, group in _groups(rows).items()]
-
-
-def _line(group: Sequence[Row]) -> tuple[Any, ...]:
-    trained = [row for row in group if "diverged" not in row]
-    chosen = [
-        " ".join(dict.fromkeys(f"{row[key]:g}" if key != "weight" else row[key] for row in trained))
-        for key in ("learning_rate", "batch_size", "weight")
-    ]
-    best, last = ([row[key] for row in trained] for key in ("test_map", "last_test_map"))
-    undecided = [row["undecided"] for row in trained]
-    lost = len(group) - len(trained)
-    return (len(trained), *chosen, *_moments(best), *_moments(last), _moments(undecided)[0], lost)
-
-
-def _moments(values: Sequence[float | None]) -> tuple[str, str]:
-    """Mean and standard deviation in percent; nothing where there is none."""
-    known = [100.0 * value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return "", ""
-    deviation = f"{np.std(known, ddof=1):.2f}" if len(known) > 1 else ""
-    return f"{np.mean(known):.2f}", deviation
-
-
 def _markdown(cell: dict[str, str] | None) -> str:
     if cell is None:
         return ""
@@ -145,14 +140,68 @@ def _markdown(cell: dict[str, str] | None) -> str:
     return f"{shown} ({cell['diverged']})" if cell["diverged"] else shown
 
 
-def _cell_text(cell: dict[str, str] | None) -> str:
-    if cell is None:
-        return ""
-    lines = [cell["best"]]
-    if cell["last"]:
-        lines.append(f"last {cell['last']}")
-    if cell["undecided"]:
-        lines.append(f"{cell['undecided']} undecided")
-    if cell["diverged"]:
-        lines.append(cell["diverged"])
-    return "\n".join(lines)
+def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
+    """The same as numbers, a line for every method and setting: see RESULT_COLUMNS.
+
+    What the seeds chose stands there once where they agree.
+    """
+    return [
+        [
+            *key,
+            len(trained),
+            *(
+                " ".join(
+                    dict.fromkeys(f"{row[of]:g}" if of != "weight" else row[of] for row in trained)
+                )
+                for of in ("learning_rate", "batch_size", "weight")
+            ),
+            *(_two_digits(each) for each in moments([row["test_map"] for row in trained])),
+            *(_two_digits(each) for each in moments([row["last_test_map"] for row in trained])),
+            _two_digits(moments([row["undecided"] for row in trained])[0]),
+            lost,
+        ]
+        for key, (trained, lost) in groups(rows).items()
+    ]
+
+
+def _two_digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table on a page."""
+
+    lines: Sequence[str]  # the first one is the figure, the others say more
+    is_highest: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table on a page: methods down, settings across."""
+
+    settings: list[str]
+    rows: list[tuple[str, str, list[Cell | None]]]  # name, method, a cell for every setting
+
+
+def grid(
+    cells: Mapping[Place, Sequence[str]],
+    means: Mapping[Place, float | None],
+    names: Mapping[str, str],
+) -> Grid:
+    """The lines of all cells as a table; the highest mean of a column is marked, if of several."""
+    settings = list(dict.fromkeys(setting for _, setting in cells))
+    highest = set()
+    for setting in settings:
+        own = {key: mean for key, mean in means.items() if key[1] == setting and mean is not None}
+        if len(own) > 1:
+            highest.add(max(own, key=lambda key: own[key]))
+
+    def cell(key: Place) -> Cell | None:
+        return Cell(cells[key], key in highest) if key in cells else None
+
+    rows = [
+        (name, method, [cell((method, setting)) for setting in settings])
+        for method, name in names.items()
+    ]
+    return Grid(settings, rows)

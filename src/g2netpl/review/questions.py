@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix
+from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.tables import SavedLabels
 from g2netpl.runs.thresholds import Thresholds, choose
 
@@ -53,70 +53,45 @@ class Opinions:
             chances[own] = self._by_k.calibrate(raw[own])
         return chances
 
-    def predicted(self, rows: Rows, columns: Rows = EVERY) -> Chances | None:
+    def predicted(self, rows: Rows, columns: Rows = EVERY) -> Chances:
         """The network's own word, also on images it was trained on."""
-        if self.saved.predicted is None:
-            return None
+        assert self.saved.predicted is not None
         return self.thresholds.calibrate(self.saved.predicted.scores(rows, columns))
 
 
 Scores = npt.NDArray[np.floating]
 
 
-@dataclass(frozen=True)
-class Part:
-    """Some labels: those of these images and classes."""
-
-    opinions: "Opinions"
-    rows: Rows
-    columns: Index
-    seed: int
-
-    @property
-    def observed(self) -> LabelMatrix:
-        """What the training knew."""
-        known: LabelMatrix = self.opinions.saved.observed[self.rows][:, self.columns]
-        return known
-
-    def soft(self) -> Chances:
-        """What the soft labels say."""
-        return self.opinions.soft(self.rows, self.columns)
-
-    def predicted(self) -> Chances:
-        """What the network says."""
-        predicted = self.opinions.predicted(self.rows, self.columns)
-        assert predicted is not None
-        return predicted
+def _useful(said: Opinions, rows: Rows, columns: Index, _: int) -> Scores:
+    chances = said.soft(rows, columns)
+    return 4 * chances * (1 - chances)
 
 
-def _useful(part: Part) -> Scores:
-    chances = part.soft()
-    return np.where(part.observed == UNOBSERVED, 4 * chances * (1 - chances), -1)
+def _disagreement(said: Opinions, rows: Rows, columns: Index, _: int) -> Scores:
+    gap: Scores = np.abs(said.soft(rows, columns) - said.predicted(rows, columns))
+    return gap
 
 
-def _disagreement(part: Part) -> Scores:
-    gap = np.abs(part.soft() - part.predicted())
-    return np.where(part.observed == UNOBSERVED, gap, -1)
+def _doubtful(said: Opinions, rows: Rows, columns: Index, _: int) -> Scores:
+    observed = said.saved.observed[rows][:, columns]
+    gap: Scores = np.abs(observed - said.predicted(rows, columns))
+    return gap
 
 
-def _doubtful(part: Part) -> Scores:
-    observed = part.observed
-    return np.where(observed == UNOBSERVED, -1, np.abs(observed - part.predicted()))
-
-
-def _random(part: Part) -> Scores:
-    chances = part.soft()
-    first = part.rows.start if isinstance(part.rows, slice) else int(part.rows[0])
-    drawn = np.random.default_rng([part.seed, first]).random(chances.shape)
-    return np.where((part.observed == UNOBSERVED) & ~np.isnan(chances), drawn, -1)
+def _random(said: Opinions, rows: Rows, columns: Index, seed: int) -> Scores:
+    chances = said.soft(rows, columns)
+    first = rows.start if isinstance(rows, slice) else int(rows[0])
+    drawn = np.random.default_rng([seed, first]).random(chances.shape)
+    return np.where(np.isnan(chances), chances, drawn)
 
 
 @dataclass(frozen=True)
 class Order:
-    """A way to choose questions: the worth of every label; negative where there is no question."""
+    """A way to choose questions: the worth of some labels; NaN where there is no question."""
 
     summary: str
-    score: Callable[[Part], Scores]
+    score: Callable[[Opinions, Rows, Index, int], Scores]  # the last one is a seed
+    of_observed: bool = False  # whether it asks about labels that were observed, or about others
     needs_predictions: bool = False
     levels_classes: bool = False  # whether a class with many positives waits
 
@@ -126,7 +101,9 @@ ORDERS: dict[str, Order] = {
     "disagreement": Order(
         "soft label and prediction differ", _disagreement, needs_predictions=True
     ),
-    "doubtful": Order("observed labels that look wrong", _doubtful, needs_predictions=True),
+    "doubtful": Order(
+        "observed labels that look wrong", _doubtful, of_observed=True, needs_predictions=True
+    ),
     "random": Order("any unknown label, as a control", _random),
 }
 
@@ -180,8 +157,8 @@ def build_queue(
     best = (np.empty((0, groups)), np.empty((0, groups), dtype=np.int64))
     total = 0
     for rows in scope.rows(len(observed)):
-        part = Part(opinions, rows, columns, seed)
-        scores = np.asarray(order.score(part), dtype=np.float64)
+        scores = np.asarray(order.score(opinions, rows, columns, seed), dtype=np.float64)
+        scores[(observed[rows][:, columns] != UNOBSERVED) != order.of_observed] = -1
         numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         entries = numbers[:, None] * width + columns
         scores[np.isin(entries, _between(answered, entries[0, 0], entries[-1, -1]))] = -1

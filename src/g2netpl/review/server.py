@@ -7,10 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 from g2netpl.base.errors import InputError
+from g2netpl.images.thumbnails import SIZES, Pictures
 from g2netpl.review.http import Answer, LocalServer, Refusal, number, only, to_json
 from g2netpl.review.questions import ORDERS
 from g2netpl.review.session import Review
-from g2netpl.review.thumbnails import SIZES, Pictures
 
 _MOST_QUESTIONS = 20
 _ID = re.compile(r"[0-9a-f]{16,64}")

@@ -238,9 +238,8 @@ class Review:
         return Scope(columns, hit_rows, hit_columns)
 
     def _say(self, row: int) -> tuple[Chances, Chances | None]:
-        rows = slice(row, row + 1)
-        predicted = self.opinions.predicted(rows)
-        return self.opinions.soft(rows)[0], None if predicted is None else predicted[0]
+        rows, said = slice(row, row + 1), self.opinions
+        return said.soft(rows)[0], said.predicted(rows)[0] if said.has_predictions else None
 
     def _question(self, entry: int, order: str) -> dict[str, Any]:
         """One question, with everything that helps to answer it."""

@@ -1,6 +1,7 @@
-"""Pictures for the review page: found below the image folder, made small, encoded anew as JPEG.
+"""Pictures for pages: found below the image folder, made small, encoded anew as JPEG.
 
-Nothing of a file but its pixels is ever sent. The latest ones are kept in memory, up to a bound.
+Nothing of a file but its pixels gets onto a page. `Pictures` keeps the latest ones in memory, up to
+a bound.
 """
 
 import io
@@ -39,7 +40,7 @@ class Pictures:
         with self._decoding:
             kept = self._look_up((row, size))
             if kept is None:
-                kept = _encode(self.roots.path(self.names[row]), size)
+                kept = small_jpeg(self.roots.path(self.names[row]), size)
                 self._keep((row, size), kept)
         return kept
 
@@ -99,7 +100,8 @@ class Roots:
         )
 
 
-def _encode(path: str, size: int) -> bytes:
+def small_jpeg(path: str, size: int, quality: int = 88) -> bytes:
+    """The pixels of an image as JPEG, no side longer than `size`."""
     try:
         picture = open_image(path, size)
     except InputError as problem:
@@ -107,5 +109,5 @@ def _encode(path: str, size: int) -> bytes:
     picture.thumbnail((size, size), Image.Resampling.BICUBIC)
     picture.info = {}  # a comment of the file would be written again
     buffer = io.BytesIO()
-    picture.save(buffer, format="JPEG", quality=88)
+    picture.save(buffer, format="JPEG", quality=quality)
     return buffer.getvalue()
