@@ -11,7 +11,7 @@ from test_reproduce import cells_of, csv_of, key, texts, words_of
 
 from g2netpl import read_labels
 from g2netpl.cli import main
-from g2netpl.experiments import cells as photo_cells
+from g2netpl.experiments import cells
 from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.paper import RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
@@ -121,7 +121,7 @@ def test_the_soft_labels_that_are_watched_are_those_of_the_training(convergence)
 def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, monkeypatch):
     shutil.copytree(convergence, tmp_path / "out")
     before = (tmp_path / "out/runs/end-to-end/cells.jsonl").read_bytes()
-    monkeypatch.setattr(photo_cells, "train", None)  # to be called would be an error
+    monkeypatch.setattr(cells, "train", None)  # to be called would be an error
     assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--workers", "1") == 0
     assert (tmp_path / "out/runs/end-to-end/cells.jsonl").read_bytes() == before
     assert texts(tmp_path / "out") == texts(convergence)
@@ -144,8 +144,8 @@ def interrupt_at(monkeypatch, module, name, call):
     ("module", "name", "call"),
     [
         (CheckpointSaver, "epoch", 2),
-        (photo_cells, "watch_labels", 1),
-        (photo_cells, "watch_labels", 2),
+        (cells, "watch_labels", 1),
+        (cells, "watch_labels", 2),
     ],
 )
 def test_an_epoch_that_is_played_again_is_watched_once(

@@ -15,7 +15,7 @@ from g2netpl import RunConfig, read_labels, train
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.game.network import compiling
 from g2netpl.game.network.network import build_network
-from g2netpl.images import decoding, jpeg
+from g2netpl.images import jpeg, loader
 from g2netpl.runs.metrics import evaluate
 
 
@@ -55,9 +55,9 @@ def test_trainings_that_share_their_images_decode_them_once(config, monkeypatch)
     (cache,) = images.values()
     assert cache.filled() == cache.count == 60
     asked = []
-    squashed = decoding.squashed
+    squashed = loader.squashed
     monkeypatch.setattr(
-        decoding, "squashed", lambda path, *rest: asked.append(path) or squashed(path, *rest)
+        loader, "squashed", lambda path, *rest: asked.append(path) or squashed(path, *rest)
     )
     second = train(config("second"), kept=images)
     assert {Path(path).name[:4] for path in asked} == {"test"}  # which is looked at once

@@ -2,7 +2,6 @@
 
 import csv
 import errno
-import io
 import json
 import os
 import signal
@@ -12,14 +11,12 @@ import threading
 
 import numpy as np
 import pytest
-from PIL import Image
 from review_runs import Page, random_run, write_photos, write_run
 from scipy.special import expit
 
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
-from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.review import questions as review_queue
 from g2netpl.review.answers_writer import DecisionLog
@@ -733,55 +730,6 @@ def test_the_exported_labels_can_be_trained_on(trained, photos, opened, tmp_path
     flags = ["--labels", str(merged), "--images", str(photos), "--only-listed", "--epochs", "1"]
     flags += ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--device", "cpu"]
     assert main(["train", *flags, "--output", str(tmp_path / "again")]) == 0
-
-
-# Pictures
-
-
-def test_pictures_are_small_upright_and_carry_nothing_but_pixels(tmp_path):
-    picture = Image.new("RGB", (3000, 1500), "red")
-    exif = picture.getexif()
-    exif[0x0112] = 6  # to be turned
-    exif[0x010E] = "a secret place"
-    picture.save(tmp_path / "turned.jpg", exif=exif, comment=b"a secret comment", dpi=(300, 300))
-    (tmp_path / "broken.jpg").write_bytes(b"no picture")
-    names = ["turned.jpg", "broken.jpg", "missing.jpg", "../outside.jpg"]
-    Image.new("RGB", (8, 8)).save(tmp_path.parent / "outside.jpg")
-    pictures = Pictures(names, Roots(tmp_path))
-    for size in (256, 1024):
-        content = pictures.jpeg(0, size)
-        with Image.open(io.BytesIO(content)) as small:
-            assert (small.format, small.size) == ("JPEG", (size // 2, size))
-            assert dict(small.getexif()) == {}
-        assert b"secret" not in content
-    for row, why in ((1, "not a readable image"), (2, "not in"), (3, "leads out")):
-        with pytest.raises(InputError, match=why):
-            pictures.jpeg(row, 256)
-
-
-def test_pictures_in_memory_are_bounded(tmp_path):
-    names = [f"{count}.png" for count in range(20)]
-    write_photos(tmp_path, names, (256, 256))
-    one = len(Pictures(names, Roots(tmp_path)).jpeg(0, 256))
-    pictures = Pictures(names, Roots(tmp_path), kept_bytes=5 * one)
-    first = [pictures.jpeg(row, 256) for row in range(20)]
-    assert sum(map(len, pictures._kept.values())) == pictures._bytes <= 5 * one
-    (tmp_path / "19.png").unlink()
-    assert pictures.jpeg(19, 256) == first[19]  # kept
-    (tmp_path / "0.png").unlink()
-    with pytest.raises(InputError, match="not in"):
-        pictures.jpeg(0, 256)
-
-
-def test_images_of_an_unlabelled_folder_are_found(tmp_path):
-    write_photos(tmp_path / "more", ["sub/a.png"])
-    (tmp_path / "photos").mkdir()
-    config = {"images": str(tmp_path / "photos"), "unlabelled": str(tmp_path / "more")}
-    config |= {"labels": "x.csv", "format": None}
-    roots = Roots.of_run(config, None)
-    assert roots.path("more/sub/a.png") == str(tmp_path / "more" / "sub" / "a.png")
-    with pytest.raises(InputError, match="is --images the right folder"):
-        roots.check(["b.png"])
 
 
 # The page as a process

@@ -10,7 +10,6 @@ from test_reproduce import write_folder
 
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments import cells as photo_cells
 from g2netpl.experiments import durations
 from g2netpl.experiments.paper import RECIPES
 from g2netpl.reports.reproduction import steps
@@ -295,5 +294,5 @@ def test_a_run_on_photos_that_diverged_is_not_trained_again(photos, tmp_path, mo
         patch.setattr(Session, "play", never)
         assert main(flags) == 0
     assert sorted(cells.read_bytes().splitlines()) == sorted(written.splitlines())
-    monkeypatch.setattr(photo_cells, "train", never)
+    monkeypatch.setattr(comparison, "train", never)
     assert main(flags) == 0
