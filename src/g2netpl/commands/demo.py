@@ -44,6 +44,7 @@ def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.comparison import write_comparison_report
     from g2netpl.reports.tables import results_tables
+    from g2netpl.runs.folder import REPORT, RESULT, RUN
     from g2netpl.runs.ownership import claimed
     from g2netpl.runs.records import RUN_FORMAT
     from g2netpl.training.progress import follow, write_history
@@ -72,11 +73,11 @@ def _demo(flags: argparse.Namespace) -> None:
         )
         outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
         about = {"format": RUN_FORMAT, "command": "demo", "epochs": epochs}
-        write_json(folder / "run.json", about)
+        write_json(folder / RUN, about)
         write_history(folder / CELLS, [outcome.line for outcome in outcomes])
         results = choose([outcome.row for outcome in outcomes])
-        write_json(folder / "result.json", results)
-        write_comparison_report(folder, folder / "report.html", outcomes)
+        write_json(folder / RESULT, results)
+        write_comparison_report(folder, folder / REPORT, outcomes)
     for table in results_tables(results, console.width):
         console.print(table)
-    console.print(f"open {folder / 'report.html'} to see more", highlight=False)
+    console.print(f"open {folder / REPORT} to see more", highlight=False)

@@ -41,6 +41,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.disk import write_json
     from g2netpl.commands.training_flags import checked
     from g2netpl.images.features import write_features
+    from g2netpl.runs.folder import RUN
     from g2netpl.runs.ownership import check_folder, claimed
     from g2netpl.runs.records import RUN_FORMAT
 
@@ -51,7 +52,7 @@ def run(flags: argparse.Namespace) -> None:
     about = {"backbone": config.backbone, "size": config.image_size}
     with claimed(folder, "features", overwrite=flags.overwrite):
         run_json = {"format": RUN_FORMAT, "command": "features", **about}
-        write_json(folder / "run.json", run_json)
+        write_json(folder / RUN, run_json)
         write_features(folder, features)
     width = features.train_features.shape[1]
     console.print(

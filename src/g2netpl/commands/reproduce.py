@@ -99,11 +99,12 @@ def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
 def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[Backup | None]":
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
     from g2netpl.runs.backup import recover
+    from g2netpl.runs.folder import is_begun
     from g2netpl.runs.ownership import begin_or_resume, is_empty
     from g2netpl.runs.records import read_run
 
     recover(folder)
-    there = (folder / "run.json").is_file()
+    there = is_begun(folder)
     if not there and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no reproduction; choose another --output")
     trained = (folder / "index.html").is_file() or any(folder.glob("runs/*/*/run.json"))

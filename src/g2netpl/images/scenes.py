@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.disk import writing
 from g2netpl.labels.formats import write_labels
 from g2netpl.labels.table import LabelTable
 
@@ -59,7 +59,7 @@ def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
 def write_scenes(scenes: Scenes, folder: str | Path) -> None:
     """As a user would have them: images/*.png, and train.csv and test.csv with full labels."""
     folder = Path(folder)
-    try:
+    with writing(folder):
         (folder / "images").mkdir(parents=True, exist_ok=True)
         for part, pixels, table in (
             ("train", scenes.train_images, scenes.train),
@@ -69,8 +69,6 @@ def write_scenes(scenes: Scenes, folder: str | Path) -> None:
             for image, name in zip(pixels, names, strict=True):
                 Image.fromarray(image).save(folder / name)
             write_labels(LabelTable(names, table.classes, table.values), folder / f"{part}.csv")
-    except OSError as problem:
-        raise InputError(f"{folder}: cannot be written ({problem.strerror})") from None
 
 
 def _compose(digits: npt.NDArray[np.float32], random: np.random.Generator) -> Pixels:

@@ -9,8 +9,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from g2netpl.base.disk import write_text_whole
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.disk import write_text_whole, writing
+from g2netpl.base.errors import counted
 
 
 def render(template: str, **content: Any) -> str:
@@ -48,9 +48,6 @@ def _file(path: str) -> str:
 def write_page(path: str | Path, template: str, **content: Any) -> Path:
     """Write the page of a template; text that UTF-8 cannot hold becomes question marks."""
     page, path = render(template, **content), Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path):
         write_text_whole(path, page, errors="replace")
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
     return path

@@ -26,6 +26,7 @@ from g2netpl.reports.tables import (
     plus_minus,
     write_csv,
 )
+from g2netpl.runs.folder import RUN
 
 COLUMNS = (
     *("row", "method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last"),
@@ -227,7 +228,7 @@ def _start(photos: Mapping[str, Any]) -> str:
 
 
 def _features_note(root: str | None) -> str:
-    note = Path(root or ".") / "run.json"
+    note = Path(root or ".") / RUN
     if note.is_file():
         try:
             content = json.loads(note.read_text(encoding="utf-8"))

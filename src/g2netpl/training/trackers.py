@@ -27,11 +27,11 @@ from typing import Any, Self
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError
 from g2netpl.runs.config import parse_trackers
+from g2netpl.runs.folder import HISTORY
+from g2netpl.runs.folder import TRACKERS as STATE
 
 Numbers = dict[str, float]
 Memory = dict[str, Any]
-
-STATE = "trackers.json"
 
 
 class Tracker:
@@ -314,7 +314,7 @@ def _read(path: Path) -> dict[str, Memory]:
 
 def _history(folder: Path) -> list[dict[str, Any]]:
     try:
-        lines = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (folder / HISTORY).read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
     except (OSError, ValueError):
         return []
