@@ -139,8 +139,8 @@ def test_a_run_loads_again_and_predicts_the_same(photos, tmp_path, monkeypatch, 
     made = []
     finish = training.finish
 
-    def keep(session, snapshot):
-        result = finish(session, snapshot)  # leaves the best epoch in it
+    def keep(session, *rest):
+        result = finish(session, *rest)  # leaves the best epoch in it
         made.append(session.network)
         return result
 
