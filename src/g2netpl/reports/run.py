@@ -53,13 +53,11 @@ def write_run_report(
     columns = _columns(run.classes, classes)
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
-    history, k = run.history, run.expected_positives
-    last: Reading = history[-1] if history else {}
     completed = complete(run) if run.is_finished else None
     held_out = run.held_out if run.is_finished else None
-    content: Content = {}
+    content = _epochs(run)
     if completed is not None:
-        content = _results(run, completed, held_out or {}, columns)
+        content |= _results(run, completed, held_out or {}, columns)
         content |= _gallery(run, completed, images) if gallery else {}
     return write_page(
         run.folder / PAGE if output is None else output,
@@ -70,16 +68,6 @@ def write_run_report(
         held_out=held_out,
         method=METHODS.get(run.config.method),
         without_gallery=not gallery,
-        last=last,
-        restless=restless_words(history) if restless(history) else "",
-        is_collapsed=bool(k) and last.get("soft_positives") is not None and collapsed(last, k),
-        has_scores=any(record.get("validation_map") is not None for record in history),
-        has_soft=any(record.get("undecided") is not None for record in history),
-        curves=learning_curves(history, run.result["best_epoch"] if completed else None)
-        if history
-        else [],
-        players=player_charts(history, k),
-        histogram=histogram_chart(history, "Soft labels of unobserved entries"),
         **content,
     )
 
@@ -92,6 +80,23 @@ def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
     if len(wanted) > MOST_CURVES:
         raise InputError(f"--classes: at most {MOST_CURVES} in one picture, got {len(wanted)}")
     return [known.index(name) for name in wanted]
+
+
+def _epochs(run: Run) -> Content:
+    """Pictures over the epochs, and what is odd about them."""
+    history, k = run.history, run.expected_positives
+    last: Reading = history[-1] if history else {}
+    best = run.result["best_epoch"] if run.is_finished else None
+    return {
+        "last": last,
+        "restless": restless_words(history) if restless(history) else "",
+        "is_collapsed": k and last.get("soft_positives") is not None and collapsed(last, k),
+        "has_scores": any(record.get("validation_map") is not None for record in history),
+        "has_soft": any(record.get("undecided") is not None for record in history),
+        "curves": learning_curves(history, best) if history else [],
+        "players": player_charts(history, k),
+        "histogram": histogram_chart(history, "Soft labels of unobserved entries"),
+    }
 
 
 def _results(
