@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.base.options import Options
@@ -29,6 +29,7 @@ class Method:
     source: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     full_labels_only: bool = False
+    observation: Literal["auto", "draw", "random"] = "random"  # how labels came to be known
     two_views: bool = False  # needs image files, and trains end to end
     needs: Callable[[Any], Needs] = lambda options: Needs()  # with these options
     grid: tuple[str, tuple[Any, ...]] | None = None  # its main weight, and three values to try
@@ -72,6 +73,14 @@ METHODS: dict[str, Method] = {
         "ignore what is unobserved (wants observed negatives, as in positives:1+1)",
         "Durand et al., CVPR 2019",
         {"unobserved_weight": 0.0},
+    ),
+    "draw": Method(
+        FixedPlayer,
+        FixedOptions,
+        "what was named is a draw from what is there; nothing is said of the unobserved",
+        "ours",
+        {"unobserved_weight": 0.0},
+        observation="draw",
     ),
     "an": Method(
         FixedPlayer,

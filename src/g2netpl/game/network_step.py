@@ -1,16 +1,17 @@
 """The network's move: one step on the cost of what the label player proposed."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch
-from g2netpl.game.costs import expected_positives, reversed_bce, soft_bce
+from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft_bce
 from g2netpl.game.network.network import bare, batch_statistics, share_dropout
 from g2netpl.game.player import LabelPlayer, Proposal
+from g2netpl.labels.table import POSITIVE
 
 Costed = tuple[Tensor, Tensor]
 
@@ -21,19 +22,36 @@ def batch_cost(
     proposal: Proposal,
     expected: float,
     gather: Callable[[Tensor], Tensor] = lambda logits: logits,
+    observed: Tensor | None = None,
 ) -> Costed:
-    """The network's cost for one batch, and its logits; `gather` adds those of other processes."""
-    if proposal.depth is None or not getattr(bare(network), "is_deep", False):
+    """The network's cost for one batch, and its logits; `gather` adds those of other processes.
+
+    `observed` is needed by a network that takes what was named as draws.
+    """
+    network_itself = bare(network)
+    named = None
+    if observed is not None and getattr(network_itself, "draws", False):
+        named = (observed == POSITIVE).repeat(len(proposal.weights) // len(observed), 1)
+    if proposal.depth is None or not getattr(network_itself, "is_deep", False):
         logits = gather(network(inputs).float())
-        return network_cost(logits, proposal, expected), logits
+        return network_cost(logits, proposal, expected, named), logits
     logits, apart = (gather(each.float()) for each in network(inputs, apart=True))
     deep, shallow = proposal.split()
-    cost = network_cost(logits, deep, expected) + network_cost(apart, shallow, expected)
-    return cost, logits
+    cost = network_cost(logits, deep, expected, named)
+    return cost + network_cost(apart, shallow, expected, named), logits
 
 
-def network_cost(logits: Tensor, proposal: Proposal, expected: float) -> Tensor:
-    """L_obs + L_unobs of the paper for one batch, as the label player proposed it."""
+def network_cost(
+    logits: Tensor, proposal: Proposal, expected: float, named: Tensor | None = None
+) -> Tensor:
+    """L_obs + L_unobs of the paper for one batch, as the label player proposed it.
+
+    Labels that were `named` enter as draws from what is in their image, if it is told which.
+    """
+    if named is not None:
+        drawn = torch.where(named, proposal.weights, 0.0)
+        rest = replace(proposal, weights=proposal.weights.masked_fill(named, 0.0))
+        return draw_cost(logits, drawn) + network_cost(logits, rest, expected)
     if proposal.entry_cost is None:
         cost = soft_bce(logits, proposal.targets, proposal.weights)
     else:
@@ -101,7 +119,9 @@ class NetworkStep:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         self.optimizer.zero_grad()
         seen = self._seen(batch, proposal)
-        cost, logits = batch_cost(self.network, seen, proposal, self.expected, self._gather)
+        cost, logits = batch_cost(
+            self.network, seen, proposal, self.expected, self._gather, batch.observed
+        )
         if self.on_non_finite is not None and not torch.isfinite(cost.detach()):
             self.on_non_finite(batch, float(cost.detach()))
             return None

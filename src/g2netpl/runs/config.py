@@ -107,6 +107,12 @@ class RunConfig(Options):
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
     options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
+    observation: Literal["auto", "draw", "random", "complete"] | None = Field(
+        default=None,
+        description="how labels came to be known: draw (named among what is there), random (each "
+        "by chance, both signs), complete, or auto: what the labels look like (default: as the "
+        "method has it)",
+    )
     setting: str = Field(
         default="own", description="which labels to hide for an experiment; own: none"
     )

@@ -134,7 +134,9 @@ class Equilibrium:
                 continue
             proposal = player.propose(batch, progress, predict)
             share = len(batch) / len(self.rows)
-            cost, logits = batch_cost(network, batch.inputs, proposal, self.expected)
+            cost, logits = batch_cost(
+                network, batch.inputs, proposal, self.expected, observed=batch.observed
+            )
             predicted = logits.detach().sigmoid()
             (cost * share).backward()  # type: ignore[no-untyped-call]
             sums += predicted.sum()

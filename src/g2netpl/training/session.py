@@ -22,7 +22,7 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
-from g2netpl.game.methods import make_player, needs_of
+from g2netpl.game.methods import find_method, make_player, needs_of
 from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
@@ -31,6 +31,7 @@ from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
 from g2netpl.images.features import Features
 from g2netpl.images.loader import Source
+from g2netpl.labels.observation import Observation, look
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.training import expected_positives as expected
@@ -95,7 +96,13 @@ class Session:
         self.phases = phases_of(config)
         found, self.origin_of_k = k or expected.find(config, data, inputs)
         self.k = processes.broadcast(found)
-        self.network = network_of(config, inputs.backbone, len(data.table.classes))
+        self.observation, self.reason = observation_of(config, data)
+        self.network = network_of(
+            config,
+            inputs.backbone,
+            len(data.table.classes),
+            self.k if self.observation == "draw" else None,
+        )
         self.network.to(self.device)
         self.observed = ObservedLabels.of(data.visible.held, self.device)
         first = self.phases[0]
@@ -232,11 +239,21 @@ class Session:
         return 4 * bytes_of(self.network.state_dict()) + labels
 
 
-def network_of(config: RunConfig, backbone: Backbone, classes: int) -> Network:
-    """The network that a run asks for."""
+def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
+    """How the labels of a training came to be known, and who says so."""
+    asked = config.observation or find_method(config.method).observation
+    if asked == "auto":
+        return look(data.visible.held)
+    return asked, "given" if config.observation else "as the method has it"
+
+
+def network_of(
+    config: RunConfig, backbone: Backbone, classes: int, draws: float | None = None
+) -> Network:
+    """The network that a run asks for; `draws` is k where labels are named by draws."""
     dropout = needs_of(config.method, config.options).dropout
     network = build_network(
-        backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed
+        backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed, draws=draws
     )
     if config.head == "boostlu":
         return boosted(network, config.backbone, config.image_size)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from g2netpl.base.errors import InputError, closest
+from g2netpl.game.network.presence import Presence
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
@@ -65,6 +66,11 @@ class Network(nn.Module):
     def is_deep(self) -> bool:
         """Whether there is a backbone that can learn."""
         return any(parameter.requires_grad for parameter in self.backbone.parameters())
+
+    @property
+    def draws(self) -> bool:
+        """Whether what was observed is taken as drawn from what is there."""
+        return isinstance(self.classifier, Presence)
 
     def head(self) -> "Network":
         """The classifier alone, for vectors that the backbone has made before."""
@@ -120,10 +126,12 @@ def build_network(
     width: int | None = None,
     image_size: int = 224,
     seed: int = 0,
+    draws: float | None = None,
 ) -> Network:
     """A network for `classes` classes; the seed decides its random start.
 
-    `weights` is a safetensors file of the backbone; `width` is needed for `features` alone.
+    `weights` is a safetensors file of the backbone; `width` is needed for `features` alone. With
+    `draws`, k at the start, the classifier says shares of what is named (`presence`).
     """
     if isinstance(backbone, str):
         backbone = build_backbone(
@@ -136,6 +144,8 @@ def build_network(
         )
     with _random_start(seed):
         classifier = build_classifier(backbone.width, classes, hidden, dropout)
+        if draws is not None:
+            classifier = Presence(classifier, draws)
         return Network(backbone.module, classifier)
 
 
