@@ -126,6 +126,7 @@ METHODS: dict[str, Method] = {
         SoftOptions,
         "the game: soft pseudo labels against the network, our defaults",
         _PAPER,
+        observation="auto",
         needs=_game_needs,
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),

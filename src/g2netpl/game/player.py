@@ -32,6 +32,7 @@ class Setup:
     seed: int = 0
     epochs: int = 10  # of the whole training
     deep: bool = False  # whether the backbone learns too, or the classifier alone
+    draws: bool = False  # whether what was named is taken as drawn from what is there
     memory_place: MemoryPlace = IN_RAM  # where labels are kept
 
     def __post_init__(self) -> None:

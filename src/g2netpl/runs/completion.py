@@ -65,9 +65,11 @@ class Completed:
 
 def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only those with that chance of being right."""
-    parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
-    predicted = None if sure is None else run.predictions()
-    return fill_in(*parts, run.thresholds, run.expected_positives, sure, predicted)
+    soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
+    if run.thresholds.by_draw and predicted is not None:  # the chances are the network's
+        soft, raw = np.zeros_like(soft), predicted
+    parts = (run.observed(), soft, raw, run.thresholds, run.expected_positives)
+    return fill_in(*parts, sure, predicted)
 
 
 def fill_in(
@@ -99,6 +101,8 @@ def fill_in(
         if predicted is not None and soft.any():
             other[soft] = thresholds.calibrate(predicted[soft])
         least, most = np.minimum(scores, other), np.maximum(scores, other)
+        if thresholds.by_draw:  # absent even if there were twice as much to see
+            most = 1 - (1 - most) ** 2
         values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
         values[most <= 1 - sure] = NEGATIVE
     values[np.isnan(scores)] = UNOBSERVED

@@ -51,6 +51,7 @@ class Training(AnyRun):
     data: Data
     classes: list[str]
     expected_positives: FiniteFloat
+    observation: NotRequired[Literal["draw", "random", "complete"]]
     mean: list[FiniteFloat]
     std: list[FiniteFloat]
 

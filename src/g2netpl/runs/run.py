@@ -90,6 +90,11 @@ class Run(Classifier):
         """k, per image."""
         return float(self.about["expected_positives"])
 
+    @property
+    def observation(self) -> str:
+        """How its labels came to be known: draw, random or complete."""
+        return str(self.about.get("observation", "random"))
+
     @cached_property
     def history(self) -> list[Epoch]:
         """The finished epochs; a last line that is just being written is left out."""
@@ -148,7 +153,8 @@ class Run(Classifier):
 
         name, size = self.config.backbone, self.config.image_size
         backbone = build_backbone(name, pretrained=False, image_size=size)
-        network = build_network(backbone, len(self.classes), hidden=self.config.hidden)
+        draws = self.expected_positives if self.observation == "draw" else None
+        network = build_network(backbone, len(self.classes), hidden=self.config.hidden, draws=draws)
         if self.config.head == "boostlu":
             network = boosted(network, name, size)
         load_weights(network, self.folder / MODEL)

@@ -14,7 +14,7 @@ dev/log/scores-and-thresholds.md.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NotRequired
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ class Thresholds:
     per_class: tuple[float | None, ...]  # on calibrated scores; None: the class is never proposed
     rule: str
     basis: str  # what they were chosen on, for people
+    by_draw: bool = False  # scores are chances by themselves, of a network of shares
 
     def __str__(self) -> str:
         never = sum(each is None for each in self.per_class)
@@ -74,6 +75,7 @@ class Thresholds:
             "thresholds": self.per_class,
             "rule": self.rule,
             "basis": self.basis,
+            "by_draw": self.by_draw,
         }
 
     @classmethod
@@ -81,7 +83,14 @@ class Thresholds:
         """The way back; what is no such content is one line that starts with `where`."""
         found = check_record(Written, content, where)
         per_class = tuple(found["thresholds"])
-        return cls(found["temperature"], found["shift"], per_class, found["rule"], found["basis"])
+        return cls(
+            found["temperature"],
+            found["shift"],
+            per_class,
+            found["rule"],
+            found["basis"],
+            found.get("by_draw", False),
+        )
 
 
 class Written(TypedDict):
@@ -92,6 +101,7 @@ class Written(TypedDict):
     thresholds: Sequence[float | None]
     rule: str
     basis: str
+    by_draw: NotRequired[bool]
 
 
 def parse_rule(text: str) -> tuple[str, float]:

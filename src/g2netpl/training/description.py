@@ -64,7 +64,7 @@ def _digest(path: str) -> str | None:
     return None if digest is None else digest.hex()
 
 
-def announce(console: Console, config: RunConfig, data: TrainingData, k: str) -> None:
+def announce(console: Console, config: RunConfig, data: TrainingData, known: str) -> None:
     """What is trained on what, and everything a person should know about the data."""
     visible = data.visible
     for note in data.notes:
@@ -73,5 +73,5 @@ def announce(console: Console, config: RunConfig, data: TrainingData, k: str) ->
         f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
         f"{len(visible):,} images with {visible.observed_fraction:.2%} of their labels observed\n"
         f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
-        f"k = {k}; epoch: {data.note}"
+        f"epoch: {data.note}\n{known}"
     )

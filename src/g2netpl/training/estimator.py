@@ -26,9 +26,8 @@ from g2netpl.images.loader import ArraySource, ImageSource, Source
 from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
-from g2netpl.runs.thresholds import choose
 from g2netpl.training.devices import device_of
-from g2netpl.training.results import CompletedLabels
+from g2netpl.training.results import CompletedLabels, thresholds_of
 from g2netpl.training.session import Session, on_features, on_images
 from g2netpl.training.snapshots import Snapshot
 
@@ -129,12 +128,13 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _take(self, session: Session, snapshot: Snapshot) -> None:
         """The network of the best epoch, its thresholds, and the completed labels."""
         data, soft = session.data, session.player.soft_labels()
+        session.settle(snapshot)
         predicted = session.predict(snapshot.best_network, session.inputs.all(session.is_linear))
         session.network.eval()
         held = None
         if data.validation is not None:
             held = (predicted[data.held_out], data.validation.values)
-        self.decisions_ = choose(self.thresholds, held, predicted[data.training], session.k)
+        self.decisions_ = thresholds_of(session, held, predicted[data.training])
         known = None if soft is None else soft.float().cpu().numpy()
         completed = CompletedLabels(data, predicted, known)
         self.completed_labels_ = completed.of(np.arange(len(data.table)))

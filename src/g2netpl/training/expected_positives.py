@@ -5,12 +5,13 @@ random, the share of positives among the observed labels of each class tells. Pe
 they see and a few things that are not there observe positives far more often than negatives: where
 negatives are few, both rates are compared first.
 
-Otherwise rank all (image, class) pairs of the labelled images by a classifier that takes
-"observed" as its target and has not seen the image. The most positive-looking pairs, 0.7 times as
-many as there are observed positives, are taken as true. The share of them that was observed is the
-chance that a positive gets observed, and k is the number of observed positives per labelled image
-divided by it. Images without any label are taken to be like those with one. Wrong pairs at the top
-make k too large; that images with few positives rank first makes it too small; 0.7 is a balance.
+Otherwise rank all (image, class) pairs of the labelled images by a classifier of shares (`draw`)
+that has not seen the image. The share of the top pairs that was observed is the chance that a
+positive gets observed, and k is the number of observed positives per labelled image divided by it.
+The deeper one looks, the more wrong pairs there are, which makes k too large; at the very top are
+images with few positives, which makes it too small. So k is read at half the depth, the number of
+observed positives being the whole, and moved on along its own slope, the further the more names
+there are per class.
 Of very many classes those with the most observed positives are ranked: the chance is theirs.
 Features that tell nothing leave a guess, one positive more than was observed, and features that
 tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
@@ -43,7 +44,10 @@ from g2netpl.training.inputs import Inputs
 _RANKED_IMAGES = 4000
 _RANKED_CLASSES = 1500  # a classifier of more would take minutes
 _ENOUGH_TO_RANK = 20  # labelled images; with fewer, k is taken as what was seen
-_DEPTH = 0.7  # pairs that are looked at, as a share of the observed positives
+_FOLDS = 5
+_STEPS = 400  # of a classifier that ranks
+_DEPTHS = (0.3, 0.5, 0.7)  # pairs that are looked at, as a share of the observed positives
+_SLOPE, _NAMES = 1.5, 10  # how far k is moved on, and the names per class at which half as far
 _MANY_NEGATIVES = 5  # per positive: no more is asked before labels count as missing at random
 _FEW_IMAGES = 300  # labelled ones, below which k is told as a guess
 _TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
@@ -111,7 +115,8 @@ def estimate(
     k = from_positives(features[readable], take(visible, chosen[readable]), seed)
     if by_shares is not None and observed_alike(visible, k):
         return by_shares, both
-    if len(labelled) < _FEW_IMAGES:
+    names = per_class(visible, POSITIVE).sum() / visible.shape[1]
+    if len(labelled) < _FEW_IMAGES or names < _NAMES:
         few = f"estimated from positives of {counted(len(labelled), 'image')}"
         return k, f"{few}, which is a guess; --expected-positives K if you know better"
     return k, "estimated from positives"
@@ -127,13 +132,16 @@ def from_positives(features: Features, observed: Labels, seed: int = 0) -> float
     seen = dense(ranked, np.arange(len(labelled)))
     scores = _cross_fitted(features[labelled], seen, seed)
     count = int((seen == POSITIVE).sum())
-    top = np.argsort(-scores, axis=None)[: max(round(_DEPTH * count), 1)]
-    observed_share = max(float((seen.ravel()[top] == POSITIVE).mean()), 1.0 / count)
+    hits = (seen.ravel() == POSITIVE)[np.argsort(-scores, axis=None)].cumsum()
+    depths = [max(round(depth * count), 1) for depth in _DEPTHS]
+    observed_shares = [max(hits[depth - 1] / depth, 1.0 / count) for depth in depths]
     by_chance = count / len(labelled) / seen.shape[1]
     telling = min(_TELLING, seen.shape[1] / 2)  # few classes: chance is never far
-    belief = float(np.clip((observed_share / by_chance - 1) / max(telling - 1, 0.5), 0, 1))
-    estimate, guess = np.log(mean / observed_share), np.log(mean + 1)
-    k = np.exp(belief * estimate + (1 - belief) * guess)
+    belief = float(np.clip((observed_shares[1] / by_chance - 1) / max(telling - 1, 0.5), 0, 1))
+    names = count / seen.shape[1]
+    top, middle, deep = np.log(observed_shares)
+    estimate = np.log(mean) - middle + _SLOPE * names / (names + _NAMES) * (top - deep)
+    k = np.exp(belief * estimate + (1 - belief) * np.log(mean + 1))
     return float(np.clip(k, mean, observed.shape[1]))
 
 
@@ -144,20 +152,21 @@ def _most_observed(observed: Labels) -> IndexArray:
 
 
 def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Features:
-    """Scores of each half by a linear classifier trained on the other half, 400 steps of Adam."""
+    """Scores of each part by a linear classifier of shares that was trained on the others."""
     order = np.random.default_rng([seed, 0x6B65]).permutation(len(features))
-    halves = np.array_split(order, 2)
     scores = np.zeros(observed.shape, dtype=np.float32)
     rate = min(0.05, 1.28 / features.shape[1])
-    for train, apply in (halves, halves[::-1]):
+    for part in np.array_split(order, _FOLDS):
+        train = np.setdiff1d(order, part)
         known = ObservedLabels.of(observed[train])
         source = ArraySource(torch.from_numpy(features[train]))
-        network = build_network("features", observed.shape[1], width=features.shape[1], seed=seed)
-        optimizer = torch.optim.Adam(network.parameters(), lr=rate)
-        player = FixedPlayer(Setup(known, 1.0, rate), FixedOptions(unobserved_weight=1.0))
-        batches_per_epoch = -(-len(train) // 64)
-        for epoch in range(-(-400 // batches_per_epoch)):
+        network = build_network(
+            "features", observed.shape[1], width=features.shape[1], seed=seed, draws=1.0
+        )
+        optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1.0)
+        player = FixedPlayer(Setup(known, 1.0, rate), FixedOptions(unobserved_weight=0.0))
+        for epoch in range(-(-_STEPS // -(-len(train) // 64))):
             batches = training_batches(source, known, 64, seed, epoch)
             play_epoch(network, player, batches, optimizer, 0.0, 1.0)
-        scores[apply] = predict_all(network, ArraySource(torch.from_numpy(features[apply])))
+        scores[part] = predict_all(network, ArraySource(torch.from_numpy(features[part])))
     return scores

@@ -53,7 +53,7 @@ def rehearse(session: Session) -> None:
 def _try_step(session: Session, phase: Phase, batch: Batch) -> None:
     """Let the network take a step, look at what it says then, and put its weights back."""
     network = session.part_of_network(phase.is_linear)
-    rate, training = session.config.rate(phase.mode), network.training
+    rate, training = session.rate(phase.mode), network.training
     before = {name: value.clone() for name, value in network.state_dict().items()}
     optimizer = make_optimizer(session.config.optimizer, network.parameters(), rate)
     two_views = find_method(session.config.method).two_views

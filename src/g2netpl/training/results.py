@@ -16,9 +16,10 @@ from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
+from g2netpl.runs.presence import thresholds_of_presence
 from g2netpl.runs.records import Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_held_out, write_saved_labels
-from g2netpl.runs.thresholds import Thresholds, choose
+from g2netpl.runs.thresholds import Thresholds, choose, tells_prevalence
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
 from g2netpl.training.session import Session
@@ -31,6 +32,7 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
     The ranks predict together, and the first one writes.
     """
     config, folder = session.config, Path(session.config.output)
+    session.settle(snapshot)
     parts = _parts(session)
     test = parts.get("test")
     last = None if test is None else _map(session.predict(snapshot.network, test[0]), test[1])
@@ -54,7 +56,7 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
         "method": config.method,
         "setting": config.setting,
         "seed": config.seed,
-        "learning_rate": config.rate("linear" if session.is_linear else "end-to-end"),
+        "learning_rate": session.rate("linear" if session.is_linear else "end-to-end"),
         "batch_size": config.batch_size,
         "weight": "",
         "best_epoch": snapshot.best_epoch,
@@ -85,10 +87,21 @@ def _write_thresholds(
     folder, data, held = Path(session.config.output), session.data, tables.get("validation")
     validation = None if held is None else (best["validation"], held.values)
     some = predicted[_enough(data)]
-    thresholds = choose(session.config.thresholds, validation, some, session.k)
+    thresholds = thresholds_of(session, validation, some)
     write_json(folder / THRESHOLDS, thresholds.to_json())
     metrics = {name: _metrics(thresholds, best[name], tables[name].values) for name in tables}
     write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
+
+
+def thresholds_of(
+    session: Session, validation: tuple[Scores, LabelMatrix] | None, scores: Scores
+) -> Thresholds:
+    """Thresholds for what a session's network says, in `scores` of its training images."""
+    rule, known = session.config.thresholds, None if validation is None else validation[1]
+    settled = session.network.draws and (known is None or not tells_prevalence(known))
+    if settled and rule != "expected":
+        return thresholds_of_presence(rule, scores.shape[1], session.k)
+    return choose(rule, validation, scores, session.k)
 
 
 def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metrics:

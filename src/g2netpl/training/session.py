@@ -27,6 +27,7 @@ from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.network.presence import Presence
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
 from g2netpl.images.features import Features
@@ -34,6 +35,8 @@ from g2netpl.images.loader import Source
 from g2netpl.labels.observation import Observation, look
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode, RunConfig
+from g2netpl.runs.presence import count_to_expect, sharpness_by_names
+from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method
@@ -45,6 +48,8 @@ from g2netpl.training.progress import epoch_bar, warn_of_collapse, warn_of_jumps
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
+_RATE_OF_SHARES = 0.3  # times the usual learning rate
+_SETTLED = ("classifier.sharpness", "classifier.log_count")
 _WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, bool], None]
@@ -109,13 +114,28 @@ class Session:
         setup = Setup(
             self.observed,
             self.k,
-            config.rate(first.mode),
+            self.rate(first.mode),
             config.seed,
             sum(phase.epochs for phase in self.phases),
             deep=not first.is_linear,
+            draws=self.network.draws,
             memory_place=memory_place,
         )
         self.player = make_player(config.method, config.options, setup)
+
+    def rate(self, mode: Mode) -> float:
+        """The learning rate; shares are learnt faster, so their own is smaller."""
+        rate = self.config.rate(mode)
+        own = self.network.draws and self.config.learning_rate is None
+        return rate * _RATE_OF_SHARES if own else rate
+
+    @property
+    def told(self) -> str:
+        """What is taken to be so about the labels, in one line."""
+        return (
+            f"observation: {self.observation} ({self.reason}); "
+            f"k = {self.k:.2f} ({self.origin_of_k})"
+        )
 
     @property
     def device(self) -> torch.device:
@@ -205,7 +225,7 @@ class Session:
         self, phase: Phase, saver: CheckpointSaver | None
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
         """What learns and how, on its device; the player is told."""
-        rate = self.config.rate(phase.mode)
+        rate = self.rate(phase.mode)
         learner: nn.Module = self.part_of_network(phase.is_linear)
         optimizer = make_optimizer(self.config.optimizer, learner.parameters(), rate)
         with nullcontext() if saver is None else saver.interrupts.noted():
@@ -231,6 +251,22 @@ class Session:
         """Scores (N, L) with these weights, which the network then has."""
         load_network(self.learner, state)
         return predict_all(self.learner, source, processes=self.processes)
+
+    def settle(self, snapshot: Snapshot) -> None:
+        """Calibrate what a network of shares says, where nothing but names is known of presence."""
+        classifier, held = self.network.classifier, self.inputs.validation(self.is_linear)
+        if not isinstance(classifier, Presence) or (
+            held is not None and tells_prevalence(held.truth)
+        ):
+            return
+        trained = self.predict(snapshot.best_network, self.inputs.training(self.is_linear))
+        sharpness = 1.0
+        if held is not None:
+            said = self.predict(snapshot.best_network, held.source)
+            sharpness = sharpness_by_names(said, held.truth)
+        classifier.settle(sharpness, count_to_expect(trained, sharpness, self.k))
+        for state in (snapshot.network, snapshot.best_network):
+            state.update({n: v for n, v in self.learner.state_dict().items() if n in _SETTLED})
 
     def checkpoint_bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""

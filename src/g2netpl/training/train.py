@@ -124,10 +124,10 @@ class _FolderTraining:
             return load_run(self.folder)
         session = self.prepare(data, accelerator, kept)
         backbone = session.inputs.backbone
-        description |= {"expected_positives": session.k}
+        description |= {"expected_positives": session.k, "observation": session.observation}
         description |= {"mean": backbone.mean, "std": backbone.std}
         old = self.claim(session, description, decisions)
-        announce(self.console, self.config, data, f"{session.k:.2f} ({session.origin_of_k})")
+        announce(self.console, self.config, data, session.told)
         with self.open_trackers() as trackers:
             snapshot = self.play(session, trackers, old)
         result = self.finish(session, snapshot, began)

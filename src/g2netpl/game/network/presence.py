@@ -20,18 +20,25 @@ _LOWEST = -60.0  # of a logarithm whose exponential single precision can hold
 
 
 class Presence(nn.Module):
-    """A classifier whose outputs are read as shares of `expected` things per image; gives logits."""
+    """A classifier whose outputs are read as shares of `expected` things in an image."""
 
     def __init__(self, shares: nn.Module, expected: float) -> None:
         super().__init__()
         self.shares = shares
         self.log_count: Tensor
+        self.sharpness: Tensor
         self.register_buffer("log_count", torch.tensor(math.log(expected)))
+        self.register_buffer("sharpness", torch.tensor(1.0))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Logits (B, L) of the presence of each class."""
-        shares = functional.log_softmax(self.shares(vectors).float(), dim=1)
+        shares = functional.log_softmax(self.shares(vectors).float() * self.sharpness, dim=1)
         return logits_of_rates(shares + self.log_count)
+
+    def settle(self, sharpness: float, count: float) -> None:
+        """Say from now on what these two make of the shares; `calibration` finds them."""
+        self.sharpness.fill_(sharpness)
+        self.log_count.fill_(math.log(count))
 
 
 def logits_of_rates(log_rates: Tensor) -> Tensor:
