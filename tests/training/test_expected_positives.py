@@ -92,7 +92,7 @@ def test_the_ranking_finds_k_where_classes_can_be_told_apart(setting):
 
 def test_a_ranking_that_knows_nothing_leaves_a_guess():
     noise = np.random.default_rng(1).normal(size=FEATURES.shape).astype(np.float32)
-    assert from_positives(noise, visible("fspl")) == pytest.approx(2.0, rel=0.1)
+    assert from_positives(noise, visible("fspl")) == pytest.approx(2.0, rel=0.15)
 
 
 @pytest.mark.parametrize("form", [np.asarray, Entries.of_matrix])
@@ -110,8 +110,8 @@ def test_of_very_many_classes_the_most_observed_are_ranked(monkeypatch, form):
     monkeypatch.setattr("g2netpl.training.expected_positives.build_network", noted)
     monkeypatch.setattr("g2netpl.training.expected_positives._RANKED_CLASSES", CLASSES)
     alone = from_positives(FEATURES, visible("fspl"))
-    assert from_positives(FEATURES, form(labels)) == pytest.approx(alone, rel=0.05)
-    assert widths == [CLASSES] * 4
+    assert from_positives(FEATURES, form(labels)) == pytest.approx(alone, rel=0.1)
+    assert widths == [CLASSES] * 10
 
 
 def test_ten_thousand_classes_are_never_trained_on(monkeypatch):

@@ -17,6 +17,7 @@ from g2netpl.training import expected_positives as expected
 from g2netpl.training.checks import check_config, check_method
 from g2netpl.training.data import check_learnable, split_and_observe
 
+OBSERVATION = "observation"  # a method may be tried under another: epr:observation=draw
 VALIDATION_FRACTION = 0.2
 
 
@@ -62,7 +63,9 @@ class Comparison:
     def options_of(self, method: str) -> tuple[str, dict[str, str]]:
         """The plain name of a method, and the options changed for it."""
         name, own = split_variant(method)
-        return name, {key: value for of, key, value in self.changes if of == name} | own
+        changes = {key: value for of, key, value in self.changes if of == name} | own
+        changes.pop(OBSERVATION, None)
+        return name, changes
 
     def options_of_cell(self, cell: Cell) -> tuple[str, dict[str, str]]:
         """The plain name of a cell's method, and the options changed for it."""
@@ -77,6 +80,7 @@ class Comparison:
             **(keys or {"labels": "none"}),
             "method": method,
             "options": options,
+            OBSERVATION: split_variant(cell.method)[1].get(OBSERVATION),
             "setting": cell.setting,
             "seed": cell.seed,
             "learning_rate": cell.learning_rate,

@@ -81,6 +81,7 @@ class Contents(Options):
     thresholds: tuple[Number | None, ...]
     rule: Text
     basis: Text
+    by_draw: bool = False
     training: dict[str, Any]
 
 

@@ -35,7 +35,7 @@ from g2netpl.images.loader import ArraySource
 from g2netpl.labels.counts import from_both_signs, from_complete, observed_alike
 from g2netpl.labels.entries import Labels, dense, of_classes, per_class, per_image, take
 from g2netpl.labels.settings import IndexArray
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
 from g2netpl.training.data import TrainingData
@@ -130,6 +130,7 @@ def from_positives(features: Features, observed: Labels, seed: int = 0) -> float
         return mean
     ranked = take(of_classes(observed, _most_observed(observed)), labelled)
     seen = dense(ranked, np.arange(len(labelled)))
+    seen[seen == NEGATIVE] = UNOBSERVED
     scores = _cross_fitted(features[labelled], seen, seed)
     count = int((seen == POSITIVE).sum())
     hits = (seen.ravel() == POSITIVE)[np.argsort(-scores, axis=None)].cumsum()

@@ -278,6 +278,8 @@ class Session:
 def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
     """How the labels of a training came to be known, and who says so."""
     asked = config.observation or find_method(config.method).observation
+    if asked == "auto" and config.mode != "linear":
+        return "random", "the backbone learns too"
     if asked == "auto":
         return look(data.visible.held)
     return asked, "given" if config.observation else "as the method has it"
