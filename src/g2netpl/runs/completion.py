@@ -26,6 +26,7 @@ from g2netpl.runs.run import Run
 from g2netpl.runs.thresholds import Thresholds, choose
 
 _MARKS = ";|,\t/"  # between the tags of an image
+TOO_OFTEN = 0.9  # of the images: a class that is on more of them is told
 SOURCES = ("observed", "soft", "predicted", "unreadable")
 Table = Iterator[dict[str, Sequence[Any]]]  # columns of some rows at a time
 
@@ -60,7 +61,19 @@ class Completed:
             f"{', '.join(shown)}\n{int(self.proposed().sum()):,} new positives, "
             f"{(self.values == POSITIVE).sum() / max(len(self.values), 1):.2f} positives per image"
             + (f"; {unknown:,} labels left unknown" if unknown else "")
+            + "".join(f"\nnote: {line}" for line in self.too_often())
         )
+
+    def too_often(self) -> list[str]:
+        """Lines about classes that are now on nearly every image, though few were named there."""
+        now, named = self.values == POSITIVE, self.observed.values == POSITIVE
+        share = now.mean(axis=0) if len(now) else np.zeros(len(self.observed.classes))
+        new = (now & ~named).any(axis=0)
+        return [
+            f"{self.observed.classes[column]!r} is on {share[column]:.0%} of the images now; if that "
+            "is not so, tell k with --expected-positives, or answer questions: g2netpl review"
+            for column in np.flatnonzero((share > TOO_OFTEN) & new)
+        ]
 
 
 def complete(run: Run, sure: float | None = None) -> Completed:

@@ -48,6 +48,9 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         they have no negatives, all images are trained on and the last epoch is taken.
     expected_positives
         Positives per image: a number, or "estimate".
+    observation
+        How labels came to be known: 'draw', 'random', 'complete', or 'auto'; None: as the method
+        has it.
     thresholds
         How `predict` decides: "f1" or "precision:P" on validation, or "expected".
     classes
@@ -87,6 +90,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         validation: float = 0.2,
         expected_positives: float | str = "estimate",
         thresholds: str = "f1",
+        observation: str | None = None,
         classes: Sequence[str] | None = None,
         mode: str = "linear",
         backbone: str = "lite0",

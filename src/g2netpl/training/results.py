@@ -14,9 +14,9 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
-from g2netpl.runs.presence import thresholds_of_presence
 from g2netpl.runs.records import Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_held_out, write_saved_labels
 from g2netpl.runs.thresholds import Thresholds, choose, tells_prevalence

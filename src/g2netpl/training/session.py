@@ -34,8 +34,8 @@ from g2netpl.images.features import Features
 from g2netpl.images.loader import Source
 from g2netpl.labels.observation import Observation, look
 from g2netpl.labels.table import LabelTable
+from g2netpl.runs.chances import count_to_expect, sharpness_by_names
 from g2netpl.runs.config import Mode, RunConfig
-from g2netpl.runs.presence import count_to_expect, sharpness_by_names
 from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
@@ -267,6 +267,11 @@ class Session:
         classifier.settle(sharpness, count_to_expect(trained, sharpness, self.k))
         for state in (snapshot.network, snapshot.best_network):
             state.update({n: v for n, v in self.learner.state_dict().items() if n in _SETTLED})
+
+    def unsettle(self) -> None:
+        """Let a network of shares that was calibrated learn again."""
+        if isinstance(self.network.classifier, Presence):
+            self.network.classifier.settle(1.0, self.k)
 
     def checkpoint_bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""

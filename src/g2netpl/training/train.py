@@ -183,6 +183,7 @@ class _FolderTraining:
         session = Session(config, data, inputs, k, accelerator, processes, place)
         if config.resume_labels is not None:
             take_over_network(config.resume_labels, session.network)
+            session.unsettle()
         inputs.prepare()
         if config.compile:
             network, size = session.network, config.image_size

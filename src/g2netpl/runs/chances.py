@@ -15,7 +15,6 @@ from g2netpl.runs.thresholds import Thresholds, parse_rule
 
 _FEWEST = 20  # names on held-out images; with fewer the shares stay as they are
 _TINY = 1e-9  # the least share, and the distance of a chance from 1
-TOO_OFTEN = 0.9  # of the images: a class that is proposed on more of them is told
 
 Floats = npt.NDArray[np.float64]
 
@@ -70,13 +69,3 @@ def thresholds_of_presence(rule: str, classes: int, k: float) -> Thresholds:
     limit, said = (target, rule) if name == "precision" else (0.5, "more likely there than not")
     basis = f"the names that were given, and k = {k:.2f} positives per image"
     return Thresholds(1.0, 0.0, (limit,) * classes, said, basis, by_draw=True)
-
-
-def proposed_too_often(decided: npt.NDArray[np.bool_], classes: tuple[str, ...]) -> list[str]:
-    """Lines about classes that are proposed on nearly every image."""
-    shares = decided.mean(axis=0) if len(decided) else np.zeros(len(classes))
-    return [
-        f"{classes[column]!r} is proposed on {shares[column]:.0%} of the images; if that is not "
-        "so, tell k with --expected-positives, or answer some questions with g2netpl review"
-        for column in np.flatnonzero(shares > TOO_OFTEN)
-    ]

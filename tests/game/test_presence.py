@@ -1,0 +1,104 @@
+"""Shares, presence and the cost of draws, against hand-worked values and simulated names."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from g2netpl.game.costs import SPREAD, draw_cost, soft_bce
+from g2netpl.game.network.network import build_network
+from g2netpl.game.network.presence import Presence, log_shares, logits_of_rates
+from g2netpl.game.network_step import batch_cost, network_cost
+from g2netpl.game.player import Proposal
+
+RATES = torch.logspace(-20, 1.9, 60, dtype=torch.float64)
+
+
+def test_logits_are_those_of_the_presence_at_any_rate():
+    logits = logits_of_rates(RATES.log().float())
+    # ŷ = 1 − e^−μ has the odds e^μ − 1
+    assert torch.allclose(logits.double(), torch.expm1(RATES).log(), rtol=1e-5, atol=1e-5)
+    assert torch.allclose(functional.softplus(logits).double(), RATES, rtol=1e-4)
+
+
+def test_log_shares_are_the_way_back():
+    rates = torch.tensor([[0.5, 1.5, 2.0], [1e-9, 1e-3, 3.0]])
+    found = log_shares(logits_of_rates(rates.log())).exp()
+    assert torch.allclose(found, rates / rates.sum(dim=1, keepdim=True), rtol=1e-4)
+
+
+def test_gradients_stay_finite_far_out():
+    scores = torch.tensor([[900.0, 0.0, -900.0]], requires_grad=True)
+    module = Presence(nn.Identity(), 2.0)
+    draw_cost(module(scores), torch.tensor([[0.0, 0.0, 1.0]])).backward()
+    assert torch.isfinite(scores.grad).all()
+
+
+def test_presence_by_hand():
+    module = Presence(nn.Identity(), 3.0)
+    presence = module(torch.tensor([[0.0, math.log(2.0), math.log(3.0)]])).sigmoid()
+    shares = torch.tensor([[1 / 6, 2 / 6, 3 / 6]])
+    assert torch.allclose(presence, 1 - torch.exp(-3.0 * shares), atol=1e-6)
+    # an observed negative costs n · share
+    assert torch.allclose(-torch.log1p(-presence), 3.0 * shares, atol=1e-5)
+
+
+def test_the_cost_of_a_name_is_the_cross_entropy_of_the_shares():
+    scores = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+    named = torch.tensor([2, 0, 1, 3, 3])
+    logs = scores.log_softmax(dim=1)
+    wanted = functional.cross_entropy(scores, named) + SPREAD * logs.var(1, correction=0).mean()
+    found = draw_cost(Presence(nn.Identity(), 2.5)(scores), functional.one_hot(named, 4).float())
+    assert float(found) == pytest.approx(float(wanted) / 4, rel=1e-5)  # a mean over entries
+
+
+def test_an_image_without_a_name_says_nothing():
+    scores = torch.randn(3, 4, requires_grad=True)
+    named = torch.zeros(3, 4)
+    named[0, 1] = 1.0
+    draw_cost(Presence(nn.Identity(), 2.0)(scores), named).backward()
+    assert scores.grad[0].abs().sum() > 0
+    assert torch.equal(scores.grad[1:], torch.zeros(2, 4))
+
+
+def test_what_was_named_enters_as_a_draw_and_the_rest_as_proposed():
+    logits = torch.randn(3, 4)
+    observed = torch.tensor([[1, -1, 0, -1], [-1, -1, -1, -1], [-1, 1, 1, -1]])
+    named = observed == 1
+    targets, weights = torch.rand(3, 4), torch.rand(3, 4)
+    targets[named], weights[named] = 1.0, 1.0
+    found = network_cost(logits, Proposal(targets, weights), 1.0, named)
+    rest = soft_bce(logits, targets, weights * ~named)
+    assert float(found) == pytest.approx(float(rest + draw_cost(logits, named.float())), rel=1e-6)
+
+
+def test_shares_become_the_frequencies_of_names():
+    """One kind of image, named 'a' in 5 of 10 cases, 'b' in 3, 'c' in 2, and 'd' never."""
+    network = build_network("features", 4, width=1, draws=2.0)
+    assert network.draws
+    observed = torch.full((10, 4), -1)
+    for row, name in enumerate([0] * 5 + [1] * 3 + [2] * 2):
+        observed[row, name] = 1
+    proposal = Proposal((observed == 1).float(), (observed == 1).float())
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
+    for _ in range(500):
+        optimizer.zero_grad()
+        cost, logits = batch_cost(network, torch.ones(10, 1), proposal, 2.0, observed=observed)
+        cost.backward()
+        optimizer.step()
+    shares = log_shares(logits)[0].exp().detach()
+    assert shares.argsort(descending=True).tolist() == [0, 1, 2, 3]
+    # at the best shares the slope of the cost is 0, by hand for the first: share − frequency +
+    # SPREAD · 2/4 · (d₀ − share · Σd) = 0 with d the log shares less their mean, and Σd = 0
+    away = shares.log() - shares.log().mean()
+    frequency = torch.tensor([0.5, 0.3, 0.2, 0.0])
+    assert torch.allclose(shares - frequency, -SPREAD / 2 * away, atol=2e-3)
+
+
+def test_a_network_without_draws_is_as_it_was():
+    plain = build_network("features", 3, width=5, seed=4)
+    assert not plain.draws
+    shares = build_network("features", 3, width=5, seed=4, draws=2.0).classifier.shares
+    assert torch.equal(plain.classifier.weight, shares.weight)
