@@ -70,8 +70,8 @@ class Completed:
         share = now.mean(axis=0) if len(now) else np.zeros(len(self.observed.classes))
         new = (now & ~named).any(axis=0)
         return [
-            f"{self.observed.classes[column]!r} is on {share[column]:.0%} of the images now; if that "
-            "is not so, tell k with --expected-positives, or answer questions: g2netpl review"
+            f"{self.observed.classes[column]!r} is on {share[column]:.0%} of the images now; if "
+            "that is not so, tell k with --expected-positives, or answer questions: g2netpl review"
             for column in np.flatnonzero((share > TOO_OFTEN) & new)
         ]
 
