@@ -15,7 +15,8 @@ from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource, epoch_groups
 from g2netpl.training.checkpoints import load_checkpoint, save_checkpoint
 from g2netpl.training.epochs import Loop, NumericalStop, Schedule, Validation, fit
-from g2netpl.training.equilibrium import Equilibrium, collapsed
+from g2netpl.training.equilibrium import Equilibrium
+from g2netpl.training.progress import collapsed
 from g2netpl.training.snapshots import Snapshot, copy_state, load_network
 
 RANDOM = np.random.default_rng(0)

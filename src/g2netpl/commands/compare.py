@@ -207,7 +207,7 @@ def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[st
     """The tables, and a note on trainings that had not come to rest."""
     from g2netpl.experiments.compare import cell_of
     from g2netpl.reports.tables import results_tables
-    from g2netpl.training.equilibrium import restless, restless_words
+    from g2netpl.training.progress import restless, restless_words
 
     for table in results_tables(results, console.width):
         console.print(table)

@@ -30,7 +30,7 @@ from g2netpl.runs.metrics import can_rank
 from g2netpl.runs.records import Content, Reading
 from g2netpl.runs.run import Run
 from g2netpl.runs.tables import PARTS, HeldOut
-from g2netpl.training.equilibrium import collapsed, restless, restless_words
+from g2netpl.training.progress import collapsed, restless, restless_words
 
 MOST_CURVES = 12  # in one picture
 _MOST_ROWS = 400  # of the table of classes

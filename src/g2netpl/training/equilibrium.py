@@ -12,7 +12,7 @@ Regret, predictions and gradient are taken on a fixed probe of training images (
 most 1,024), the rest over all of them. Players without soft labels have the last two alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -37,7 +37,6 @@ _NO_LABELS: Reading = {
     "soft_histogram": None,
 }
 _BINS = 20
-_JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
 
 
 class Equilibrium:
@@ -157,24 +156,3 @@ def _histogram(soft: Tensor) -> list[int]:
     bins = (soft * _BINS).to(torch.uint8).clamp_(max=_BINS - 1)
     counts: list[int] = torch.bincount(bins.flatten(), minlength=_BINS).tolist()
     return counts
-
-
-def collapsed(reading: Reading, expected: float) -> bool:
-    """True where the predictions have left [k/3, 3k]."""
-    seen = reading["predicted_positives"]
-    return seen is not None and not expected / 3 <= seen <= 3 * expected
-
-
-def restless(history: Sequence[Reading]) -> bool:
-    """True where soft labels jump to and fro: for two epochs they moved further than any settle."""
-    moved = [record.get("movement") for record in history[-2:]]
-    return len(moved) == 2 and all(each is not None and each > _JUMP for each in moved)
-
-
-def restless_words(history: Sequence[Reading]) -> str:
-    """What to say of such labels."""
-    return (
-        f"the soft labels jump to and fro, by {history[-1]['movement']:.2f} on average in an "
-        "epoch: their steps are too long; use a smaller step_size (in proportion to σ² where σ is "
-        "small), or with ROLE a smaller estimate_learning_rate"
-    )

@@ -19,10 +19,10 @@ from rich.progress import (
 from rich.table import Column
 
 from g2netpl.base.console import Console
-from g2netpl.runs.records import Epoch
-from g2netpl.training.equilibrium import collapsed, restless, restless_words
+from g2netpl.runs.records import Epoch, Reading
 
 _WIDE = 100  # columns of a terminal
+_JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
 
 Item = TypeVar("Item")
 
@@ -50,6 +50,27 @@ def describe(record: Mapping[str, Any]) -> str:
         if record.get(key) is not None:
             parts.append(f"{name} {form.format(record[key])}".strip())
     return " · ".join(parts)
+
+
+def collapsed(reading: Reading, expected: float) -> bool:
+    """True where the predictions have left [k/3, 3k]."""
+    seen = reading["predicted_positives"]
+    return seen is not None and not expected / 3 <= seen <= 3 * expected
+
+
+def restless(history: Sequence[Reading]) -> bool:
+    """True where soft labels jump to and fro: for two epochs they moved further than any settle."""
+    moved = [record.get("movement") for record in history[-2:]]
+    return len(moved) == 2 and all(each is not None and each > _JUMP for each in moved)
+
+
+def restless_words(history: Sequence[Reading]) -> str:
+    """What to say of such labels."""
+    return (
+        f"the soft labels jump to and fro, by {history[-1]['movement']:.2f} on average in an "
+        "epoch: their steps are too long; use a smaller step_size (in proportion to σ² where σ is "
+        "small), or with ROLE a smaller estimate_learning_rate"
+    )
 
 
 def warn_of_collapse(console: Console, history: list[Epoch], k: float) -> None:

@@ -49,16 +49,16 @@ class Format:
     write: Callable[[LabelTable, Path], list[str]]  # gives notes on what was left out
     summary: str
     endings: tuple[str, ...]  # to recognise a file by that is still to be written
-    image_folder: Callable[[Path], Path]  # where the images are, if nobody says
-    lists_all: bool  # other images in the folder belong to other parts of the data set
-    names_classes: Callable[[Path], bool]  # also a class without any label
+    image_folder: Callable[[Path], Path] = lambda path: path.parent  # if nobody says where they are
+    lists_all: bool = False  # other images in the folder belong to other parts of the data set
+    names_classes: Callable[[Path], bool] = lambda path: True  # also a class without any label
 
 
 def _format(
     module: Any, summary: str, *endings: str, lists_all: bool = False, names_classes: bool = True
 ) -> Format:
     """What a module can do; its images lie beside the file unless it says otherwise."""
-    folder = getattr(module, "image_folder", lambda path: path.parent)
+    folder = getattr(module, "image_folder", Format.image_folder)
     names = getattr(module, "names_classes", lambda path: names_classes)
     does = (module.recognises, module.read, module.write)
     return Format(*does, summary, endings, folder, lists_all, names)
