@@ -47,6 +47,7 @@ class Comparison:
     hidden: int = 0
     expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
     optimizer: str = "Adam"
+    observation: str | None = None  # of methods that do not say another themselves
     changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
     search_weights: bool = False  # try three values of each method's main weight too
     choose_once: bool = False  # choose on the first seed; train the others with that alone
@@ -80,7 +81,7 @@ class Comparison:
             **(keys or {"labels": "none"}),
             "method": method,
             "options": options,
-            OBSERVATION: split_variant(cell.method)[1].get(OBSERVATION),
+            OBSERVATION: split_variant(cell.method)[1].get(OBSERVATION, self.observation),
             "setting": cell.setting,
             "seed": cell.seed,
             "learning_rate": cell.learning_rate,

@@ -87,6 +87,7 @@ class Plan:
             features = self.dataset.root
         shared = {k: v for k, v in vars(self.protocol).items() if k not in ("epochs", "photos")}
         shared |= {"epochs": self.epochs(name), "keep_labels": recipe.watches_labels}
+        shared |= {"observation": "random"}  # the paper has a sigmoid for every class
         return [
             Comparison(features, methods, block.settings, **shared)
             for block in recipe.blocks
