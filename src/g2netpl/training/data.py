@@ -14,7 +14,7 @@ from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import is_own_folder, several_tags
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import find_format, read_labels, read_matching
-from g2netpl.labels.formats.groups import by_folder, read_groups
+from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.paths import find, list_images, locate
@@ -348,8 +348,9 @@ def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelT
     """The tables with the groups of a file, or with their folders as groups."""
     names = {name for table in tables for name in table.images}
     groups = by_folder(names) if rule == GROUPS_BY_FOLDER else read_groups(rule)
-    if not any(name in groups for name in tables[0].images):
+    table, *others = (with_groups_of(each, groups) for each in tables)
+    if not any(table.groups or ()):
         raise InputError(
             f"groups {rule}: no image of {labels} is in a group; expected names as in that file"
         )
-    return [table.with_groups([groups.get(name, "") for name in table.images]) for table in tables]
+    return [table, *others]

@@ -11,13 +11,14 @@ from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, csv_table, delimiter, unguarded
+from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import LabelTable, plain_name
 
 GROUP = "group"
 
 
 class Groups:
-    """The groups that a file names."""
+    """The groups that a file names; names of images that look the same are the same."""
 
     def __init__(self, problems: Problems) -> None:
         self.problems = problems
@@ -28,7 +29,7 @@ class Groups:
         group = "" if named is None else str(named).strip()
         if not group:
             return
-        before = self.of.setdefault(plain_name(image), group)
+        before = self.of.setdefault(composed(plain_name(image)), group)
         if before != group:
             what = f"image {image!r} is in group {before!r} already; put it into one only"
             self.problems.add(where, GROUP, f"{what}, got {group!r}")
@@ -36,14 +37,17 @@ class Groups:
     def on(self, table: LabelTable) -> LabelTable:
         """The table with these groups, if there are any."""
         self.problems.raise_any()
-        if not self.of:
-            return table
-        return table.with_groups([self.of.get(name, "") for name in table.images])
+        return with_groups_of(table, self.of) if self.of else table
+
+
+def with_groups_of(table: LabelTable, groups: Mapping[str, str]) -> LabelTable:
+    """The table with the groups of its images, by their composed names."""
+    return table.with_groups([groups.get(composed(name), "") for name in table.images])
 
 
 def by_folder(images: Iterable[str]) -> dict[str, str]:
     """The images of a folder as a group; those in no folder have none."""
-    return {name: folder for name in images if (folder := name.rpartition("/")[0])}
+    return {composed(name): folder for name in images if (folder := name.rpartition("/")[0])}
 
 
 def read_groups(path: str | Path) -> dict[str, str]:
