@@ -281,7 +281,7 @@ def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):
     both.write_text("".join([header, *tested, *rows[:3]]))
     code, said = compare(test=both)
     assert code == 2
-    assert f"{both}: 3 images also in the training file" in said.err
+    assert f"{both}: 3 images also trained on, the first 'train-00000.png'" in said.err
     assert not (tmp_path / "out").exists()
 
 
@@ -297,7 +297,8 @@ def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
     (tmp_path / "twice.csv").write_text("".join([header, *rows, *(f"again-{r}" for r in rows)]))
     code, said = compare("--images", folder, labels=tmp_path / "twice.csv", test=None)
     assert code == 2
-    assert "nothing is tested on what was trained on" in said.err
+    assert "images also trained on, the first '" in said.err
+    assert "--groups-out" in said.err
 
 
 @pytest.mark.parametrize(

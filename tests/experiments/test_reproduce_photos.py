@@ -409,7 +409,7 @@ def files(photos, tmp_path):
         (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         ("train.csv", ["--test-labels", "nowhere.csv"], "nowhere.csv: no such label file"),
         ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
-        ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also in the"),
+        ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also trained on"),
         ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
         ("FILES/unknown.csv", [], "'truth' needs a file with full labels"),
         ("FILES/unknown.csv", ["--expected-positives", "2"], "every label must be known"),

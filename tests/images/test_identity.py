@@ -11,7 +11,7 @@ from g2netpl.base.errors import Refused
 from g2netpl.cli import main
 from g2netpl.experiments import search_grid
 from g2netpl.images import identity as picture_prints
-from g2netpl.images.identity import content_of, stamps_of
+from g2netpl.images.identity import content_of, same_files, stamps_of
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
 from g2netpl.training.train import train
@@ -151,3 +151,17 @@ def test_sums_depend_on_content_and_order_alone(tmp_path):
     os.mkfifo(tmp_path / "599")  # is never opened
     assert stamps_of(paths) != stamps
     assert content_of(paths)[0] != first
+
+
+def test_the_same_file_is_known_by_place_and_by_content(tmp_path):
+    content = {"a": b"one", "b": b"two", "c": b"three", "e": b"", "copy": b"two", "new": b"six"}
+    for name, text in content.items():
+        (tmp_path / name).write_bytes(text)
+    (tmp_path / "link").symlink_to("c")
+    (tmp_path / "empty").write_bytes(b"")
+    mine = [str(tmp_path / name) for name in ("a", "b", "c", "e", "gone")]
+    names = ("new", "copy", "link", "empty", "also-gone", "a")
+    others = [str(tmp_path / name) for name in names]
+    assert same_files(mine, others) == [(1, 1), (2, 2), (0, 5)]
+    (tmp_path / "copy").write_bytes(b"2wo")
+    assert same_files(mine, others) == [(2, 2), (0, 5)]

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.settings import Setting, observe, split_indices
+from g2netpl.labels.settings import Setting, observe, split_indices, split_table
 from g2netpl.labels.table import LabelTable
 
 
@@ -213,3 +213,90 @@ def test_a_split_is_a_partition(fraction):
     train, validation = split_indices(101, fraction, 7)
     assert sorted([*train, *validation]) == list(range(101))
     assert len(validation) == round(101 * fraction)
+
+
+def random_groups(seed, count=200, groups=40):
+    random = np.random.default_rng(seed)
+    values = (random.random((count, 3)) < 0.5).astype(np.int8)
+    names = [f"g{number}" for number in (groups * random.random(count) ** 2).astype(int)]
+    return table_of(values).with_groups(names)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_group_is_parted_and_the_share_is_about_right(seed):
+    table = random_groups(seed)
+    groups = np.array(table.groups)
+    train, held = split_table(table, 0.2, seed)
+    assert sorted([*train, *held]) == list(range(200))
+    assert not set(groups[train]) & set(groups[held])
+    largest = max(np.unique(groups, return_counts=True)[1])
+    assert abs(len(held) - 40) <= largest / 2
+    again = split_table(table, 0.2, seed)[1]
+    assert held.tolist() == again.tolist()
+    assert held.tolist() != split_table(table, 0.2, seed + 1)[1].tolist()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_images_each_in_a_group_of_its_own_are_split_as_without_groups(seed):
+    table = table_of(np.ones((101, 2)))
+    order = np.random.default_rng([seed, 0x7370]).permutation(101)  # as it has always been
+    for names in (None, [""] * 101, [str(row) for row in range(101)]):
+        train, held = split_table(table.with_groups(names), 0.2, seed)
+        assert held.tolist() == sorted(order[-20:])
+        assert train.tolist() == sorted(order[:-20])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "fraction", "held"),
+    [
+        ((50, 50), 0.2, 50),  # one at least
+        ((90, 10), 0.2, 10),
+        ((30, 70), 0.9, 70),  # and one is left
+        ((100,), 0.2, 0),
+        ((100,), 0.9, 0),
+        ((50, 50), 0.0, 0),
+    ],
+)
+def test_few_large_groups(sizes, fraction, held):
+    names = [str(number) for number, size in enumerate(sizes) for _ in range(size)]
+    for seed in range(5):
+        table = table_of(np.ones((100, 1))).with_groups(names)
+        found = len(split_table(table, fraction, seed)[1])
+        assert found == held or (sizes == (30, 70) and found == 30)
+
+
+def test_the_only_photo_of_a_class_is_never_held_out():
+    values = (np.random.default_rng(0).random((60, 5)) < 0.5).astype(np.int8)
+    values[:, 3] = -1
+    values[17, 3], values[40, 3] = 1, 0
+    for seed in range(30):
+        train, held = split_table(table_of(values), 0.2, seed)
+        assert 17 in train
+        assert len(held) == 12
+        order = np.random.default_rng([seed, 0x7370]).permutation(60)
+        free = [row for row in order if row != 17]
+        assert held.tolist() == sorted(free[-12:])  # the others as if it had not been drawn
+
+
+def test_the_only_group_of_a_class_is_never_held_out():
+    values = np.zeros((60, 2), dtype=np.int8)
+    values[::2, 0] = 1
+    values[[3, 4, 5], 1] = 1  # several images, one group
+    names = [f"g{row // 6}" for row in range(60)]
+    parts = [split_table(table_of(values).with_groups(names), 0.2, seed) for seed in range(30)]
+    assert all({0, 1, 2, 3, 4, 5} <= set(train) for train, _ in parts)
+    alone = [split_table(table_of(values), 0.2, seed) for seed in range(30)]
+    assert any(3 in held for _, held in alone)  # without groups there are three
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_tables_of_either_form_are_split_alike(sparse):
+    table = random_groups(3)
+    values = table.values.copy()
+    values[:, 2] = -1
+    values[7, 2] = 1
+    table = table.with_values(values)
+    given = table.with_values(table.entries) if sparse else table
+    assert 7 in split_table(given, 0.5, 0)[0]
+    expected = split_table(table, 0.5, 0)[1].tolist()
+    assert split_table(given, 0.5, 0)[1].tolist() == expected

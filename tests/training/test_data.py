@@ -66,3 +66,30 @@ def test_masks_of_spml_are_drawn_before_the_split():
     assert (data.training == training).all()
     assert (data.held_out == held_out).all()
     assert (data.visible.values == observe(table, setting, SPML_SEED).values[training]).all()
+
+
+def test_whole_groups_are_held_out_with_their_unlabelled_images():
+    table = random_table(60, 20).with_groups([f"g{row % 12}" for row in range(60)])
+    data = split_and_observe(table, Setting.parse("own"), 0.25, 1)
+    held = {table.groups[row] for row in data.held_out}
+    assert held
+    assert not held & {table.groups[row] for row in data.training}
+    assert any(row < 20 for row in data.held_out)  # nothing is known about it, yet it is close
+    assert len(data.training) + len(data.held_out) == 60
+
+
+def test_where_every_group_has_all_of_a_class_all_images_are_trained_on():
+    """As with a folder per class and --groups folder."""
+    values = np.eye(4, dtype=np.int8)[np.arange(40) % 4]
+    table = table_of(values).with_groups([f"g{row % 4}" for row in range(40)])
+    data = split_and_observe(table, Setting.parse("own"), 0.2, 0)
+    assert len(data.training) == 40
+    assert "every group has all of a class" in data.note
+
+
+def test_the_split_of_the_benchmark_knows_no_groups():
+    table = random_table(50, 0).with_groups(["a", "b"] * 25)
+    with pytest.raises(
+        InputError, match="setting fspl@spml: the benchmark's split knows no groups"
+    ):
+        split_and_observe(table, Setting.parse("fspl@spml"), 0.2, 0)

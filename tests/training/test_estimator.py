@@ -21,6 +21,7 @@ from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
+from g2netpl.training import estimator
 from g2netpl.training.data import split_and_observe
 
 NOT_FOR_US = {
@@ -392,3 +393,28 @@ def test_an_image_that_is_not_there_is_one_that_cannot_be_read(pictures, tmp_pat
     model.set_params(max_bad=1).fit(there, table.values)
     assert np.isnan(model.completed_labels_).any(axis=1).tolist() == [False] * 59 + [True]
     assert not hasattr(model, "n_features_in_")
+
+
+def test_groups_are_held_out_together(monkeypatch):
+    features, truth = made_up()
+    groups = np.arange(len(truth)) // 8
+    seen = []
+    on_features = estimator.on_features
+
+    def watched(config, features, table):
+        session = on_features(config, features, table)
+        seen.append(session.data)
+        return session
+
+    monkeypatch.setattr(estimator, "on_features", watched)
+    PartialLabelClassifier(epochs=1).fit(features, truth, groups=groups)
+    (data,) = seen
+    held = set(groups[data.held_out])
+    assert len(data.held_out) == 48  # six groups of eight
+    assert not held & set(groups[data.training])
+    with pytest.raises(ValueError, match="groups: expected one per image, 240, got 3"):
+        PartialLabelClassifier(epochs=1).fit(features, truth, groups=["a", None, float("nan")])
+
+
+def test_an_image_without_a_group_is_alone():
+    assert estimator.group_names(["a", None, float("nan"), 3]) == ["a", "", "", "3"]

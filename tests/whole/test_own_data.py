@@ -543,11 +543,14 @@ def test_an_unlabelled_folder_holds_no_image_that_is_used_already(folder, capsys
     assert len(load_run(folder / "run").observed()) == 80
 
 
-def test_images_of_training_and_test_are_told(folder, capsys):
+def test_images_of_training_and_test_are_refused_unless_allowed(folder, capsys):
     arguments = ["--labels", str(folder / "truth.csv"), "--test-labels", str(folder / "truth.csv")]
     more = ["--images", str(folder / "photos"), "--only-listed", "--output", str(folder / "run")]
-    assert main(["train", *arguments, *more, *QUICK]) == 0
-    assert "60 images of the test or validation file also in" in capsys.readouterr().out
+    assert main(["train", *arguments, *more, *QUICK]) == 2
+    assert "60 images also trained on, the first 'train-00000.png'" in capsys.readouterr().err
+    assert not (folder / "run").exists()
+    assert main(["train", *arguments, *more, *QUICK, "--overlap", "allow"]) == 0
+    assert "60 images also trained on" in capsys.readouterr().out
 
 
 def test_complete_touches_nothing_when_it_refuses(folder, trained):

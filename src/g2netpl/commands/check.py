@@ -4,11 +4,17 @@ examples:
   g2netpl check --labels labels.csv --images photos
   g2netpl check --labels labels.csv --images photos --html check.html --problems problems.csv
   g2netpl check --labels tags.csv --images photos --no-decode    quickly: do the images exist?
+  g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
+  g2netpl train --labels train.csv --images photos --test-labels test.csv --groups groups.csv …
+
+Near-duplicates (the same picture in another size or quality, neighbours of a series) are counted;
+--groups-out joins them in groups, which a training keeps in one part.
 
 Exit code 0: a training may begin. 2: it would be refused, the reasons are shown.
 """
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
@@ -16,6 +22,7 @@ from g2netpl.base.errors import InputError, counted
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
     from g2netpl.images.inspection import Inspection
+    from g2netpl.runs.config import RunConfig
 
 _SHOWN = 20
 
@@ -25,12 +32,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.labelling import READING
     from g2netpl.commands.training_flags import add_config_flags
 
-    taken = ("labels", "images", "max_bad", "workers", *READING)
+    parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
+    taken = ("labels", "images", "max_bad", "workers", *READING, *parts, "groups", "seed")
     add_config_flags(parser, taken, required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     parser.add_argument("--problems", metavar="FILE", help="write all problems as CSV")
-    parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSV")
+    parser.add_argument("--groups-out", metavar="FILE", help="write near-duplicates as groups")
+    parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSVs")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -42,9 +51,13 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.training.progress import image_bar
 
     console, config = Console(), checked(flags)
-    for target, ending in ((flags.html, ".html"), (flags.problems, ".csv")):
+    targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
+    for target, ending in targets.items():
         if target is not None:
-            check_target(target, (ending,), flags.overwrite and target != flags.labels)
+            mine = flags.overwrite and target not in (flags.labels, flags.test_labels)
+            check_target(target, (ending,), mine)
+    if flags.groups_out is not None and flags.no_decode:
+        raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
     found = inspect_labels(flags.labels, config.format, config.reading())
     if found.table is not None:
         with image_bar(console, "looking at images", len(found.table)) as advance:
@@ -56,7 +69,10 @@ def run(flags: argparse.Namespace) -> None:
                 config.max_bad,
                 advance,
                 decode=not flags.no_decode,
+                elsewhere=_elsewhere(config),
             )
+    if found.looks and not found.errors:
+        _look_for_duplicates(console, found, config, flags.groups_out)
     _show(console, found)
     if flags.problems is not None:
         write_problems(found, flags.problems)
@@ -81,6 +97,59 @@ def run(flags: argparse.Namespace) -> None:
         )
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"a training may begin{unseen}", highlight=False)
+
+
+def _elsewhere(config: "RunConfig") -> set[str]:
+    """Where the images of the test and the validation file are."""
+    from g2netpl.labels.formats import image_folder, read_labels
+
+    files = {config.test_labels: config.test_images, config.validation_labels: None}
+    return {
+        os.path.join(root, name)
+        for path, folder in files.items()
+        if path is not None
+        for root in [folder or config.images or image_folder(path, config.format)]
+        for name in read_labels(path, config.format, config.reading()).images
+    }
+
+
+def _look_for_duplicates(
+    console: "Console", found: "Inspection", config: "RunConfig", target: str | None
+) -> None:
+    """Tell how many images look the same, and in how many parts of a training; write groups."""
+    from g2netpl.images.inspection import look_at_files
+    from g2netpl.images.near_duplicates import named_groups, near_duplicates
+    from g2netpl.labels.formats.groups import write_groups
+    from g2netpl.labels.table import group_numbers
+    from g2netpl.training.data import read_training_data
+    from g2netpl.training.progress import image_bar
+
+    try:
+        data = read_training_data(config)
+    except InputError as problem:
+        where, _, what = str(problem).partition(": ")
+        found.refuse(where, "refused by a training", what)
+        return
+    others = [path for path in data.all_paths if path not in found.looks]
+    with image_bar(console, "looking at the other files' images", len(others)) as advance:
+        for each in look_at_files(others, config.workers):
+            advance(1)
+            if each.problem is None:
+                found.looks[each.path] = each.look
+    seen = [each for each in data.all_images if each[0] in found.looks]
+    paths, names, groups, parts = zip(*seen, strict=True)
+    looks = [found.looks[path] for path in paths]
+    result = near_duplicates(looks, parts, group_numbers(groups))
+    hint = "; --groups-out FILE makes groups of them" if result.pairs and target is None else ""
+    found.facts.append(
+        f"near-duplicates: {counted(result.pairs, 'pair')}, {result.apart:,} in different parts "
+        f"(training, validation, test){hint}"
+    )
+    if target is not None:
+        joined = named_groups(names, groups, result.groups)
+        write_groups(target, joined)
+        several = counted(len(set(joined.values())), "group")
+        found.facts.append(f"{several} of {len(joined):,} images, for train --groups: {target}")
 
 
 def _show(console: "Console", found: "Inspection") -> None:

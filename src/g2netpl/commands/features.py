@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
-    *("image_size", "seed", "workers"),
+    *("image_size", "seed", "workers", "groups", "overlap"),
 )
 
 
@@ -64,12 +64,15 @@ def run(flags: argparse.Namespace) -> None:
 def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
     """The labels to train on, and those of the test file or of a fifth of the images."""
     from g2netpl.labels.formats import read_labels, read_matching
-    from g2netpl.labels.settings import split_indices
+    from g2netpl.labels.settings import split_table
+    from g2netpl.training.data import with_groups
 
     table = read_labels(config.labels)
     if config.test_labels is not None:
         return table, read_matching(config.test_labels, table)
-    first, second = split_indices(len(table), 0.2, config.seed)
+    if config.groups is not None:
+        (table,) = with_groups([table], config.groups, config.labels)
+    first, second = split_table(table, 0.2, config.seed)
     return table.take(first), table.take(second)
 
 
@@ -81,11 +84,16 @@ def _computed(
     from g2netpl.images.features import FeatureFolder, compute_features
     from g2netpl.images.loader import ImageSource
     from g2netpl.labels.paths import locate
+    from g2netpl.training.data import Listed, keep_test_apart
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import backbone_of
     from g2netpl.training.progress import epoch_bar
 
     paths = [locate(part.images, config.images or "") for part in (train, test)]
+    parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
+    way_out = "leave them out of one part, or keep them together with --groups"
+    for note in keep_test_apart(parts[0], parts[1], config, way_out):
+        console.print(f"note: {note}", highlight=False)
     backbone = backbone_of(config.model_copy(update={"seed": 0}))  # given is that of the split
     backbone.module.to(device_of(config.device))
 

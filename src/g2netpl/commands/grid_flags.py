@@ -17,6 +17,7 @@ _OF_ONE_TRAINING = (
 _FREE = {  # what may be another when a folder is gone on with
     *("execute", "output", "jobs", "resume", "overwrite", "dry_run", "workers", "device"),
     *("max_bad", "checkpoint_minutes", "checkpoint_steps", "label_memory", "image_cache", "cache"),
+    "overlap",
 }
 
 

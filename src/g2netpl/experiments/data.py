@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.errors import InputError
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
@@ -23,11 +23,11 @@ from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
-from g2netpl.labels.settings import IndexArray, split_indices
+from g2netpl.labels.settings import IndexArray, split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
-from g2netpl.training.data import Listed, TrainingData, count_shared, read_training_data
+from g2netpl.training.data import Listed, TrainingData, keep_test_apart, read_training_data
 from g2netpl.training.inputs import backbone_of
 from g2netpl.training.session import network_of
 
@@ -88,7 +88,7 @@ def with_test_part(
         table = read_labels(dataset.labels, format)
     if table is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        for part, rows in zip(parts, split_rows(len(table)), strict=True):
+        for part, rows in zip(parts, split_rows(table), strict=True):
             if not _says(part, table.take(rows)):
                 write_labels(table.take(rows), part)
     return Dataset("images", dataset.root, str(parts[0]), str(parts[1]), images)
@@ -102,9 +102,9 @@ def _says(path: Path, table: LabelTable) -> bool:
         return False
 
 
-def split_rows(images: int) -> tuple[IndexArray, IndexArray]:
+def split_rows(table: LabelTable) -> tuple[IndexArray, IndexArray]:
     """Four fifths to train on, and those of the test; always the same."""
-    return split_indices(images, 0.2, 0)
+    return split_table(table, 0.2, 0)
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class PhotoData:
             return whole, self.read.test
         train, test = (
             Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
-            for rows in split_rows(len(whole.table))
+            for rows in split_rows(whole.table)
         )
         return train, test
 
@@ -243,18 +243,15 @@ class PhotoData:
         Gives what a person should be told about the rest.
         """
         config, (train, test) = self._config, self.parts
-        shared = count_shared(train.paths, test.paths)
-        if shared:
-            name = config.test_labels or f"the test part of {config.labels}"
-            raise InputError(
-                f"{name}: {counted(shared, 'image')} also in the training file, and nothing is "
-                "tested on what was trained on; leave them out of one of the two"
-            )
+        apart = []
+        if config.test_labels is None:  # else it was looked at when they were read
+            way_out = "keep them together with --groups, which g2netpl check --groups-out writes"
+            apart = keep_test_apart(train, test, config, way_out)
         for part in (train, test):
             problems = [problem for problem in map(header_problem, part.paths) if problem]
             check_bad(problems, config.most_bad(len(part.paths)))
             self.told.update(problems)
-        notes = [f"note: {note}" for note in self.read.notes]
+        notes = [f"note: {note}" for note in (*self.read.notes, *apart)]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]
 
     def with_test_part(self, folder: Path) -> "PhotoData":
@@ -267,7 +264,7 @@ class PhotoData:
     def __str__(self) -> str:
         train, test = self.tables
         labelled = np.flatnonzero(train.labelled)
-        rows = labelled[split_indices(len(labelled), VALIDATION_FRACTION, 0)[1]]
+        rows = split_table(train, VALIDATION_FRACTION, 0, labelled)[1]
         held_out = len(rows) if can_rank(train.take(rows).held) else 0  # else all are trained on
         tested = int((per_class(test.held, POSITIVE) > 0).sum())
         return (

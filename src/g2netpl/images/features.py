@@ -88,8 +88,10 @@ def _part(
         )
     numbers = np.arange(len(features))
     images = _names(path, "images", arrays.get("images", numbers))
+    groups = _names(path, "groups", arrays["groups"]) if "groups" in arrays else None
     try:
-        return features, LabelTable(images, classes, _numbers(path, "labels", labels, labels.dtype))
+        values = _numbers(path, "labels", labels, labels.dtype)
+        return features, LabelTable(images, classes, values, groups=groups)
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
 
@@ -139,9 +141,11 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
         ("train", features.train_features, features.train),
         ("test", features.test_features, features.test),
     ):
-        images = np.array(table.images)
+        names = {"images": np.array(table.images)}
+        if table.groups is not None:
+            names["groups"] = np.array(table.groups)
         with written_whole(folder / f"{part}.npz") as file:
-            write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, images=images)
+            write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, **names)
     with written_whole(folder / "meta.npz") as file:
         write_npz(file, zipfile.ZIP_STORED, classes=np.array(features.train.classes))
 

@@ -16,6 +16,7 @@ from g2netpl.base.disk import file_digest, file_stamp
 
 _CONTENT = "content "  # earlier versions wrote a sum of the sizes alone
 _TOGETHER = 256  # files that a thread reads before it looks up
+_same: dict[str, list[tuple[int, int]]] = {}  # what `same_files` found, by stamps
 _read: dict[str, str] = {}  # content by stamps: a search has many trainings on the same files
 
 
@@ -43,6 +44,39 @@ def content_of(
     if stamps not in _read:
         _read[stamps] = _CONTENT + hashlib.sha256(digests_of(paths)).hexdigest()
     return _read[stamps], stamps
+
+
+def same_files(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, int]]:
+    """Which of the others are among `paths`, as the same file or with the same content.
+
+    Gives the place of a path and of another, for every other once. Only files of equal size are
+    read.
+    """
+    key = f"{stamps_of(paths)} {stamps_of(others)}"
+    if key not in _same:
+        _same[key] = _find_same(paths, others)
+    return _same[key]
+
+
+def _find_same(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, int]]:
+    place = {os.path.realpath(path): row for row, path in reversed(list(enumerate(paths)))}
+    found = {row: place.get(os.path.realpath(path)) for row, path in enumerate(others)}
+    sizes, of_others = ([file_stamp(path)[0] for path in part] for part in (paths, others))
+    common = {size for row, size in enumerate(of_others) if found[row] is None} & set(sizes) - {0}
+    mine = [row for row, size in enumerate(sizes) if size in common and size > 0]
+    digests = _by_digest([paths[row] for row in mine])
+    content = {digest: mine[row] for row, digest in reversed(digests)}
+    asked = [row for row, size in enumerate(of_others) if found[row] is None and size in common]
+    for row, digest in _by_digest([others[row] for row in asked]):
+        found[asked[row]] = content.get(digest)
+    return [(there, row) for row, there in found.items() if there is not None]
+
+
+def _by_digest(paths: Sequence[str]) -> list[tuple[int, bytes]]:
+    """The place and the content of every file that can be read."""
+    digests = digests_of(paths)
+    parts = [(row, digests[32 * row : 32 * row + 32]) for row in range(len(paths))]
+    return [(row, digest) for row, digest in parts if any(digest)]
 
 
 def digests_of(paths: Sequence[str]) -> bytes:

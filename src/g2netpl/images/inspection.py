@@ -7,7 +7,7 @@ many that cannot be read. Warnings are what it would put up with, but a person m
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -18,6 +18,7 @@ import numpy as np
 from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, open_file
+from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
@@ -58,6 +59,7 @@ class Inspection:
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
+    looks: dict[str, int] = field(default_factory=dict)  # of every image that was read, by path
 
     def refuse(self, where: str, kind: str, what: str) -> None:
         """Note what a training would refuse."""
@@ -75,6 +77,7 @@ class FileFacts:
     path: str
     digest: str = ""
     size: tuple[int, int] = (0, 0)
+    look: int = 0
     problem: str | None = None
 
 
@@ -123,8 +126,12 @@ def inspect_images(
     max_bad: int | None,
     advance: Callable[[int], None] = lambda count: None,
     decode: bool = True,
+    elsewhere: Collection[str] = (),
 ) -> None:
-    """Look at every image that a training would use: those listed, and others in the folder."""
+    """Look at every image that a training would use: those listed, and others in the folder.
+
+    Those at the paths `elsewhere` are of another part of the data.
+    """
     assert found.table is not None
     whole = not found.errors
     table, path = found.table, Path(found.labels)
@@ -142,7 +149,7 @@ def inspect_images(
     there: list[str] = []
     if folder is not None or is_own_folder(found.labels):
         there = list_images(root)
-        listed = set(located.paths)
+        listed = {*located.paths, *elsewhere}
         unlisted = [name for name in there if os.path.join(root, name) not in listed]
         for twins in _same_looks(there):
             found.warn(root, "file names that look the same", twins)
@@ -205,7 +212,7 @@ def _look_at(path: str) -> FileFacts:
         return FileFacts(path, problem=str(problem))
     except OSError as problem:
         return FileFacts(path, problem=f"{path}: cannot be read ({problem.strerror})")
-    return FileFacts(path, digest, image.size)
+    return FileFacts(path, digest, image.size, look_of(image))
 
 
 def _judge_files(
@@ -223,6 +230,7 @@ def _judge_files(
     allowed = max(1, len(table) // 1000) if max_bad is None else max_bad
     (found.errors if len(bad) > allowed else found.warnings).extend(bad)
     readable = [each for each in facts if each.problem is None]
+    found.looks |= {each.path: each.look for each in readable}
     if readable:
         areas = [each.size[0] * each.size[1] for each in readable]
         small, large = (readable[int(pick(areas))].size for pick in (np.argmin, np.argmax))

@@ -36,6 +36,7 @@ __all__ = [
     "LabelMatrix",
     "LabelTable",
     "check_values",
+    "group_numbers",
     "is_text",
     "name_problem",
     "plain_name",
@@ -62,6 +63,8 @@ class LabelTable:
     """Area of each object as a share of its image, (N, L), where the source knows boxes."""
     notes: tuple[str, ...]
     """What a person should be told about the file the table was read from."""
+    groups: tuple[str, ...] | None
+    """What images must stay together in a split, by name, (N,); an empty name is one by itself."""
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class LabelTable:
         values: npt.ArrayLike | Entries,
         sizes: npt.NDArray[np.float32] | None = None,
         notes: Sequence[str] = (),
+        groups: Sequence[str] | None = None,
     ) -> None:
         images, classes = tuple(images), tuple(classes)
         held = values if isinstance(values, Entries) else check_values(values)
@@ -80,6 +84,8 @@ class LabelTable:
             )
         if sizes is not None and sizes.shape != held.shape:
             raise InputError(f"sizes: expected shape {held.shape}, got {sizes.shape}")
+        if groups is not None and len(groups) != len(images):
+            raise InputError(f"groups: expected one per image, {len(images)}, got {len(groups)}")
         if not classes:
             raise InputError("labels: expected at least one class, got none")
         for what, names in (("class", classes), ("image", images)):
@@ -88,7 +94,8 @@ class LabelTable:
                 raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
         if not isinstance(held, Entries):
             held.setflags(write=False)
-        parts = (images, classes, held, sizes, tuple(notes))
+        together = None if groups is None else tuple(groups)
+        parts = (images, classes, held, sizes, tuple(notes), together)
         for field, value in zip(fields(self), parts, strict=True):
             object.__setattr__(self, field.name, value)
 
@@ -131,6 +138,11 @@ class LabelTable:
         """True where no entry is unobserved."""
         return self.known == len(self) * len(self.classes)
 
+    @property
+    def group_numbers(self) -> npt.NDArray[np.int64]:
+        """The number of each image's group, (N,); without groups every image is one by itself."""
+        return np.arange(len(self)) if self.groups is None else group_numbers(self.groups)
+
     def dense(self, indices: Indices) -> LabelMatrix:
         """The labels of some of the images as a matrix, whatever the size of the table."""
         return dense(self.held, indices)
@@ -149,15 +161,20 @@ class LabelTable:
             take(self.held, rows),
             None if self.sizes is None else self.sizes[rows],
             self.notes,
+            None if self.groups is None else [self.groups[row] for row in rows.tolist()],
         )
 
     def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
         """The same images and classes with other labels."""
-        return LabelTable(self.images, self.classes, values, self.sizes, self.notes)
+        return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""
-        return LabelTable(self.images, self.classes, self.held, self.sizes, notes)
+        return LabelTable(self.images, self.classes, self.held, self.sizes, notes, self.groups)
+
+    def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
+        """The same table with other groups, or without."""
+        return LabelTable(self.images, self.classes, self.held, self.sizes, self.notes, groups)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
         """The same table with more images, about which nothing is known."""
@@ -170,15 +187,17 @@ class LabelTable:
             held = self.held.followed_by(len(images))
         else:
             held = np.vstack([self.held, np.full(shape, UNOBSERVED, dtype=np.int8)])
-        return LabelTable((*self.images, *images), self.classes, held, sizes, self.notes)
+        groups = None if self.groups is None else (*self.groups, *("" for _ in images))
+        return LabelTable((*self.images, *images), self.classes, held, sizes, self.notes, groups)
 
     def fingerprint(self) -> str:
-        """SHA-256 over images, classes and labels: equal tables, equal fingerprints.
+        """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints.
 
         It does not depend on the form in which the labels are held.
         """
         digest = hashlib.sha256()
-        for names in (self.images, self.classes):
+        parts = (self.images, self.classes, *(() if self.groups is None else (self.groups,)))
+        for names in parts:
             for start in range(0, len(names), _NAMES):
                 text = "\0".join(names[start : start + _NAMES])
                 digest.update((f"\0{text}" if start else text).encode())
@@ -192,6 +211,13 @@ class LabelTable:
             for array in (entries.starts, entries.columns, entries.signs):
                 digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """A number for each group of images, (N,); an image whose group has no name is alone."""
+    order = dict.fromkeys(name or row for row, name in enumerate(names))
+    number = {name: place for place, name in enumerate(order)}
+    return np.array([number[name or row] for row, name in enumerate(names)], dtype=np.int64)
 
 
 def repeated(names: Sequence[str]) -> list[tuple[int, int]]:

@@ -19,8 +19,7 @@ from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats import Reading, find_format, parquet, read_labels, read_matching
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.table import IMAGE_HEADERS
-from g2netpl.labels.formats.text import CsvWriter, beginning, read_text
+from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.run import Run
 from g2netpl.runs.thresholds import Thresholds, choose

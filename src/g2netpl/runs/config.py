@@ -27,6 +27,7 @@ from g2netpl.labels.formats.reading import Absent
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
 
+GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 PATHS = {
     "labels",
     "images",
@@ -39,6 +40,7 @@ PATHS = {
     "classes",
     "unlabelled",
     "resume_labels",
+    "groups",
 }
 
 Mode = Literal["end-to-end", "linear", "linear-init"]
@@ -118,6 +120,9 @@ class RunConfig(Options):
     )
     test_labels: str | None = Field(default=None, description="label file of test images")
     test_images: str | None = Field(default=None, description="their folder, if another one")
+    overlap: Literal["refuse", "allow"] = Field(
+        default="refuse", description="what to do about test images that are also training images"
+    )
 
     mode: Mode = Field(
         default="end-to-end",
@@ -158,6 +163,11 @@ class RunConfig(Options):
     )
     validation_labels: str | None = Field(
         default=None, description="own validation label file instead of a share"
+    )
+    groups: str | None = Field(
+        default=None,
+        description="CSV file image,group, or folder: images that stay in one part (a sequence, an "
+        "album, a patient; default: the column group of the label file, if it has one)",
     )
     expected_positives: float | Literal["truth", "estimate"] = Field(
         default="estimate", description="k per image: a number, estimate, or truth (full labels)"
@@ -284,6 +294,11 @@ class RunConfig(Options):
         return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
 
 
+def is_path(key: str, value: str) -> bool:
+    """Whether what a key is set to leads to a file or folder."""
+    return key in PATHS and (key, value) != ("groups", GROUPS_BY_FOLDER)
+
+
 def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
     """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
     return over({} if path is None else _keys_of_file(Path(path)), flags)
@@ -301,7 +316,7 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise InputError(f"{path}: not valid TOML ({problem})") from None
     for key in PATHS & set(values):
-        if isinstance(values[key], str) and values[key]:
+        if isinstance(values[key], str) and values[key] and is_path(key, values[key]):
             values[key] = str(path.parent / values[key])
     if not isinstance(values.get("options", {}), dict):
         raise InputError(f"{path}: options: expected a table [options] of key = value lines")

@@ -155,7 +155,7 @@ _OF_CELL = {*FILES["train"], RUN, LOCK, REPLACED, *WHOLE_FOLDERS["train"]}
 
 
 _FREE_TO_CHANGE = {
-    *("output", "workers", "cache", "device", "max_bad", "image_cache"),
+    *("output", "workers", "cache", "device", "max_bad", "image_cache", "overlap"),
     *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
 

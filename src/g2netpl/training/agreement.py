@@ -19,7 +19,7 @@ from torch import nn
 from g2netpl.base.disk import file_digest, file_stamp
 from g2netpl.base.errors import Refused
 from g2netpl.base.processes import Processes
-from g2netpl.runs.config import PATHS, RunConfig
+from g2netpl.runs.config import PATHS, RunConfig, is_path
 from g2netpl.runs.folder import RUN
 from g2netpl.training.data import TrainingData
 from g2netpl.training.description import versions
@@ -54,7 +54,8 @@ def agree_on_command(
     """The same versions, kind of device and flags; of files only whether they were given."""
     given = config.model_dump(exclude=_OF_EACH_RANK | _OF_THE_FIRST)
     for name in PATHS - {"output", "cache"}:
-        given[name] = None if given[name] is None else "given"
+        if given[name] is not None and is_path(name, given[name]):
+            given[name] = "given"
     flags = {f"--{name.replace('_', '-')}": value for name, value in given.items()}
     wanted = {"--resume": resume, "--overwrite": overwrite}
     agree(processes, {**versions(), "kind of device": _device(config), **flags, **wanted})

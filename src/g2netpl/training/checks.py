@@ -12,7 +12,7 @@ from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.jpeg import check_decoder
 from g2netpl.labels.settings import Setting
-from g2netpl.runs.config import PATHS, Mode, RunConfig
+from g2netpl.runs.config import PATHS, Mode, RunConfig, is_path
 from g2netpl.training.devices import on_cpu
 from g2netpl.training.trackers import check_trackers
 
@@ -73,6 +73,7 @@ def check_config(config: RunConfig) -> RunConfig:
     options = method_options(config.method, config.options)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder
-        if getattr(config, name) is not None:
-            changes[name] = os.path.abspath(getattr(config, name))
+        value = getattr(config, name)
+        if value is not None and is_path(name, value):
+            changes[name] = os.path.abspath(value)
     return config.model_copy(update=changes)

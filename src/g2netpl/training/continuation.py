@@ -90,8 +90,8 @@ def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
     if not seen:
         return data
     note = (
-        f"{counted(seen, 'held-out image')} trained on before the review, since the labels or the "
-        "seed are others: mAP on them is too good"
+        f"{counted(seen, 'held-out image')} trained on before the review, since the labels, the "
+        "groups or the seed are others: mAP on them is too good"
     )
     return replace(data, notes=(*data.notes, note))
 

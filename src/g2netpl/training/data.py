@@ -1,6 +1,7 @@
 """What is trained on: labels, split into parts and observed as the setting says."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,15 +10,24 @@ import numpy as np
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
+from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import is_own_folder, several_tags
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import find_format, read_labels, read_matching
+from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.paths import find, list_images, locate
-from g2netpl.labels.settings import SPML_SEED, IndexArray, Setting, observe, split_indices
+from g2netpl.labels.settings import (
+    SPML_SEED,
+    IndexArray,
+    Setting,
+    observe,
+    split_indices,
+    split_table,
+)
 from g2netpl.labels.table import POSITIVE, LabelTable
-from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 
 
@@ -56,6 +66,24 @@ class TrainingData:
         return [*self.paths, *(self.validation_paths or []), *test]
 
     @property
+    def all_images(self) -> list[tuple[str, str, str, int]]:
+        """Path, name, group and part of every picture: 0 training, 1 validation, 2 test."""
+        parts = np.zeros(len(self.table), dtype=np.int64)
+        parts[self.held_out] = 1
+        tables = [(self.paths, self.table, parts.tolist())]
+        if self.validation_paths is not None and self.validation is not None:
+            tables.append((self.validation_paths, self.validation, [1] * len(self.validation)))
+        if self.test is not None:
+            tables.append((self.test.paths, self.test.table, [2] * len(self.test.table)))
+        return [
+            each
+            for paths, table, places in tables
+            for each in zip(
+                paths, table.images, table.groups or [""] * len(table), places, strict=True
+            )
+        ]
+
+    @property
     def fingerprints(self) -> dict[str, str]:
         """What the label files say, in short."""
         tables = {
@@ -78,8 +106,15 @@ def read_training_data(config: RunConfig) -> TrainingData:
     if test is not None and own is not None:
         _keep_apart(own, test, config)
     others = [part for part in (test, own) if part is not None]
-    notes += _overlap(listed, others)
     table, paths, found = _with_unlisted(listed, config, others)
+    if test is not None:
+        way_out = "leave them out of one of the two"
+        notes += keep_test_apart(Listed(table, paths), test, config, way_out)
+    if own is not None:
+        notes += _seen_in_validation(listed, own)
+    table, others, told = _grouped(table, others, config)
+    test, own = (None if test is None else others[0]), (None if own is None else others[-1])
+    notes += told
     setting = Setting.parse(config.setting)
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
@@ -113,7 +148,8 @@ def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: i
     training, held_out = _split(table, setting, share, seed)
     validation, why = table.take(held_out), ""
     if not len(held_out):
-        why = "no validation images"
+        asked = round(share * int(table.labelled.sum())) > 0
+        why = "every group has all of a class, or all images" if asked else "no validation images"
     elif not can_rank(validation.held):
         why = _unranked("held-out images")
     elif not per_class(table.take(training).held, POSITIVE).any():
@@ -147,12 +183,13 @@ def _unranked(whose: str) -> str:
 def _split(
     table: LabelTable, setting: Setting, share: float, seed: int
 ) -> tuple[IndexArray, IndexArray]:
-    if setting.spml_compatible:
-        return split_indices(len(table), share, SPML_SEED, True)
-    labelled = np.flatnonzero(table.labelled)
-    _, chosen = split_indices(len(labelled), share, seed)
-    held_out = labelled[chosen]
-    return np.setdiff1d(np.arange(len(table)), held_out), held_out
+    if not setting.spml_compatible:
+        return split_table(table, share, seed, np.flatnonzero(table.labelled))
+    if share and table.groups is not None:
+        raise InputError(
+            f"setting {setting}: the benchmark's split knows no groups; leave out @spml"
+        )
+    return split_indices(len(table), share, SPML_SEED, True)
 
 
 def _root(path: str, images: str | None, config: RunConfig) -> str:
@@ -264,9 +301,56 @@ def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
         )
 
 
-def _overlap(listed: Listed, others: list[Listed]) -> list[str]:
-    """A note on images that are trained on and judged by."""
-    shared = count_shared(listed.paths, [path for part in others for path in part.paths])
+def _seen_in_validation(listed: Listed, validation: Listed) -> list[str]:
+    """A note on images that are trained on and chosen by."""
+    shared = count_shared(listed.paths, validation.paths)
     if not shared:
         return []
-    return [f"{counted(shared, 'image')} of the test or validation file also in the training file"]
+    return [f"{counted(shared, 'image')} of the validation file also in the training file"]
+
+
+def keep_test_apart(training: Listed, test: Listed, config: RunConfig, way_out: str) -> list[str]:
+    """Refuse tests on images that are trained on, be it as a copy; a note where that is allowed."""
+    shared = same_files(training.paths, test.paths)
+    if not shared:
+        return []
+    row, first = shared[0]
+    name, trained = test.table.images[first], training.table.images[row]
+    copy = "" if name == trained else f" = {trained!r}"
+    where = config.test_labels or f"the test part of {config.labels}"
+    what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
+    if config.overlap == "refuse":
+        raise InputError(f"{what}; {way_out}, or go on with --overlap allow")
+    return [f"{what}: figures on test are too good"]
+
+
+def _grouped(
+    table: LabelTable, others: list[Listed], config: RunConfig
+) -> tuple[LabelTable, list[Listed], list[str]]:
+    """All images with their groups, and what to tell about them."""
+    tables = [table, *(part.table for part in others)]
+    if config.groups is not None:
+        tables = with_groups(tables, config.groups, config.labels)
+    table, *rest = tables
+    others = [replace(part, table=each) for part, each in zip(others, rest, strict=True)]
+    if table.groups is None:
+        return table, others, []
+    sizes = Counter(name for name in table.groups if name)
+    notes = [f"{sizes.total():,} images in {counted(len(sizes), 'group')}, which no split parts"]
+    shared = {name for part in rest for name in part.groups or ()} & sizes.keys()
+    if shared:
+        what = "of the test or validation file also among the training images"
+        notes.append(f"{counted(len(shared), 'group')} {what}, as {min(shared)!r}")
+    return table, others, notes
+
+
+def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelTable]:
+    """The tables with the groups of a file, or with their folders as groups."""
+    names = {name for table in tables for name in table.images}
+    groups = by_folder(names) if rule == GROUPS_BY_FOLDER else read_groups(rule)
+    table, *others = (with_groups_of(each, groups) for each in tables)
+    if not any(table.groups or ()):
+        raise InputError(
+            f"groups {rule}: no image of {labels} is in a group; expected names as in that file"
+        )
+    return [table, *others]

@@ -109,19 +109,26 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         for name in self._get_param_names():  # each an attribute of its name, as scikit-learn asks
             setattr(self, name, given[name])
 
-    def fit(self, X: npt.ArrayLike | Images, y: npt.ArrayLike) -> Self:
-        """Train on what is observed in y; where that fails, all stays as it was."""
+    def fit(
+        self, X: npt.ArrayLike | Images, y: npt.ArrayLike, groups: npt.ArrayLike | None = None
+    ) -> Self:
+        """Train on what is observed in y; where that fails, all stays as it was.
+
+        Images of one of the `groups` (a sequence, a patient) are held out together or not at all.
+        """
         with _as_value_error(), _unchanged_by_failure(self):
             config = self._checked()
             console = Console(quiet=not self.verbose)
             paths = image_paths(X)
             if paths is None:
                 features = self._features(X, reset=True)
-                session = on_features(config, features, label_table(y, len(features), self.classes))
+                table = label_table(y, len(features), self.classes)
+                session = on_features(config, features, table.with_groups(group_names(groups)))
             else:
                 for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
                     self.__dict__.pop(name, None)
                 table = label_table(y, len(paths), self.classes)
+                table = table.with_groups(group_names(groups))
                 session = on_images(config, paths, table, console)
             snapshot = session.play(console=console)
         self._take(session, snapshot)
@@ -265,6 +272,16 @@ def label_table(y: Any, count: int, classes: Sequence[str] | None) -> LabelTable
     if not np.array_equal(values, np.round(values)):
         raise InputError("y: expected 1, 0 and -1 or NaN, got continuous values")
     return LabelTable(tuple(str(row) for row in range(count)), tuple(names), check_values(values))
+
+
+def group_names(groups: Any) -> list[str] | None:
+    """The groups as texts; None and NaN are an image by itself."""
+    if groups is None:
+        return None
+    given = np.asarray(groups, dtype=object)
+    if given.ndim != 1:
+        raise InputError(f"groups: expected one per image, got {given.ndim} dimensions")
+    return ["" if name is None or name != name else str(name) for name in given]
 
 
 def _values(y: Any) -> npt.NDArray[Any]:

@@ -211,4 +211,4 @@ def read_matching(
         )
     columns = [place for place in found if place is not None]
     labels = with_columns(other.held, columns, len(table.classes))
-    return LabelTable(other.images, table.classes, labels, notes=other.notes)
+    return LabelTable(other.images, table.classes, labels, None, other.notes, other.groups)

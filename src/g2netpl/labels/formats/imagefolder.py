@@ -17,6 +17,7 @@ from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import parquet, table, tags
 from g2netpl.labels.formats.collector import Collector
+from g2netpl.labels.formats.groups import GROUP, group_cells, group_header
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
@@ -76,11 +77,12 @@ def write(table: LabelTable, path: Path) -> list[str]:
     file.parent.mkdir(parents=True, exist_ok=True)
     names = np.array(table.classes, dtype=object)
     lines = []
-    for image, values in zip(table.images, table.rows(), strict=True):
+    for image, values, group in zip(table.images, table.rows(), group_cells(table), strict=True):
         content = {
             "file_name": image,
             "labels": names[values == POSITIVE].tolist(),
             "absent": names[values == NEGATIVE].tolist(),
+            **dict(zip(group_header(table), group, strict=True)),
         }
         lines.append(json.dumps(content, ensure_ascii=False) + "\n")
     write_text_whole(file, "".join(lines))
@@ -134,6 +136,7 @@ def _read_lines(path: Path, reading: Reading) -> LabelTable:
                     line,
                     content["file_name"],
                     *(_names(cell, where, reading, problems) for cell in cells),
+                    content.get(GROUP),
                 )
 
     return tags.collect(path, rows(), reading, problems)

@@ -13,8 +13,7 @@ from shlex import quote
 
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import coco, imagefolder, label_studio, openimages, parquet, spml, tags
-from g2netpl.labels.formats.table import IMAGE_HEADERS, delimiter
-from g2netpl.labels.formats.text import beginning
+from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, delimiter
 
 OFFICIAL = (  # training labels, test labels
     ("ImageSets/Main/train.txt", "ImageSets/Main/val.txt"),

@@ -13,10 +13,11 @@ import numpy as np
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import tags
+from g2netpl.labels.formats.groups import GROUP, Groups, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
-from g2netpl.labels.formats.table import IMAGE_HEADERS, is_tag_header, refuse_tag_header
-from g2netpl.labels.formats.text import read_bytes
+from g2netpl.labels.formats.table import is_tag_header, refuse_odd_header
+from g2netpl.labels.formats.text import IMAGE_HEADERS, read_bytes
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
 
 _ROWS = 10_000  # that are looked at as Python's objects at a time, at most
@@ -48,9 +49,12 @@ def read(path: Path, reading: Reading) -> LabelTable:
         problems.stop(str(path), "column type", what)
     if is_tag_header(header):
         return tags.collect(path, _tags(file, reading), reading, problems, unit=": row ")
-    images = [plain_name(name or "") for (name,) in file.texts(header[:1])]
-    for row, name in enumerate(images):
-        problems.add_name(f"{path}: row {row}", name)
+    images, groups = [], Groups(problems)
+    for row, (name, *group) in enumerate(file.texts([header[0], *file.group])):
+        images.append(plain_name(name or ""))
+        problems.add_name(f"{path}: row {row}", images[-1])
+        for each in group:
+            groups.add(f"{path}: row {row}", images[-1], each)
     for position, name in enumerate(header[1:]):
         problem = class_problem(name)
         if problem is not None:
@@ -58,8 +62,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
     values = _matrix(file, problems)
     names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
     problems.raise_any()
-    table = LabelTable(tuple(names), tuple(header[1:]), values, notes=tuple(notes))
-    return as_told(table, reading, str(path))
+    table = LabelTable(tuple(names), tuple(file.classes), values, notes=tuple(notes))
+    return as_told(groups.on(table), reading, str(path))
 
 
 def names_classes(path: Path) -> bool:
@@ -71,7 +75,9 @@ def write(table: LabelTable, path: Path) -> list[str]:
     """Write the wide shape; unobserved is null."""
     arrow, parquet = _pyarrow()
     columns = {"image": arrow.array(table.images, type=arrow.string())}
-    refuse_tag_header(table, path)
+    for name in group_header(table):
+        columns[name] = arrow.array(table.groups, type=arrow.string())
+    refuse_odd_header(table, path)
     if "image" in table.classes:
         raise InputError(f"{path}: a class cannot be called 'image' in Parquet")
     for position, name in enumerate(table.classes):
@@ -128,6 +134,8 @@ class _File:
             self.header: list[str] = schema.names
             self.kinds: dict[str, Any] = dict(zip(schema.names, schema.types, strict=True))
             self.rows: int = self.file.metadata.num_rows
+            self.group = [name for name in self.header[1:] if name.lower() == GROUP][:1]
+            self.classes = [name for name in self.header[1:] if name not in self.group]
             self._check_claims()
 
     def texts(self, columns: list[str]) -> Iterator[tuple[Any, ...]]:
@@ -199,9 +207,9 @@ def _is_text(kind: Any) -> bool:
 def _matrix(file: _File, problems: Problems) -> LabelMatrix:
     """The class columns as 1, 0, −1."""
     types = _pyarrow()[0].types
-    values = np.full((file.rows, len(file.header) - 1), UNOBSERVED, dtype=np.int8)
+    values = np.full((file.rows, len(file.classes)), UNOBSERVED, dtype=np.int8)
     columns = {}
-    for position, name in enumerate(file.header[1:]):
+    for position, name in enumerate(file.classes):
         kind = file.kinds[name]
         if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
             columns[name] = position
@@ -236,19 +244,21 @@ def _labels(path: Path, name: str, column: Any, start: int, problems: Problems) 
 def _tags(file: _File, reading: Reading) -> Iterator[tags.Tags]:
     """Names, tags and what is absent, row after row."""
     types = _pyarrow()[0].types
-    for name in file.header[1:]:
+    for name in file.classes:
         kind = file.kinds[name]
         if types.is_list(kind) or types.is_large_list(kind):
             kind = kind.value_type
         if not _is_text(kind) and not types.is_null(kind):
             what = f"column {name!r}: expected text or lists of it, got {file.kinds[name]}"
             file.problems.stop(str(file.path), "column type", what)
-    for row, (image, *cells) in enumerate(file.texts(file.header)):
+    columns = [*file.header[:1], *file.classes, *file.group]
+    for row, (image, *cells) in enumerate(file.texts(columns)):
+        group = cells.pop() if file.group else None
         present, *absent = (
             _names(f"{file.path}: row {row}", name, cell, reading, file.problems)
-            for name, cell in zip(file.header[1:], cells, strict=True)
+            for name, cell in zip(file.classes, cells, strict=True)
         )
-        yield row, image or "", present, absent[0] if absent else ()
+        yield row, image or "", present, absent[0] if absent else (), group
 
 
 def _names(

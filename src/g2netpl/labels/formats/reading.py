@@ -57,7 +57,7 @@ def in_class_order(table: LabelTable, reading: Reading, where: str) -> LabelTabl
     if table.sizes is not None:
         sizes = np.zeros(labels.shape, dtype=np.float32)
         sizes[:, columns] = table.sizes
-    return LabelTable(table.images, reading.classes, labels, sizes, table.notes)
+    return LabelTable(table.images, reading.classes, labels, sizes, table.notes, table.groups)
 
 
 def places(names: Sequence[str], known: Sequence[str]) -> list[int | None]:

@@ -1,5 +1,7 @@
 """Wide CSV: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
 
+A column `group` names what images must stay together in a split; it is no class.
+
 Spreadsheets of many countries write semicolons for commas, some programs tabs: the header shows it.
 
 Plain rows are read in blocks, all at once; a block with anything unusual is read row by row, so
@@ -16,9 +18,17 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.labels.formats.groups import GROUP, Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, as_told, good_rows, without_twins
-from g2netpl.labels.formats.text import CsvWriter, beginning, csv_rows, text_blocks, unguarded
+from g2netpl.labels.formats.text import (
+    IMAGE_HEADERS,
+    CsvWriter,
+    csv_rows,
+    delimiter,
+    text_blocks,
+    unguarded,
+)
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -29,11 +39,7 @@ from g2netpl.labels.table import (
     plain_name,
 )
 
-IMAGE_HEADERS = ("image", "file_name")
 TAG_HEADERS = ("labels", "label", "tags")
-
-_OTHER_DELIMITER = re.compile(rf'("?)(?:{"|".join(IMAGE_HEADERS)})\1 *([;\t])', re.IGNORECASE)
-_QUOTED = re.compile('"[^"]*"')
 
 _CELLS = {"1": POSITIVE, "0": NEGATIVE, "": UNOBSERVED, "-1": UNOBSERVED}
 _ODD = 2  # a byte that no plain cell begins with
@@ -63,40 +69,36 @@ def read(path: Path, reading: Reading) -> LabelTable:
 
 def write(table: LabelTable, path: Path) -> list[str]:
     """Write the wide shape; unobserved cells stay empty."""
-    refuse_tag_header(table, path)
+    refuse_odd_header(table, path)
     for name in table.classes:
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     names = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
     with text_written_whole(path) as file:
         writer = CsvWriter(file)
-        writer.write(["image", *table.classes])
-        for image, values in zip(table.images, table.rows(), strict=True):
-            writer.write([image], (names[value] for value in values.tolist()))
+        writer.write(["image", *group_header(table), *table.classes])
+        for image, values, group in zip(
+            table.images, table.rows(), group_cells(table), strict=True
+        ):
+            writer.write([image, *group], (names[value] for value in values.tolist()))
     return []
 
 
-def refuse_tag_header(table: LabelTable, path: Path) -> None:
-    """Refuse to write classes whose names would turn a wide file into one of tags."""
+def refuse_odd_header(table: LabelTable, path: Path) -> None:
+    """Refuse to write classes whose columns would be read as tags or groups."""
+    for name in table.classes:
+        if name.lower() == GROUP:
+            raise InputError(f"{path}: class {name!r} would be read as the column of groups")
     if is_tag_header(["image", *table.classes]):
         raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
 
 
 def is_tag_header(header: list[str]) -> bool:
-    """`image,labels`, `image,tags`, each perhaps with `absent`; capitals make no difference."""
+    """`image,labels`, `image,tags`, perhaps with `absent`, `group`; capitals make no difference."""
     names = [name.lower() for name in header]
-    if len(names) < 2 or names[2:] not in ([], ["absent"]):
+    if len(names) < 2 or sorted(names[2:]) not in ([], ["absent"], [GROUP], ["absent", GROUP]):
         return False
     return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
-
-
-def delimiter(path: Path) -> str:
-    """What stands between the columns: a comma, unless a header without one shows another."""
-    header = beginning(path).partition("\r")[0]
-    other = _OTHER_DELIMITER.match(header)
-    if other is None or "," in _QUOTED.sub("", header):
-        return ","
-    return other[2]
 
 
 class _Rows:
@@ -109,6 +111,7 @@ class _Rows:
         self.images: list[str] = []
         self.lines: list[npt.NDArray[np.int64]] = []
         self.parts: list[LabelMatrix] = []
+        self.groups, self.group_at = Groups(problems), 0  # its column, if there is one
 
     def add(self, text: str, first_line: int) -> None:
         """Read a block of whole rows."""
@@ -120,7 +123,8 @@ class _Rows:
             rows = csv_rows(iter([head]), self.path, 0, self.problems, self.delimiter)
             self._header(*next(rows, (1, [])))
             text, first_line = rest, first_line + 1
-        if text and (self.delimiter != "," or not self._at_once(text, first_line)):
+        usual = self.delimiter == "," and not self.group_at
+        if text and not (usual and self._at_once(text, first_line)):
             self._slowly(text, first_line)
 
     def table(self) -> LabelTable:
@@ -134,7 +138,8 @@ class _Rows:
             self.images, values, lambda row: f"{self.path}:{lines[row]}", self.problems
         )
         self.problems.raise_any()
-        return LabelTable(tuple(images), tuple(self.classes), values, notes=tuple(notes))
+        table = LabelTable(tuple(images), tuple(self.classes), values, notes=tuple(notes))
+        return self.groups.on(table)
 
     def readable(self) -> LabelTable | None:
         """Rows of images with a good name, each once; a cell that is no label is unobserved."""
@@ -164,6 +169,10 @@ class _Rows:
             )
         seen: set[str] = set()
         where = f"{self.path}:{line}"
+        lower = [name.lower() for name in header]
+        if GROUP in lower:
+            self.group_at = lower.index(GROUP)
+            del header[self.group_at]
         for position, name in enumerate(header[1:], start=2):
             if not name:
                 self.problems.add(where, "header", f"column {position} has no class name")
@@ -241,11 +250,14 @@ class _Rows:
                 self._header(line, row)
                 continue
             where = f"{self.path}:{line}"
-            if len(row) != len(self.classes) + 1:
-                what = f"expected {len(self.classes) + 1} cells as in the header, got {len(row)}"
+            cells = len(self.classes) + 1 + (self.group_at > 0)
+            if len(row) != cells:
+                what = f"expected {cells} cells as in the header, got {len(row)}"
                 self.problems.add(where, "number of cells", what)
                 continue
             row[0] = plain_name(unguarded(row[0]))
+            if self.group_at:
+                self.groups.add(where, row[0], unguarded(row.pop(self.group_at)))
             self.problems.add_name(where, row[0])
             yield line, row
 

@@ -3,12 +3,14 @@
 What is not named is unobserved. Where semicolons or tabs separate the columns, a comma separates
 tags too.
 
-A third column, `absent`, may name what is known not to be there. With `absent = negative` every
+A column `absent` may name what is known not to be there, a column `group` what images must stay
+together in a split. With `absent = negative` every
 class that a listed image is not tagged with is negative: for tags known to be complete.
 """
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,13 +18,14 @@ from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
+from g2netpl.labels.formats.groups import GROUP, Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
-from g2netpl.labels.formats.table import delimiter, is_tag_header
-from g2netpl.labels.formats.text import CsvWriter, beginning, csv_table, unguarded
+from g2netpl.labels.formats.table import is_tag_header
+from g2netpl.labels.formats.text import CsvWriter, beginning, csv_table, delimiter, unguarded
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
-Tags = tuple[int, str, Iterable[str], Iterable[str]]  # place, image, present, absent
+Tags = tuple[int, str, Iterable[str], Iterable[str], Any]  # place, image, present, absent, group
 
 
 def recognises(path: Path) -> bool:
@@ -47,10 +50,16 @@ def read(path: Path, reading: Reading) -> LabelTable:
             f"expected a header 'image,labels' or 'image,tags', got {','.join(header)[:80]!r}",
         )
 
+    names = [name.lower() for name in header[2:]]
+
     def tags() -> Iterable[Tags]:
         for line, row in rows:
-            present, *absent = (split(unguarded(cell), reading, between) for cell in row[1:])
-            yield line, unguarded(row[0]), present, absent[0] if absent else []
+            image, present, *more = map(unguarded, row)
+            others = dict(zip(names, more, strict=True))
+            named, absent = (
+                split(cell, reading, between) for cell in (present, others.get("absent", ""))
+            )
+            yield line, image, named, absent, others.get(GROUP)
 
     return collect(path, tags(), reading, problems)
 
@@ -60,22 +69,24 @@ def collect(
 ) -> LabelTable:
     """A table from the tags of each image."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
+    groups = Groups(problems)
     try:
-        for place, image, present, absent in tags:
+        for place, image, present, absent, group in tags:
             row = collector.next_image(place, image)
+            groups.add(f"{path}{unit}{place}", image, group)
             for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
                 for name in sorted(set(names)):  # in the order that the table will have
                     collector.label(place, row, name, value)
         if not problems.found and not collector.classes:
             problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
-        return collector.table(reading.absent_value("unobserved"))
+        return groups.on(collector.table(reading.absent_value("unobserved")))
     except LabelFileError as mistake:
         mistake.readable = collector.readable
         raise
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
-    """Write `image,labels,absent`, or `image,labels` where nothing is known to be absent."""
+    """Write `image,labels`, and `absent` and `group` where there is any."""
     odd = [name for name in table.classes if ";" in name or "|" in name or name != name.strip()]
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: it holds ';', '|' or spaces")
@@ -83,10 +94,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
     negative = bool(per_class(table.held, NEGATIVE).any())
     with text_written_whole(path) as file:
         writer = CsvWriter(file)
-        writer.write(["image", "labels", "absent"] if negative else ["image", "labels"])
-        signs = (POSITIVE, NEGATIVE) if negative else (POSITIVE,)
-        for image, values in zip(table.images, table.rows(), strict=True):
-            writer.write([image, *(";".join(names[values == sign]) for sign in signs)])
+        signs = {"labels": POSITIVE, **({"absent": NEGATIVE} if negative else {})}
+        writer.write(["image", *signs, *group_header(table)])
+        for image, values, group in zip(
+            table.images, table.rows(), group_cells(table), strict=True
+        ):
+            tags = (";".join(names[values == sign]) for sign in signs.values())
+            writer.write([image, *tags, *group])
     return silent_classes(table)
 
 

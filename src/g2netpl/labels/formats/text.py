@@ -20,6 +20,10 @@ BOM = "\ufeff"  # may begin a text; not a part of it
 _BLOCK = 1 << 22  # bytes that are read at a time
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
+IMAGE_HEADERS = ("image", "file_name")
+_OTHER_DELIMITER = re.compile(rf'("?)(?:{"|".join(IMAGE_HEADERS)})\1 *([;\t])', re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*"')
+
 
 def read_text(path: Path, problems: Problems) -> str:
     """The whole file as text."""
@@ -119,6 +123,15 @@ def csv_table(
                 problems.add(f"{path}:{line}", "number of cells", what)
 
     return first, [name.strip() for name in header], whole()
+
+
+def delimiter(path: Path) -> str:
+    """What stands between the columns: a comma, unless a header without one shows another."""
+    header = beginning(path).partition("\r")[0]
+    other = _OTHER_DELIMITER.match(header)
+    if other is None or "," in _QUOTED.sub("", header):
+        return ","
+    return other[2]
 
 
 class CsvWriter:
