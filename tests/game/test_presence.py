@@ -102,3 +102,24 @@ def test_a_network_without_draws_is_as_it_was():
     assert not plain.draws
     shares = build_network("features", 3, width=5, seed=4, draws=2.0).classifier.shares
     assert torch.equal(plain.classifier.weight, shares.weight)
+
+
+def test_without_counts_the_count_changes_no_bit():
+    vectors = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+    shares = nn.Linear(5, 4)
+    logits = Presence(shares, 2.5, 5)(vectors)
+    logs = functional.log_softmax(shares(vectors), dim=1)
+    assert torch.equal(logits, logits_of_rates(logs + torch.tensor(math.log(2.5))))
+
+
+def test_half_of_what_the_vectors_tell_of_the_count_is_believed():
+    module = Presence(nn.Linear(2, 3), 3.0, 2)
+    module.learn_count(torch.tensor([2.0, -1.0]), 0.5)
+    vectors = torch.tensor([[1.0, 0.5], [0.0, 0.0]])
+    shares = module.shares(vectors).softmax(dim=1)
+    # 2·1 − 0.5 − 0.5 = 1 and −0.5, each with a half
+    counts = torch.tensor([[3.0 * math.exp(0.5)], [3.0 * math.exp(-0.25)]])
+    assert torch.allclose(module(vectors).sigmoid(), 1 - torch.exp(-counts * shares), atol=1e-6)
+    module.begin_anew(2.0)
+    fresh = Presence(module.shares, 2.0, 2)
+    assert torch.equal(module(vectors), fresh(vectors))
