@@ -232,3 +232,32 @@ def test_no_serious_fault_of_accessibility(tmp_path, browser):
                 assert found == {"faults": [], "wide": False}, (scheme, width)
         browser.press(key="?")
         assert browser.axe(scheme="light", width=1280, height=800)["faults"] == []
+
+
+def test_counts_by_keys_by_typing_and_by_clicks(tmp_path, browser):
+    folder = random_run(tmp_path, images=20, classes=12)
+    with Page(folder, "--ask", "counts", "--limit", "6") as page:
+        browser.open(address=page.address)
+        assert "How many of these 12 classes" in browser.see()["question"]
+        given = [image for image, _, _ in browser.answer(keys=["3", "0", "s"])]
+        assert browser.answer(keys=["+"])  # now a number is typed
+        assert browser.see()["focus"] == "many"
+        given.append(browser.see()["image"])
+        for key in ("1", "1", "Enter"):
+            browser.press(key=key)
+        browser.settled()
+        assert [(x.image, x.new) for x in in_force(read_decisions(folder))] == list(
+            zip(given, (3, 0, -1, 11), strict=True)
+        )
+        browser.press(key="u")
+        browser.settled()
+        assert browser.see()["image"] == given[3]
+        assert browser.see()["counts"] == "3 of 6 answered · 2 counted · 1 skipped"
+        for scheme in ("light", "dark"):
+            for width, height in ((1280, 800), (390, 844)):
+                seen = browser.axe(scheme=scheme, width=width, height=height)
+                assert seen == {"faults": [], "wide": False}
+        browser.answer(keys=["9", "9", "9"])
+        browser.settled()
+        assert "limit is reached" in browser.see()["question"]
+    assert browser.faults() == []

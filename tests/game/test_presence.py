@@ -31,13 +31,13 @@ def test_log_shares_are_the_way_back():
 
 def test_gradients_stay_finite_far_out():
     scores = torch.tensor([[900.0, 0.0, -900.0]], requires_grad=True)
-    module = Presence(nn.Identity(), 2.0)
+    module = Presence(nn.Identity(), 2.0, 3)
     draw_cost(module(scores), torch.tensor([[0.0, 0.0, 1.0]])).backward()
     assert torch.isfinite(scores.grad).all()
 
 
 def test_presence_by_hand():
-    module = Presence(nn.Identity(), 3.0)
+    module = Presence(nn.Identity(), 3.0, 3)
     presence = module(torch.tensor([[0.0, math.log(2.0), math.log(3.0)]])).sigmoid()
     shares = torch.tensor([[1 / 6, 2 / 6, 3 / 6]])
     assert torch.allclose(presence, 1 - torch.exp(-3.0 * shares), atol=1e-6)
@@ -50,7 +50,7 @@ def test_the_cost_of_a_name_is_the_cross_entropy_of_the_shares():
     named = torch.tensor([2, 0, 1, 3, 3])
     logs = scores.log_softmax(dim=1)
     wanted = functional.cross_entropy(scores, named) + SPREAD * logs.var(1, correction=0).mean()
-    found = draw_cost(Presence(nn.Identity(), 2.5)(scores), functional.one_hot(named, 4).float())
+    found = draw_cost(Presence(nn.Identity(), 2.5, 4)(scores), functional.one_hot(named, 4).float())
     assert float(found) == pytest.approx(float(wanted) / 4, rel=1e-5)  # a mean over entries
 
 
@@ -58,7 +58,7 @@ def test_an_image_without_a_name_says_nothing():
     scores = torch.randn(3, 4, requires_grad=True)
     named = torch.zeros(3, 4)
     named[0, 1] = 1.0
-    draw_cost(Presence(nn.Identity(), 2.0)(scores), named).backward()
+    draw_cost(Presence(nn.Identity(), 2.0, 4)(scores), named).backward()
     assert scores.grad[0].abs().sum() > 0
     assert torch.equal(scores.grad[1:], torch.zeros(2, 4))
 
@@ -102,3 +102,24 @@ def test_a_network_without_draws_is_as_it_was():
     assert not plain.draws
     shares = build_network("features", 3, width=5, seed=4, draws=2.0).classifier.shares
     assert torch.equal(plain.classifier.weight, shares.weight)
+
+
+def test_without_counts_the_count_changes_no_bit():
+    vectors = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+    shares = nn.Linear(5, 4)
+    logits = Presence(shares, 2.5, 5)(vectors)
+    logs = functional.log_softmax(shares(vectors), dim=1)
+    assert torch.equal(logits, logits_of_rates(logs + torch.tensor(math.log(2.5))))
+
+
+def test_half_of_what_the_vectors_tell_of_the_count_is_believed():
+    module = Presence(nn.Linear(2, 3), 3.0, 2)
+    module.learn_count(torch.tensor([2.0, -1.0]), 0.5)
+    vectors = torch.tensor([[1.0, 0.5], [0.0, 0.0]])
+    shares = module.shares(vectors).softmax(dim=1)
+    # 2·1 − 0.5 − 0.5 = 1 and −0.5, each with a half
+    counts = torch.tensor([[3.0 * math.exp(0.5)], [3.0 * math.exp(-0.25)]])
+    assert torch.allclose(module(vectors).sigmoid(), 1 - torch.exp(-counts * shares), atol=1e-6)
+    module.begin_anew(2.0)
+    fresh = Presence(module.shares, 2.0, 2)
+    assert torch.equal(module(vectors), fresh(vectors))

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from g2netpl.runs.chances import (
+    count_by_vectors,
     count_to_expect,
+    log_counts,
     log_shares,
+    ridge,
     sharpness_by_names,
     thresholds_of_presence,
 )
@@ -60,3 +63,66 @@ def test_chances_are_decided_as_they_stand(rule, limit):
     assert thresholds.per_class == (limit,) * 3
     assert np.allclose(thresholds.calibrate([[0.2, 0.7, 0.95]]), [[0.2, 0.7, 0.95]])
     assert Thresholds.from_json(thresholds.to_json()) == thresholds
+
+
+def test_a_ridge_by_hand():
+    """One column −1, 0, 1 with values 0, 1, 5: slope Σxy / (Σx² + s) = 5 / (2 + s)."""
+    vectors, values = np.array([[-1.0], [0.0], [1.0]]) + 7.0, np.array([0.0, 1.0, 5.0]) + 3.0
+    found = float(ridge(vectors, values)[0])
+    strengths = 2.0 * np.logspace(-3, 3, 25)  # times Σx² of the one direction there is
+    errors = [left_out_error(vectors, values, strength) for strength in strengths]
+    assert found == pytest.approx(5.0 / (2.0 + strengths[np.argmin(errors)]), rel=1e-9)
+
+
+def left_out_error(vectors, values, strength):
+    """Fit on all images but one, for each of them; the mean is not shrunk."""
+    missed = []
+    for row in range(len(values)):
+        others = np.arange(len(values)) != row
+        inside, told = vectors[others], values[others]
+        centred = inside - inside.mean(axis=0)
+        matrix = centred.T @ centred + strength * np.eye(vectors.shape[1])
+        weights = np.linalg.solve(matrix, centred.T @ (told - told.mean()))
+        missed.append(values[row] - told.mean() - (vectors[row] - inside.mean(axis=0)) @ weights)
+    return float(np.square(missed).sum())
+
+
+@pytest.mark.parametrize(("images", "width"), [(30, 4), (12, 40)])
+def test_the_strength_of_the_ridge_is_that_of_leaving_one_out(images, width):
+    random = np.random.default_rng(images)
+    vectors = random.normal(size=(images, width)) + 2.0
+    values = vectors[:, 0] - 0.5 * vectors[:, 1] + random.normal(0, 0.5, images)
+    centred = vectors - vectors.mean(axis=0)
+    squares = np.linalg.svd(centred, compute_uv=False) ** 2
+    strengths = squares.mean() * np.logspace(-3, 3, 25)
+    strength = min(strengths, key=lambda each: left_out_error(vectors, values, each))
+    matrix = centred.T @ centred + strength * np.eye(width)
+    wanted = np.linalg.solve(matrix, centred.T @ (values - values.mean()))
+    np.testing.assert_allclose(ridge(vectors, values), wanted, rtol=1e-6, atol=1e-9)
+
+
+def test_vectors_that_tell_nothing_of_the_counts_leave_the_constant():
+    vectors = np.ones((60, 5))
+    counts = np.random.default_rng(0).integers(1, 6, 60)
+    weights, centre = count_by_vectors(vectors, counts)
+    assert not weights.any()
+    assert centre == 0.0
+
+
+def test_a_count_of_none_is_taken_for_a_half():
+    random = np.random.default_rng(5)
+    vectors, counts = random.normal(size=(80, 3)), random.integers(0, 5, 80)
+    weights, centre = count_by_vectors(vectors, counts)
+    assert np.isfinite(weights).all()
+    assert np.array_equal(weights, ridge(vectors, np.log(np.where(counts == 0, 0.5, counts))))
+    assert centre == pytest.approx(float((vectors @ weights).mean()))
+
+
+@pytest.mark.parametrize("k", [0.7, 2.2])
+def test_k_positives_are_expected_where_counts_vary(k):
+    lean = np.random.default_rng(2).normal(0, 0.5, len(SHARES))
+    presence = -np.expm1(-2.0 * np.exp(lean)[:, None] * SHARES)
+    np.testing.assert_allclose(log_counts(presence), np.log(2.0) + lean, atol=1e-6)
+    count = count_to_expect(presence, 1.0, k, lean)
+    found = -np.expm1(-count * np.exp(lean)[:, None] * np.exp(log_shares(presence)))
+    assert found.sum(axis=1).mean() == pytest.approx(k, rel=1e-6)

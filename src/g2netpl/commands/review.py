@@ -4,19 +4,22 @@ examples:
   g2netpl review runs/first                                 the most useful questions first
   g2netpl review runs/first --order doubtful --limit 200    observed labels that look wrong
   g2netpl review runs/first --classes dog "traffic light"   only about these
+  g2netpl review runs/first --ask counts --limit 100        how many classes are in a picture
   g2netpl review runs/first --export labels.csv             what is known now, to train on again
 
-The page asks one question at a time: Y yes, N no, S skip, U undo. An answer is on the disk, in
-RUN/review.jsonl, before it counts as saved; Ctrl-C ends. The page is for this machine alone, and
-for those who have the address with its token.
+The page asks one question at a time: Y yes, N no, S skip, U undo. With --ask counts it asks of a
+random sample how many of the classes are in the picture: 0 to 9, + for more. An answer is on the
+disk, in RUN/review.jsonl, before it counts as saved; Ctrl-C ends. The page is for this machine
+alone, and for those who have the address with its token.
 
 Orders: useful (in doubt, rare classes first), disagreement (soft label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
 
 g2netpl train --resume-labels RUN --output NEW goes on with the game of RUN, with the answers as
-observed labels. --export writes the labels that the run knew with what was decided since, and
-beside them, in a file that ends in .provenance.csv, which labels were decided, when, and what they
-were before.
+observed labels. Counts tell it how many positives there are: from 10 on k is their mean, from 50 on
+it learns which images show many. --export writes the labels that the run knew with what was decided
+since, and beside them, in a file that ends in .provenance.csv, which labels were decided, when, and
+what they were before; counts go to one that ends in .counts.csv.
 """
 
 import argparse
@@ -25,8 +28,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
+    from g2netpl.review.asking import Asking
     from g2netpl.review.server import ReviewServer
-    from g2netpl.review.session import Review
 
 _ORDERS = ("useful", "disagreement", "doubtful", "random")
 
@@ -36,13 +39,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--images", help="folder with the images (default: where the run had them)")
     parser.add_argument(
-        "--order", choices=_ORDERS, default="useful", help="of the questions (default: useful)"
+        "--ask",
+        choices=("labels", "counts"),
+        default="labels",
+        help="labels: is this class in the picture; counts: how many classes are (default: labels)",
     )
+    parser.add_argument("--order", choices=_ORDERS, help="of the questions (default: useful)")
     parser.add_argument("--classes", nargs="+", metavar="NAME", help="ask about these alone")
     parser.add_argument(
         "--limit", type=int, metavar="N", help="end after N answers, earlier ones included"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of --order random (default: 0)")
+    parser.add_argument("--seed", type=int, default=0, help="of random questions (default: 0)")
     parser.add_argument("--port", type=int, default=0, help="of the page (default: any free one)")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--export", metavar="FILE", help="write a label file instead, and end")
@@ -64,25 +71,38 @@ def run(flags: argparse.Namespace) -> None:
     check_range("--seed", flags.seed, 0)
     if flags.port != 0 and not 1024 <= flags.port <= 65535:
         raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
+    if flags.ask == "counts" and (flags.order or flags.classes):
+        raise InputError(
+            "--ask counts: asks about all classes in pictures drawn at random, or k would not be "
+            f"right; leave out {'--order' if flags.order else '--classes'}"
+        )
     _serve(flags, console)
 
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.base.errors import InputError, counted
     from g2netpl.images.thumbnails import Pictures, Roots
-    from g2netpl.review.server import ReviewServer
+    from g2netpl.review.counting import CountReview
+    from g2netpl.review.server import CountServer, ReviewServer
     from g2netpl.review.session import Review
     from g2netpl.runs.records import read_training
 
-    config = read_training(flags.run)["config"]
-    review = Review(flags.run, flags.classes, flags.limit, flags.seed)
+    roots = Roots.of_run(read_training(flags.run)["config"], flags.images)
+    order = flags.order or "useful"
+    review: Review | CountReview
+    if flags.ask == "counts":
+        review = CountReview(flags.run, flags.limit, flags.seed, roots.has)
+    else:
+        review = Review(flags.run, flags.classes, flags.limit, flags.seed)
     try:
-        roots = Roots.of_run(config, flags.images)
         roots.check(review.saved.images)
-        review.questions(flags.order, 1)  # put in order before anybody waits; refuses early
         pictures = Pictures(review.saved.images, roots)
         try:
-            server = ReviewServer(review, pictures, flags.order, flags.port)
+            if isinstance(review, CountReview):
+                server: ReviewServer = CountServer(review, pictures, flags.port)
+            else:
+                review.questions(order, 1)  # put in order before anybody waits; refuses early
+                server = ReviewServer(review, pictures, order, flags.port)
         except OSError as problem:
             raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
         if review.log.torn:
@@ -97,7 +117,7 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
 
 
 def _wait(
-    review: "Review", server: "ReviewServer", console: "Console", *, open_browser: bool
+    review: "Asking", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
     """Serve until somebody ends it; then say what was saved."""
     import signal
@@ -123,10 +143,10 @@ def _wait(
     review.close()
     if review.log.trouble is not None:
         raise DiskTrouble(review.log.trouble)
-    counts, folder = review.progress(), quoted(review.folder)
+    folder = quoted(review.folder)
     console.print(
-        f"\n{counted(counts['answered'] or 0, 'answer')} saved in {review.log.path}: "
-        f"{counts['yes']:,} yes, {counts['no']:,} no, {counts['skipped']:,} skipped\n"
+        f"\n{counted(review.progress()['answered'] or 0, 'answer')} saved in {review.log.path}: "
+        f"{review.told()}\n"
         f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
         f"as a label file: g2netpl review {folder} --export labels.csv"
     )
@@ -156,25 +176,34 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
 
     from g2netpl.base.errors import counted
     from g2netpl.commands.labelling import check_target, share_of_labels, write_new
-    from g2netpl.runs.answers import apply_decisions, read_decisions, write_provenance
+    from g2netpl.runs import answers
     from g2netpl.runs.run import Run
 
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")
+    numbers = target.with_name(f"{target.stem}.counts.csv")
     check_target(str(beside), None, flags.overwrite)
     run = Run.open(flags.run)
     before = run.observed()
-    decisions = read_decisions(flags.run)
-    table = apply_decisions(before, decisions)
+    decisions = answers.read_decisions(flags.run)
+    table, counts = answers.apply_decisions(before, decisions), answers.of_counts(decisions)
+    if counts:
+        check_target(str(numbers), None, flags.overwrite)
     for note in write_new(table, flags.export, flags.to, flags.overwrite):
         console.print(f"note: {note}")
-    count = write_provenance(before, decisions, beside)
+    count = answers.write_provenance(before, decisions, beside)
+    if counts:
+        answers.write_counts(decisions, numbers)
+        mean = sum(each.new for each in counts) / len(counts)
+        images = counted(len(counts), "image")
+        console.print(f"{images} counted, {mean:.2f} classes on average: {numbers}")
     changed = int((table.values != before.values).sum())
     held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
+    k = answers.mean_count(decisions) or run.expected_positives
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {target} --expected-positives {run.expected_positives:.2f}"
+        f"--labels {target} --expected-positives {k:.2f}"
         f"{'' if held_out else ' --validation 0'} … (labels that were chosen to be asked about do "
         "not tell how many positives there are)"
     )

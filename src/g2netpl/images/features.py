@@ -161,7 +161,7 @@ def compute_features(
 
     The ranks share the work, and each of them is given all of it.
     """
-    device = next(backbone.parameters()).device
+    device = next(backbone.parameters(), torch.empty(0)).device
     backbone.eval()
     parts = []
     with torch.inference_mode():

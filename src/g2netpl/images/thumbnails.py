@@ -85,6 +85,14 @@ class Roots:
             raise InputError(f"not in {self.images}")
         return located.paths[0]
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        try:
+            self.path(name)
+        except InputError:
+            return False
+        return True
+
     def check(self, names: Sequence[str]) -> None:
         """Refuse a folder that holds none of the first images."""
         some = names[:20]

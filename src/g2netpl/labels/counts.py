@@ -1,11 +1,13 @@
 """k, the number of positives per image, where labels alone tell it."""
 
 import numpy as np
+import numpy.typing as npt
 
 from g2netpl.labels.entries import Labels, per_class, per_image, take
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 _ENOUGH_COMPLETE = 10
+_ENOUGH_COUNTED = 10  # images; the mean of fewer tells less than an estimate
 
 
 def observed_alike(labels: Labels, k: float) -> bool:
@@ -21,6 +23,14 @@ def from_complete(labels: Labels) -> float | None:
     if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
         return None
     return float(per_image(complete, POSITIVE).mean())
+
+
+def from_counted(counts: npt.NDArray[np.float64]) -> float | None:
+    """k from images whose classes somebody counted, NaN: nobody did; None if they are too few."""
+    counted = counts[~np.isnan(counts)]
+    if len(counted) < _ENOUGH_COUNTED:
+        return None
+    return max(float(counted.mean()), 1.0 / len(counted))  # none anywhere: fewer than one was seen
 
 
 def from_both_signs(labels: Labels) -> float | None:

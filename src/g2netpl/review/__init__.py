@@ -1,5 +1,6 @@
 """Questions to people about labels, on a page of this machine, and their answers.
 
-`session` holds a review, `questions` chooses what to ask, `server` and `http` serve the page and
-trust nobody, `answers_writer` appends to review.jsonl.
+`session` asks whether a class is in a picture and `questions` chooses about which, `counting` asks
+how many there are; `asking` is what both share. `server` and `http` serve the page and trust
+nobody, `answers_writer` appends to review.jsonl.
 """

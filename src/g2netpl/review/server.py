@@ -8,9 +8,12 @@ from typing import Any
 
 from g2netpl.base.errors import InputError
 from g2netpl.images.thumbnails import SIZES, Pictures
+from g2netpl.review.asking import Asking
+from g2netpl.review.counting import CountReview
 from g2netpl.review.http import Answer, LocalServer, Refusal, number, only, to_json
 from g2netpl.review.questions import ORDERS
 from g2netpl.review.session import Review
+from g2netpl.runs.answers import COUNTS, MOST
 
 _MOST_QUESTIONS = 20
 _ID = re.compile(r"[0-9a-f]{16,64}")
@@ -24,8 +27,10 @@ _FILES = {
 class ReviewServer(LocalServer):
     """Serves one review; images are asked for by their row and sent as small JPEGs."""
 
-    def __init__(self, review: Review, pictures: Pictures, order: str, port: int = 0) -> None:
-        self.review, self.pictures, self.order = review, pictures, order
+    review: Review
+
+    def __init__(self, review: Asking, pictures: Pictures, order: str, port: int = 0) -> None:
+        self.review, self.pictures, self.order = review, pictures, order  # type: ignore[assignment]
         folder = files("g2netpl.review") / "page"
         super().__init__(
             {
@@ -86,18 +91,53 @@ class ReviewServer(LocalServer):
 
     def _decide(self, body: dict[str, Any]) -> None:
         only(body, "id", "row", "column", "answer", "order")
-        row, column, answer = body["row"], body["column"], body["answer"]
-        if type(row) is not int or not 0 <= row < len(self.review.saved.images):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "row: not an image of this run")
+        row, column, answer = self._check_row(body["row"]), body["column"], body["answer"]
         self._check_column(column)
         if answer not in ("yes", "no", "skip"):
             raise Refusal(HTTPStatus.BAD_REQUEST, "answer: expected yes, no or skip")
         _known_order(body["order"])
         self.review.decide(_id(body), row, column, answer, body["order"])
 
+    def _check_row(self, row: object) -> int:
+        if type(row) is not int or not 0 <= row < len(self.review.saved.images):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "row: not an image of this run")
+        return row
+
     def _check_column(self, column: object) -> None:
         if type(column) is not int or column not in self.review.columns:
             raise Refusal(HTTPStatus.BAD_REQUEST, "class: not one of this review")
+
+
+class CountServer(ReviewServer):
+    """Serves the question how many of the classes are in a picture."""
+
+    review: CountReview  # type: ignore[assignment]
+
+    def __init__(self, review: CountReview, pictures: Pictures, port: int = 0) -> None:
+        super().__init__(review, pictures, COUNTS, port)
+
+    def _questions(self, query: dict[str, str]) -> dict[str, Any]:
+        only(query, "order", "count")
+        _counts_alone(query["order"])
+        found = self.review.questions(number(query["count"], _MOST_QUESTIONS + 1))
+        return {"questions": found, "progress": self.review.progress()}
+
+    def _decide(self, body: dict[str, Any]) -> None:
+        only(body, "id", "row", "answer", "order")
+        row, answer, most = self._check_row(body["row"]), body["answer"], self._most
+        _counts_alone(body["order"])
+        if answer != "skip" and (type(answer) is not int or not 0 <= answer <= most):
+            raise Refusal(HTTPStatus.BAD_REQUEST, f"answer: expected 0 to {most} or skip")
+        self.review.decide(_id(body), row, None if answer == "skip" else answer)
+
+    @property
+    def _most(self) -> int:
+        return min(len(self.review.saved.classes), MOST)
+
+
+def _counts_alone(name: object) -> None:
+    if name != COUNTS:
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"order: {COUNTS} alone is asked for here")
 
 
 def _known_order(name: object) -> None:

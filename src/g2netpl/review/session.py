@@ -3,25 +3,21 @@
 Everything a page needs, and nothing about pages. Safe to use from several threads.
 """
 
-import hashlib
 import math
-import os
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
-from g2netpl.review.answers_writer import DecisionLog
+from g2netpl.review.asking import Asking
 from g2netpl.review.questions import ORDERS, Chances, Index, Opinions, Scope, build_queue
-from g2netpl.runs.answers import ANSWERS, Decision, find, in_force, now
-from g2netpl.runs.run import Run
+from g2netpl.runs.answers import ANSWERS, Decision, find
 
 _QUEUE = 20_000  # questions that are put in order at a time
 _QUEUES = 16  # orders and filters that are kept ready
@@ -35,8 +31,10 @@ class _Queue:
     position: int = 0  # everything before is answered
 
 
-class Review:
-    """The questions and answers of one run; only one may be open for a run at a time."""
+class Review(Asking):
+    """Whether a class is in a picture; only one review may be open for a run at a time."""
+
+    asks = "labels"
 
     def __init__(
         self,
@@ -45,39 +43,23 @@ class Review:
         limit: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.folder, self.limit, self.seed = Path(folder), limit, seed
-        run = Run.open(folder)
-        self.saved = run.labels
+        super().__init__(folder, limit, seed)
+        run = self.run
         self.columns = _columns(self.saved.classes, classes)
         self.opinions = Opinions(self.saved, run.thresholds, run.expected_positives)
         self.values = self.saved.observed.copy()  # with what people have decided since
         self._positives = (self.values == POSITIVE).sum(axis=0)
-        self._lock = RLock()
         self._queues: OrderedDict[tuple[str, int | None, str], _Queue] = OrderedDict()
-        self._standing: list[tuple[int, Decision]] = []
-        self._answered: Counter[int] = Counter()
-        self._counts: Counter[str] = Counter()
-        self._asked: dict[str, tuple[int, str]] = {}  # what was saved, by its id
+        self._places = {name: column for column, name in enumerate(self.saved.classes)}
         self._said = lru_cache(maxsize=256)(self._say)
-        self.log = DecisionLog(folder)
-        try:
-            self._replay()
-        except BaseException:
-            self.log.close()
-            raise
-
-    def close(self) -> None:
-        """Let another review of the run begin."""
-        self.log.close()
+        self._open_log()
 
     def state(self) -> dict[str, Any]:
         """What the page shows around the questions."""
         with self._lock:
             positives = self._positives.tolist()
         return {
-            "run": self.folder.resolve().name,
-            "key": hashlib.sha256(os.fsencode(self.folder.resolve())).hexdigest()[:16],
-            "images": len(self.saved.images),
+            **super().state(),
             "classes": [
                 {"column": column, "name": self.saved.classes[column], "known": positives[column]}
                 for column in self.columns.tolist()
@@ -86,23 +68,11 @@ class Review:
                 {"name": name, "summary": order.summary, "available": self.can_order(name)}
                 for name, order in ORDERS.items()
             ],
-            "progress": self.progress(),
         }
 
     def can_order(self, name: str) -> bool:
         """False for an order that needs predictions, where an older run has kept none."""
         return self.opinions.has_predictions or not ORDERS[name].needs_predictions
-
-    def progress(self) -> dict[str, int | None]:
-        """How many answers are in force, and of which kind."""
-        with self._lock:
-            return {
-                "answered": len(self._standing),
-                "yes": self._counts["yes"],
-                "no": self._counts["no"],
-                "skipped": self._counts["skip"],
-                "limit": self.limit,
-            }
 
     def questions(
         self, order: str, count: int, column: int | None = None, text: str = ""
@@ -115,7 +85,7 @@ class Review:
             )
         with self._lock:
             if self.limit is not None:
-                count = min(count, self.limit - len(self._standing))
+                count = min(count, self.limit - self._total)
             found = self._next(order, column, text, count)
             return [self._question(entry, order) for entry in found]
 
@@ -125,60 +95,26 @@ class Review:
             if id in self._asked:
                 return
             old = int(self.values[row, column])
-            self._save(id, row * len(self.saved.classes) + column, answer, old, order)
+            new = ANSWERS.get(answer, old)
+            self._save(id, row * len(self.saved.classes) + column, answer, old, new, order)
 
-    def undo(self, id: str) -> dict[str, Any] | None:
-        """Take back the last answer in force; returns its question, None if there is none."""
-        with self._lock:
-            if id not in self._asked:
-                if not self._standing:
-                    return None
-                entry, last = self._standing[-1]
-                self._save(id, entry, "undo", last.new, last.order, last.old)
-            return self._question(*self._asked[id])
+    def _kinds(self) -> dict[str, str]:
+        return {"yes": "yes", "no": "no", "skipped": "skip"}
 
-    def _save(
-        self, id: str, entry: int, action: str, old: int, order: str, new: int | None = None
-    ) -> None:
+    def _place(self, decision: Decision, row: int) -> int | None:
+        if decision.is_of_count:
+            return None
+        return row * len(self.saved.classes) + find("class", decision.label, self._places)
+
+    def _names(self, entry: int) -> tuple[str, str]:
         row, column = divmod(entry, len(self.saved.classes))
-        if new is None:
-            new = ANSWERS.get(action, old)
-        image, label = self.saved.images[row], self.saved.classes[column]
-        decision = Decision(id, now(), action, image, label, old, new, order)
-        self.log.append(decision)
-        self._asked[id] = (entry, order)
-        if action != "undo":
-            self._take_up(entry, decision)
-            return
-        _, undone = self._standing.pop()
-        self._set(entry, new)
-        self._counts[undone.action] -= 1
-        self._answered[entry] -= 1
+        return self.saved.images[row], self.saved.classes[column]
+
+    def _open_again(self, entry: int) -> None:
         for key, queue in list(self._queues.items()):
             queue.position = 0
             if entry not in queue.entries:  # it was answered before the queue was made
                 del self._queues[key]
-
-    def _replay(self) -> None:
-        """Take up what was decided at earlier times."""
-        if not self.log.decisions:
-            return
-        rows = {name: row for row, name in enumerate(self.saved.images)}
-        columns = {name: column for column, name in enumerate(self.saved.classes)}
-        width = len(self.saved.classes)
-        for decision in self.log.decisions:
-            row = find("image", decision.image, rows)
-            column = find("class", decision.label, columns)
-            self._asked[decision.id] = (row * width + column, decision.order)
-        for decision in in_force(self.log.decisions):
-            self._take_up(rows[decision.image] * width + columns[decision.label], decision)
-
-    def _take_up(self, entry: int, decision: Decision) -> None:
-        """Let an answer count."""
-        self._standing.append((entry, decision))
-        self._answered[entry] += 1
-        self._counts[decision.action] += 1
-        self._set(entry, decision.new)
 
     def _set(self, entry: int, value: int) -> None:
         row, column = divmod(entry, len(self.saved.classes))

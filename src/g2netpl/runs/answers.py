@@ -1,6 +1,10 @@
 """Decisions of people about labels: review.jsonl in the run folder, one line each, append only.
 
     {"id": …, "time": …, "action": "yes", "image": …, "class": …, "old": -1, "new": 1, "order": …}
+    {…, "action": "count", "image": …, "class": "", "old": -1, "new": 3, "order": "counts"}
+
+The second says how many of the classes are in the image, and not which; versions that do not know
+it refuse the line.
 
 Every line is on the disk before anybody is told that it is saved. An undo is a line of its own that
 takes back the last answer still in force. What a crash leaves of a last line is cut off at the next
@@ -14,8 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
+
 from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.labels.counts import from_counted
 from g2netpl.labels.entries import with_labels
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -23,21 +31,29 @@ from g2netpl.runs.folder import REVIEW
 from g2netpl.runs.run import Run
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
-_ACTIONS = (*ANSWERS, "skip", "undo")
+COUNT, COUNTS = "count", "counts"  # an action, and the order that asks for it
+MOST = 9999  # that somebody may count
+_ACTIONS = (*ANSWERS, "skip", "undo", COUNT)
+_LABELS = {POSITIVE, NEGATIVE, UNOBSERVED}
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What somebody said about one label of one image, and when."""
+    """What somebody said about one label of one image, or how many it has, and when."""
 
     id: str  # from the one who asks to save it, so that asking twice saves it once
     time: str
-    action: str  # yes, no, skip or undo
+    action: str  # yes, no, skip, undo or count
     image: str
-    label: str  # the name of the class; `class` in the file
+    label: str  # the name of the class; `class` in the file; empty for a count
     old: int
     new: int
     order: str  # of the queue that asked
+
+    @property
+    def is_of_count(self) -> bool:
+        """Whether it is about how many classes there are, and not about one of them."""
+        return self.order == COUNTS
 
     def to_line(self) -> bytes:
         """As a line of the file."""
@@ -59,12 +75,23 @@ class Decision:
         decision = cls(**values)
         if decision.action not in _ACTIONS:
             raise ValueError(f"action: {did_you_mean(decision.action, _ACTIONS)}")
-        if not {decision.old, decision.new} <= {POSITIVE, NEGATIVE, UNOBSERVED}:
-            raise ValueError("old and new must be 1, 0 or -1")
+        decision._check_kind()
         said = {**ANSWERS, "skip": decision.old}.get(decision.action, decision.new)
         if decision.new != said:
             raise ValueError(f"{decision.action} means new: {said}, got {decision.new}")
         return decision
+
+    def _check_kind(self) -> None:
+        """See that action and values belong to the question."""
+        if not self.is_of_count:
+            if self.action == COUNT or not {self.old, self.new} <= _LABELS:
+                raise ValueError("old and new must be 1, 0 or -1")
+        elif self.action in ANSWERS or self.label:
+            raise ValueError(f"{COUNTS}: expected a count, a skip or an undo, of no class")
+        elif not all(UNOBSERVED <= value <= MOST for value in (self.old, self.new)):
+            raise ValueError(f"old and new must be a count, 0 to {MOST:,}, or -1")
+        elif self.action == COUNT and self.new < 0:
+            raise ValueError("a count must be 0 or more")
 
 
 _KEYS = {"label": "class"}
@@ -105,16 +132,40 @@ def in_force(decisions: Iterable[Decision]) -> list[Decision]:
 
 
 def latest(decisions: Iterable[Decision]) -> list[Decision]:
-    """The last yes or no in force about each label."""
-    answers = (each for each in in_force(decisions) if each.action in ANSWERS)
+    """The last yes or no in force about each label, and the last count of each image."""
+    answers = (each for each in in_force(decisions) if each.action in (*ANSWERS, COUNT))
     return list({(each.image, each.label): each for each in answers}.values())
+
+
+def of_labels(decisions: Iterable[Decision]) -> list[Decision]:
+    """The last yes or no in force about each label."""
+    return [each for each in latest(decisions) if not each.is_of_count]
+
+
+def of_counts(decisions: Iterable[Decision]) -> list[Decision]:
+    """The last count in force of each image."""
+    return [each for each in latest(decisions) if each.is_of_count]
+
+
+def counts_of(table: LabelTable, decisions: Iterable[Decision]) -> npt.NDArray[np.float64] | None:
+    """How many classes people counted in each image of a table, NaN: nobody did; None: nowhere."""
+    rows, found = {name: row for row, name in enumerate(table.images)}, of_counts(decisions)
+    counts = np.full(len(table), np.nan)
+    for each in found:
+        if each.new > len(table.classes):
+            raise InputError(
+                f"{REVIEW}: {each.new:,} classes counted in {each.image!r}, but there are only "
+                f"{len(table.classes):,}; is the file that of another run?"
+            )
+        counts[find("image", each.image, rows)] = each.new
+    return counts if found else None
 
 
 def apply_decisions(table: LabelTable, decisions: Iterable[Decision]) -> LabelTable:
     """The table with what people decided; a decision about nothing in the table is a mistake."""
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
-    found = latest(decisions)
+    found = of_labels(decisions)
     return table.with_values(
         with_labels(
             table.held,
@@ -145,7 +196,7 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     shown = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
     rows = {name: row for row, name in enumerate(before.images)}
     columns = {name: column for column, name in enumerate(before.classes)}
-    found = latest(decisions)
+    found = of_labels(decisions)
     with writing(path), text_written_whole(path) as file:
         writer = CsvWriter(file)
         writer.write(["image", "class", "value", "before", "time", "order"])
@@ -154,6 +205,20 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
             what = (each.image, each.label, shown[each.new], shown[int(was)])
             writer.write([*what, each.time, each.order])
     return len(found)
+
+
+def mean_count(decisions: Iterable[Decision]) -> float | None:
+    """k by the counts of people; None if they are too few."""
+    return from_counted(np.array([float(each.new) for each in of_counts(decisions)]))
+
+
+def write_counts(decisions: Iterable[Decision], path: Path) -> None:
+    """Which images people counted, how many classes they saw, and when."""
+    with writing(path), text_written_whole(path) as file:
+        writer = CsvWriter(file)
+        writer.write(["image", "count", "time"])
+        for each in of_counts(decisions):
+            writer.write([each.image, str(each.new), each.time])
 
 
 def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:

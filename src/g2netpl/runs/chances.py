@@ -4,6 +4,9 @@ Held-out images say how sharp the shares should be: each of their names is one d
 sharpness makes these draws most likely. The count is set so that k positives per image come out on
 average. No negative label is needed. Then a class is proposed where it is more likely there than
 not; with `precision:P`, where its chance is P or more.
+
+Where people have counted how many classes are in some images, the count varies from image to image:
+its logarithm is a ridge regression on the classifier's input vectors.
 """
 
 import numpy as np
@@ -15,6 +18,8 @@ from g2netpl.runs.thresholds import Thresholds, parse_rule
 
 _FEWEST = 20  # names on held-out images; with fewer the shares stay as they are
 _TINY = 1e-9  # the least share, and the distance of a chance from 1
+_STRENGTHS = np.logspace(-3, 3, 25)  # of a ridge, times the mean square along a direction
+_NONE = 0.5  # what a count of 0 is taken for, since it has no logarithm
 
 Floats = npt.NDArray[np.float64]
 
@@ -46,13 +51,30 @@ def sharpness_by_names(scores: Scores, known: npt.NDArray[np.int8]) -> float:
     return float(np.exp(found.x))
 
 
-def count_to_expect(scores: Scores, sharpness: float, k: float) -> float:
-    """The n at which k classes per image are expected, Σ 1 − exp(−n·share) on average."""
+def log_counts(scores: npt.ArrayLike) -> Floats:
+    """Log of n(x) behind presences (N, L), of readable rows: the sum of n(x)·share."""
+    present = np.asarray(scores, dtype=np.float64)
+    present = present[~np.isnan(present).any(axis=1)]
+    logs: Floats = np.log(-np.log1p(-np.minimum(present, 1.0 - _TINY)).sum(axis=1))
+    return logs
+
+
+def count_to_expect(
+    scores: Scores, sharpness: float, k: float, lean: Floats | None = None
+) -> float:
+    """The n at which k classes per image are expected, Σ 1 − exp(−n·share) on average.
+
+    `lean` has the log of n(x) / n for each readable row, where counts vary.
+    """
     from scipy.optimize import brentq
 
     shares = np.exp(log_shares(scores, sharpness))
     if not len(shares) or not 0 < k < shares.shape[1]:
         return max(k, _TINY)
+    lowest = np.log(k) - 1.0
+    if lean is not None:
+        shares *= np.exp(lean)[:, None]
+        lowest -= max(lean.max(), 0.0)
 
     def surplus(log_count: float) -> float:
         return float(-np.expm1(-np.exp(log_count) * shares).sum(axis=1).mean() - k)
@@ -60,7 +82,35 @@ def count_to_expect(scores: Scores, sharpness: float, k: float) -> float:
     highest = np.log(1e6)
     if surplus(highest) < 0:  # fewer classes than k have a share at all
         return k
-    return float(np.exp(brentq(surplus, np.log(k) - 1.0, highest)))
+    return float(np.exp(brentq(surplus, lowest, highest)))
+
+
+def count_by_vectors(vectors: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[Floats, float]:
+    """Weights (D,) and centre of weights · x − centre, the log of n(x) less its mean."""
+    rows = np.asarray(vectors, dtype=np.float64)
+    weights = ridge(rows, np.log(np.maximum(np.asarray(counts, dtype=np.float64), _NONE)))
+    return weights, float(rows.mean(axis=0) @ weights)
+
+
+def ridge(vectors: Floats, values: Floats) -> Floats:
+    """Weights (D,) of the values on the vectors, both less their means, by ridge regression.
+
+    The strength has the least error on the image that is left out, each in its turn; where none
+    has less than the mean of the others has, all weights are 0.
+    """
+    left, along, right = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
+    values = values - values.mean()
+    told, squares = left.T @ values, along**2
+    least = float(np.square(values / (1.0 - 1.0 / len(values))).sum())
+    best = np.zeros(len(along))
+    for strength in _STRENGTHS * max(float(squares.mean()), _TINY):
+        kept = squares / (squares + strength)
+        leverage = 1.0 / len(values) + np.square(left) @ kept
+        missed = (values - left @ (kept * told)) / np.maximum(1.0 - leverage, _TINY)
+        if np.square(missed).sum() < least:
+            least, best = float(np.square(missed).sum()), along / (squares + strength)
+    weights: Floats = right.T @ (best * told)
+    return weights
 
 
 def thresholds_of_presence(rule: str, classes: int, k: float) -> Thresholds:

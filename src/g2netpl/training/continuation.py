@@ -1,8 +1,9 @@
 """To go on after a review: what people decided is observed from now on, and the game continues.
 
 The run that was reviewed gives its configuration, its k and its split: labels that were chosen to
-be asked about tell neither how many positives there are nor how good a network is. Both players go
-on from where they stood, the network with the weights and the labels with the û of that run.
+be asked about tell neither how many positives there are nor how good a network is. Images to be
+counted are drawn at random: where there are enough of them, k is their mean. Both players go on
+from where they stood, the network with the weights and the labels with the û of that run.
 
 decided.jsonl in the new run folder holds all decisions behind it, also those of earlier reviews:
 the first run may be reviewed further while the second is trained, and the second one reviewed too.
@@ -22,8 +23,17 @@ from g2netpl.base.disk import write_durably
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import Network, bare, check_numbers
+from g2netpl.game.network.presence import Presence
 from g2netpl.game.player import LabelPlayer
-from g2netpl.runs.answers import Decision, apply_decisions, latest, read_decisions
+from g2netpl.runs.answers import (
+    Decision,
+    apply_decisions,
+    counts_of,
+    latest,
+    of_counts,
+    of_labels,
+    read_decisions,
+)
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import DECIDED, MODEL, REVIEW
 from g2netpl.runs.run import Run
@@ -98,6 +108,11 @@ def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
 
 def with_decisions(data: TrainingData, decisions: list[Decision]) -> TrainingData:
     """The decisions as observed labels. What the epoch is chosen by stays as it was."""
+    counts = counts_of(data.table, decisions)
+    if counts is not None:
+        note = f"{counted(len(of_counts(decisions)), 'image')} with a count by review"
+        data = replace(data, counts=counts, notes=(*data.notes, note))
+    decisions = of_labels(decisions)
     if not decisions:
         return data
     trained = set(data.visible.images)
@@ -117,8 +132,8 @@ def with_decisions(data: TrainingData, decisions: list[Decision]) -> TrainingDat
     )
 
 
-def take_over_network(folder: str | Path, network: Network) -> None:
-    """Begin with the network of an earlier run."""
+def take_over_network(folder: str | Path, network: Network, k: float = 1.0) -> None:
+    """Begin with the network of an earlier run, as it was before its chances were settled."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -127,6 +142,8 @@ def take_over_network(folder: str | Path, network: Network) -> None:
         state = load(path.read_bytes())
         check_numbers(bare(network), state, path)
         load_network(network, state)
+        if isinstance(network.classifier, Presence):
+            network.classifier.begin_anew(k)
     except (OSError, SafetensorError) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     except RuntimeError:

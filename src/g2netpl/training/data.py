@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
@@ -30,6 +31,8 @@ from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 
+Counts = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Listed:
@@ -50,6 +53,7 @@ class TrainingData:
     validation: LabelTable | None = None  # their labels, or those of an own validation file
     test: Listed | None = None
     paths: list[str] = field(default_factory=list)  # of all images
+    counts: Counts | None = None  # of all images: how many classes people counted, NaN: nobody did
     validation_paths: list[str] | None = None  # of the user's own file
     note: str = ""  # how the epoch will be chosen
     notes: tuple[str, ...] = ()  # what else a person should be told

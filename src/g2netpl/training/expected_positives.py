@@ -1,9 +1,10 @@
 """k, the expected number of positives per image, for people who cannot know it.
 
-Images whose labels are all known tell it directly. Where labels of both signs are missing at
-random, the share of positives among the observed labels of each class tells. People who name what
-they see and a few things that are not there observe positives far more often than negatives: where
-negatives are few, both rates are compared first.
+Images whose labels are all known tell it directly, and images whose classes people have counted
+(`g2netpl review --ask counts`), a sample that they did not choose. Where labels of both signs are
+missing at random, the share of positives among the observed labels of each class tells. People who
+name what they see and a few things that are not there observe positives far more often than
+negatives: where negatives are few, both rates are compared first.
 
 Otherwise rank all (image, class) pairs of the labelled images by a classifier of shares (`draw`)
 that has not seen the image. The share of the top pairs that was observed is the chance that a
@@ -32,7 +33,7 @@ from g2netpl.game.player import Setup
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource
-from g2netpl.labels.counts import from_both_signs, from_complete, observed_alike
+from g2netpl.labels.counts import from_both_signs, from_complete, from_counted, observed_alike
 from g2netpl.labels.entries import Labels, dense, of_classes, per_class, per_image, take
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
@@ -72,6 +73,9 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, 
         return wanted, "given"
     if wanted == "truth":
         return _of_truth(take(data.table.held, data.training)), "the truth's mean"
+    counted = from_counts(data)
+    if counted is not None:
+        return counted
     if config.resume_labels is not None:
         return read_training(config.resume_labels)["expected_positives"], "as before the review"
     validation = None if data.validation is None else data.validation.held
@@ -79,6 +83,16 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, 
     return estimate(
         data.visible.held, validation, lambda rows: inputs.some_features(rows, linear), config.seed
     )
+
+
+def from_counts(data: TrainingData) -> tuple[float, str] | None:
+    """k by images that people counted; None for too few, or where held-out images tell all."""
+    if data.validation is not None and from_complete(data.validation.held) is not None:
+        return None
+    k = None if data.counts is None else from_counted(data.counts)
+    if data.counts is None or k is None:
+        return None
+    return k, f"from {(~np.isnan(data.counts)).sum():,} counted images"
 
 
 def _of_truth(labels: Labels) -> float:

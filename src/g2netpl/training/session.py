@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -30,17 +31,22 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
-from g2netpl.images.features import Features
-from g2netpl.images.loader import Source
+from g2netpl.images.features import Features, compute_features
+from g2netpl.images.loader import Part, Source
 from g2netpl.labels.observation import Observation, look
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.chances import count_to_expect, sharpness_by_names
+from g2netpl.runs.chances import (
+    count_by_vectors,
+    count_to_expect,
+    log_counts,
+    sharpness_by_names,
+)
 from g2netpl.runs.config import Mode, RunConfig
 from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method
-from g2netpl.training.data import TrainingData, observe_data
+from g2netpl.training.data import Counts, TrainingData, observe_data
 from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
@@ -49,7 +55,8 @@ from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
 _RATE_OF_SHARES = 0.3  # times the usual learning rate
-_SETTLED = ("classifier.sharpness", "classifier.log_count")
+_SETTLED = tuple(f"classifier.{name}" for name in ("sharpness", "log_count", "count", "centre"))
+_ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
 _WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, bool], None]
@@ -135,7 +142,14 @@ class Session:
         return (
             f"observation: {self.observation} ({self.reason}); "
             f"k = {self.k:.2f} ({self.origin_of_k})"
+            f"{self._told_of_counts}"
         )
+
+    @property
+    def _told_of_counts(self) -> str:
+        if not self.network.draws or self.counted < _ENOUGH_COUNTED:
+            return ""
+        return f"; n(x) from {self.counted:,} counted training images"
 
     @property
     def device(self) -> torch.device:
@@ -253,25 +267,54 @@ class Session:
         return predict_all(self.learner, source, processes=self.processes)
 
     def settle(self, snapshot: Snapshot) -> None:
-        """Calibrate what a network of shares says, where nothing but names is known of presence."""
+        """Calibrate what a network of shares says, where nothing but names is known of presence.
+
+        Where enough images were counted, the count varies from image to image from now on.
+        """
         classifier, held = self.network.classifier, self.inputs.validation(self.is_linear)
-        if not isinstance(classifier, Presence) or (
-            held is not None and tells_prevalence(held.truth)
-        ):
+        if not isinstance(classifier, Presence):
+            return
+        varies = self._learn_count(classifier, snapshot)
+        if held is not None and tells_prevalence(held.truth):
             return
         trained = self.predict(snapshot.best_network, self.inputs.training(self.is_linear))
+        lean = log_counts(trained) - float(classifier.log_count) if varies else None
         sharpness = 1.0
         if held is not None:
             said = self.predict(snapshot.best_network, held.source)
             sharpness = sharpness_by_names(said, held.truth)
-        classifier.settle(sharpness, count_to_expect(trained, sharpness, self.k))
+        classifier.settle(sharpness, count_to_expect(trained, sharpness, self.k, lean))
+        self._keep_settled(snapshot)
+
+    def _learn_count(self, classifier: Presence, snapshot: Snapshot) -> bool:
+        """How n(x) follows from the vectors, by the training images that were counted."""
+        if self.counted < _ENOUGH_COUNTED or self.data.counts is None:
+            return False
+        counts = self.data.counts[self.data.training]
+        rows = np.flatnonzero(~np.isnan(counts))
+        load_network(self.learner, snapshot.best_network)
+        source = Part(self.inputs.training(self.is_linear), rows)
+        vectors = compute_features(self.learner.backbone, source, processes=self.processes)
+        readable = np.isfinite(vectors).all(axis=1)
+        weights, centre = count_by_vectors(vectors[readable], counts[rows[readable]])
+        classifier.learn_count(torch.from_numpy(weights), centre)
+        self._keep_settled(snapshot)
+        return bool(weights.any())
+
+    @property
+    def counted(self) -> int:
+        """How many training images people have counted the classes of."""
+        counts = self.data.counts
+        return 0 if counts is None else int((~np.isnan(counts[self.data.training])).sum())
+
+    def _keep_settled(self, snapshot: Snapshot) -> None:
         for state in (snapshot.network, snapshot.best_network):
             state.update({n: v for n, v in self.learner.state_dict().items() if n in _SETTLED})
 
     def unsettle(self) -> None:
         """Let a network of shares that was calibrated learn again."""
         if isinstance(self.network.classifier, Presence):
-            self.network.classifier.settle(1.0, self.k)
+            self.network.classifier.begin_anew(self.k)
 
     def checkpoint_bytes(self) -> int:
         """About the size of a checkpoint: two networks, two moments, the labels."""
@@ -303,18 +346,26 @@ def network_of(
     return network
 
 
-def on_features(config: RunConfig, features: Features, table: LabelTable) -> Session:
-    """A training on feature vectors (N, D)."""
+def on_features(
+    config: RunConfig, features: Features, table: LabelTable, counts: Counts | None = None
+) -> Session:
+    """A training on feature vectors (N, D); `counts` (N,) of classes, NaN where nobody counted."""
     config = config.model_copy(update={"mode": "linear"})
     _check_method(config, table, images=False)
-    data = observe_data(config, table)
+    data = replace(observe_data(config, table), counts=counts)
     return Session(config, data, ArrayInputs(data, torch.from_numpy(features)))
 
 
-def on_images(config: RunConfig, paths: list[str], table: LabelTable, console: Console) -> Session:
+def on_images(
+    config: RunConfig,
+    paths: list[str],
+    table: LabelTable,
+    console: Console,
+    counts: Counts | None = None,
+) -> Session:
     """A training on image files; with mode linear on what the frozen backbone makes of them."""
     _check_method(config, table, images=True)
-    data = replace(observe_data(config, table), paths=paths)
+    data = replace(observe_data(config, table), paths=paths, counts=counts)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     inputs = ImageInputs(config, data, backbone, console)

@@ -145,7 +145,7 @@ def build_network(
     with _random_start(seed):
         classifier = build_classifier(backbone.width, classes, hidden, dropout)
         if draws is not None:
-            classifier = Presence(classifier, draws)
+            classifier = Presence(classifier, draws, backbone.width)
         return Network(backbone.module, classifier)
 
 

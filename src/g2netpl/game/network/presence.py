@@ -6,6 +6,10 @@ is there unless none of n draws would name it:
 
     presence  ŷ_j = 1 − exp(−n(x) · share_j),    so that  −log(1 − ŷ_j) = n(x) · share_j
 
+n(x) is the same for all images, unless people have counted. Then log n(x) leans by a·r(x), r(x) a
+ridge regression of the logarithm of their counts on the vectors, less its mean. a = 0.5 was found
+to rank best: a count that is read off the vectors is uncertain (docs/method/counts.md).
+
 The module gives logits of the presence, as every classifier here does: `sigmoid` of them is ŷ, and
 `softplus` of them is n(x)·share_j. docs/method/observation.md has the derivation.
 """
@@ -16,29 +20,45 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+COUNT_WORTH = 0.5  # a: how much of what the vectors tell of log n(x) is believed
 _LOWEST = -60.0  # of a logarithm whose exponential single precision can hold
 
 
 class Presence(nn.Module):
-    """A classifier whose outputs are read as shares of `expected` things in an image."""
+    """A classifier of vectors whose outputs are read as shares of `expected` things in an image."""
 
-    def __init__(self, shares: nn.Module, expected: float) -> None:
+    def __init__(self, shares: nn.Module, expected: float, width: int) -> None:
         super().__init__()
         self.shares = shares
         self.log_count: Tensor
         self.sharpness: Tensor
+        self.count: Tensor
+        self.centre: Tensor
         self.register_buffer("log_count", torch.tensor(math.log(expected)))
         self.register_buffer("sharpness", torch.tensor(1.0))
+        self.register_buffer("count", torch.zeros(width))
+        self.register_buffer("centre", torch.tensor(0.0))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Logits (B, L) of the presence of each class."""
         shares = functional.log_softmax(self.shares(vectors).float() * self.sharpness, dim=1)
-        return logits_of_rates(shares + self.log_count)
+        lean = COUNT_WORTH * (vectors.float() @ self.count - self.centre)
+        return logits_of_rates(shares + self.log_count + lean[:, None])
 
     def settle(self, sharpness: float, count: float) -> None:
-        """Say from now on what these two make of the shares; `calibration` finds them."""
+        """Say from now on what these two make of the shares; `runs.chances` finds them."""
         self.sharpness.fill_(sharpness)
         self.log_count.fill_(math.log(count))
+
+    def learn_count(self, weights: Tensor, centre: float) -> None:
+        """Take log n(x) to vary as weights · x − centre says."""
+        self.count.copy_(weights)
+        self.centre.fill_(centre)
+
+    def begin_anew(self, expected: float) -> None:
+        """Forget what was settled after an earlier training: as the classifier was trained."""
+        self.settle(1.0, expected)
+        self.learn_count(torch.zeros_like(self.count), 0.0)
 
 
 def logits_of_rates(log_rates: Tensor) -> Tensor:

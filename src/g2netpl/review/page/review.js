@@ -20,7 +20,9 @@ const page = {
   pictures: new Map(),
 };
 
-const key = (question) => `${question.row} ${question.column}`;
+const counts = () => page.state.asks === "counts"; // how many, and not which
+const buttons = () => $("answers").querySelectorAll("button:not(#undo), input");
+const key = (question) => `${question.row} ${question.column ?? ""}`;
 const percent = (chance) => (chance === null ? "–" : `${Math.round(100 * chance)} %`);
 
 class NotWelcome extends Error {}
@@ -68,7 +70,9 @@ async function start() {
   page.unsent = JSON.parse(sessionStorage.getItem(storageKey()) ?? "[]");
   for (const { body } of page.unsent) if ("row" in body) page.answered.add(key(body));
   complain(null);
-  fillFilters();
+  for (const each of document.querySelectorAll("[data-ask]")) each.hidden = each.dataset.ask !== page.state.asks;
+  if (counts()) fillNumbers();
+  else fillFilters();
   showProgress(page.state.progress);
   document.title = `${page.state.run} · g2netpl review`;
   $("run").textContent = page.state.run;
@@ -97,9 +101,27 @@ function fillFilters() {
   $("search").value = kept.search ?? "";
 }
 
+function fillNumbers() {
+  const most = page.state.classes.length;
+  const numbers = Array.from({ length: Math.min(most, 9) + 1 }, (_, number) => {
+    const button = element("button", number);
+    button.type = "button";
+    button.addEventListener("click", () => answer(number));
+    return button;
+  });
+  $("numbers").replaceChildren(...numbers);
+  $("more").hidden = most < 10;
+  $("many").max = most;
+  $("classes").replaceChildren(...page.state.classes.map(({ name }) => {
+    const item = document.createElement("li");
+    item.append(element("bdi", name));
+    return item;
+  }));
+}
+
 async function changeFilter() {
   const chosen = { order: $("order").value, class: $("class").value, search: $("search").value };
-  sessionStorage.setItem(`filter ${page.state.key}`, JSON.stringify(chosen));
+  if (!counts()) sessionStorage.setItem(`filter ${page.state.key}`, JSON.stringify(chosen));
   page.filter += 1;
   page.upcoming = [];
   page.fetching = null;
@@ -115,7 +137,7 @@ function refill() {
 }
 
 async function fetchMore(filter) {
-  const query = new URLSearchParams({ order: $("order").value, count: COUNT });
+  const query = new URLSearchParams({ order: counts() ? page.state.order : $("order").value, count: COUNT });
   if ($("class").value) query.set("class", $("class").value);
   const text = $("search").value.trim();
   if (text) query.set("search", text);
@@ -148,7 +170,7 @@ async function fetchMore(filter) {
 function show() {
   const question = page.upcoming[0];
   $("main").setAttribute("aria-busy", "false");
-  for (const id of ["yes", "no", "skip"]) $(id).disabled = !question;
+  for (const each of buttons()) each.disabled = !question;
   $("details").hidden = $("why").hidden = !question;
   if (!question) {
     const { limit, answered } = page.state.progress;
@@ -159,19 +181,24 @@ function show() {
     showPicture(null);
     return;
   }
-  ask(...wording(question.class));
-  $("why").textContent = reason(question);
   $("image").textContent = question.image;
-  $("class-name").textContent = question.class;
-  showSaid(question);
   showKnown(question.known);
-  showGuesses(question.guesses);
+  if (counts()) {
+    ask(`How many of these ${page.state.classes.length} classes are in this picture?`);
+    $("why").textContent = "Each class counts once, however often it is there. Drawn at random.";
+  } else {
+    ask(...wording(question.class));
+    $("why").textContent = reason(question);
+    $("class-name").textContent = question.class;
+    showSaid(question);
+    showGuesses(question.guesses);
+  }
   showPicture(question);
 }
 
 function wait() {
   $("main").setAttribute("aria-busy", "true");
-  for (const id of ["yes", "no", "skip"]) $(id).disabled = true;
+  for (const each of buttons()) each.disabled = true;
   showPicture(null);
 }
 
@@ -323,16 +350,18 @@ function answer(kind) {
   page.upcoming.shift();
   page.answered.add(key(question));
   const { row, column, order } = question;
-  const told = `${question.class}: ${{ yes: "yes", no: "no", skip: "skipped" }[kind]}`;
+  const field = { yes: "yes", no: "no", skip: "skipped" }[kind] ?? "counted";
+  const told = `${subject(question)}: ${field === "counted" ? kind : field}`;
   save("/api/decide", { id: newId(), row, column, answer: kind, order }, told);
-  const counts = page.state.progress;
-  const field = { yes: "yes", no: "no", skip: "skipped" }[kind];
-  showProgress({ ...counts, answered: counts.answered + 1, [field]: counts[field] + 1 });
+  const before = page.state.progress;
+  showProgress({ ...before, answered: before.answered + 1, [field]: before[field] + 1 });
   if (page.upcoming.length) show();
   else wait();
   if (page.upcoming.length < AHEAD) refill();
   else for (const next of page.upcoming.slice(1, 4)) picture(next.row, 1024).catch(() => {});
 }
+
+const subject = (question) => question.class ?? question.image;
 
 function undo() {
   page.undoing += 1;
@@ -393,7 +422,7 @@ function undone(question) {
   page.answered.delete(key(question));
   page.confirmed = page.confirmed.filter((each) => each !== key(question));
   page.upcoming = [question, ...page.upcoming.filter((each) => key(each) !== key(question))];
-  $("status").textContent = `Taken back: ${question.class}`;
+  $("status").textContent = `Taken back: ${subject(question)}`;
   show();
 }
 
@@ -401,12 +430,12 @@ function undone(question) {
 
 function showProgress(progress) {
   page.state.progress = progress;
-  const { answered, yes, no, skipped, limit } = progress;
+  const { answered, limit, ...kinds } = progress;
   $("bar").hidden = limit === null;
   $("bar").max = limit ?? 1;
   $("bar").value = Math.min(answered, limit ?? 1);
   const all = limit === null ? `${answered} answered` : `${answered} of ${limit} answered`;
-  $("counts").textContent = `${all} · ${yes} yes · ${no} no · ${skipped} skipped`;
+  $("counts").textContent = [all, ...Object.entries(kinds).map(([name, number]) => `${number} ${name}`)].join(" · ");
   $("undo").disabled = answered === 0;
 }
 
@@ -422,16 +451,24 @@ function complain(problem) {
   if ($("alert").textContent !== text) $("alert").textContent = text;
 }
 
+const KEYS_OF = {
+  labels: {
+    y: () => answer("yes"), ArrowRight: () => answer("yes"),
+    n: () => answer("no"), ArrowLeft: () => answer("no"),
+    "/": () => {
+      $("choice").open = true;
+      $("search").focus();
+    },
+  },
+  counts: { "+": () => $("many").focus() },
+};
+for (let number = 0; number < 10; number += 1) {
+  KEYS_OF.counts[number] = () => number <= page.state.classes.length && answer(number);
+}
 const KEYS = {
-  y: () => answer("yes"), ArrowRight: () => answer("yes"),
-  n: () => answer("no"), ArrowLeft: () => answer("no"),
   s: () => answer("skip"),
   u: () => !$("undo").disabled && undo(), Backspace: () => !$("undo").disabled && undo(),
   z: toggleLarge,
-  "/": () => {
-    $("choice").open = true;
-    $("search").focus();
-  },
   "?": () => $("help").showModal(),
 };
 
@@ -439,7 +476,7 @@ document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !$("shortcuts").checked) return;
   if (event.target.closest("input, select, textarea") || !page.state) return;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const act = KEYS[name];
+  const act = KEYS[name] ?? KEYS_OF[page.state.asks][name];
   if (!act || $("help").open || ($("large").open && name !== "z")) return;
   event.preventDefault();
   act();
@@ -455,6 +492,12 @@ let typing = 0;
 $("search").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(changeFilter, 300);
+});
+$("more").addEventListener("submit", (event) => {
+  event.preventDefault();
+  answer($("many").valueAsNumber);
+  $("many").value = "";
+  $("question").focus();
 });
 $("filters").addEventListener("submit", (event) => {
   event.preventDefault();
