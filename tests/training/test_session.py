@@ -237,7 +237,7 @@ def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, capsys):
         lines.append(f"{image},{table.classes[int(np.flatnonzero(values == 1)[0])]}")
     tags.write_text("\n".join(lines))
     run = train(config(labels=str(tags), setting="own", test_labels=None), console=Console())
-    shown = capsys.readouterr().out.replace("\n", " ")
+    shown = " ".join(capsys.readouterr().out.split())
     assert "no class has both a positive and a negative among the held-out images" in shown
     assert run.result["best_epoch"] == 2
     assert run.result["validation_map"] is None
