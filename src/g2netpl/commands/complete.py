@@ -67,6 +67,8 @@ def run(flags: argparse.Namespace) -> None:
     if flags.sure is None:
         k = f"{trained.expected_positives:.2f}"
         hint = f"every label is decided, so that about k = {k} positives per image come out"
+        if trained.thresholds.by_draw:
+            hint = f"every label is decided: {trained.thresholds.rule}, or absent"
         console.print(f"{hint}; --sure 0.9 fills in the surest alone", highlight=False)
     if flags.truth is not None:
         shown = compare_with_truth(completed, flags.truth, config.format, config.reading())
