@@ -54,7 +54,8 @@ from g2netpl.training.progress import epoch_bar, warn_of_collapse, warn_of_jumps
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
-_RATE_OF_SHARES = 0.3  # times the usual learning rate
+_FEW_STEPS = 1000  # of a network of shares at the usual learning rate; with more it is smaller
+_SMALLEST_RATE = 0.3  # times the usual one
 _SETTLED = tuple(f"classifier.{name}" for name in ("sharpness", "log_count", "count", "centre"))
 _ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
 _WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
@@ -131,10 +132,13 @@ class Session:
         self.player = make_player(config.method, config.options, setup)
 
     def rate(self, mode: Mode) -> float:
-        """The learning rate; shares are learnt faster, so their own is smaller."""
+        """The learning rate; shares are learnt faster, so of many steps each is smaller."""
         rate = self.config.rate(mode)
-        own = self.network.draws and self.config.learning_rate is None
-        return rate * _RATE_OF_SHARES if own else rate
+        if not self.network.draws or self.config.learning_rate is not None:
+            return rate
+        epochs = sum(phase.epochs for phase in self.phases)
+        steps = epochs * -(-len(self.data.training) // self.config.batch_size)
+        return rate * min(1.0, max(_SMALLEST_RATE, _FEW_STEPS / max(steps, 1)))
 
     @property
     def told(self) -> str:
