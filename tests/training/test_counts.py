@@ -51,7 +51,7 @@ def test_counts_give_the_estimator_k_and_a_count_that_follows_the_image():
     known, counts = named(labels, 0), labels.sum(axis=1).astype(float)
     few, many = (np.where(np.arange(900) < number, counts, np.nan) for number in (49, 150))
     plain, constant, varying = (
-        PartialLabelClassifier(epochs=4, method="draw").fit(features, known, given)
+        PartialLabelClassifier(epochs=4, method="draw").fit(features, known, counts=given)
         for given in (None, few, np.where(np.isnan(many), -1, many))
     )
     assert constant.expected_positives_ == pytest.approx(counts[:49].mean())
@@ -69,7 +69,7 @@ def test_without_counts_nothing_changes():
     features, labels = crowded(200, 3)
     known = named(labels, 3)
     first, second = (
-        PartialLabelClassifier(epochs=2, method="draw").fit(features, known, counts)
+        PartialLabelClassifier(epochs=2, method="draw").fit(features, known, counts=counts)
         for counts in (None, np.full(200, -1))
     )
     assert np.array_equal(first.predict_proba(features), second.predict_proba(features))
@@ -90,7 +90,7 @@ def test_without_counts_nothing_changes():
 def test_counts_that_cannot_be_are_refused(counts, says):
     features, labels = crowded(20, 4)
     with pytest.raises(ValueError, match=says):
-        PartialLabelClassifier(epochs=1).fit(features, named(labels, 4), counts)
+        PartialLabelClassifier(epochs=1).fit(features, named(labels, 4), counts=counts)
 
 
 @pytest.fixture(scope="module")
