@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from g2netpl.labels.table import LabelTable
 from g2netpl.runs.chances import (
     count_by_vectors,
     count_to_expect,
@@ -12,6 +13,7 @@ from g2netpl.runs.chances import (
     sharpness_by_names,
     thresholds_of_presence,
 )
+from g2netpl.runs.completion import fill_in
 from g2netpl.runs.thresholds import Thresholds
 
 RANDOM = np.random.default_rng(3)
@@ -126,3 +128,28 @@ def test_k_positives_are_expected_where_counts_vary(k):
     count = count_to_expect(presence, 1.0, k, lean)
     found = -np.expm1(-count * np.exp(lean)[:, None] * np.exp(log_shares(presence)))
     assert found.sum(axis=1).mean() == pytest.approx(k, rel=1e-6)
+
+
+def filled_in(chances, sure=None):
+    count, classes = np.shape(chances)
+    unknown = np.full((count, classes), -1, dtype=np.int8)
+    table = LabelTable(tuple(map(str, range(count))), tuple("abcd")[:classes], unknown)
+    raw = np.array(chances, dtype=np.float32)
+    plain = thresholds_of_presence("f1", classes, 1.0)
+    return fill_in(table, np.zeros(count, dtype=bool), raw, plain, 1.0, sure)
+
+
+def test_a_negative_is_sure_only_if_it_is_with_twice_as_much_to_see():
+    # with twice the draws 0.05 becomes 1 − 0.95² = 0.0975, and 0.06 becomes 0.1164
+    sure = filled_in([[0.95, 0.89, 0.06, 0.05]], 0.9).values.tolist()
+    assert sure == [[1, -1, -1, 0]]
+    assert filled_in([[0.95, 0.51, 0.49, 0.05]]).values.tolist() == [[1, 1, 0, 0]]
+
+
+def test_a_class_on_nearly_every_image_is_told():
+    chances = np.tile([0.9, 0.1], (20, 1))
+    chances[0, 0] = 0.1  # 19 of 20
+    (line,) = filled_in(chances).too_often()
+    assert "'a' is on 95%" in line
+    chances[:2, 0] = 0.1  # 18 of 20 are not more than nine in ten
+    assert filled_in(chances).too_often() == []

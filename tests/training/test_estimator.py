@@ -418,3 +418,40 @@ def test_groups_are_held_out_together(monkeypatch):
 
 def test_an_image_without_a_group_is_alone():
     assert estimator.group_names(["a", None, float("nan"), 3]) == ["a", "", "", "3"]
+
+
+def test_names_are_draws_and_their_chances_add_up_to_k():
+    features, truth = made_up()
+    model = PartialLabelClassifier(epochs=3, expected_positives=1.5)
+    model.fit(features, single_positives(truth))
+    assert model.decisions_.by_draw
+    assert model.network_.draws
+    assert model.predict_proba(features).sum(axis=1).mean() == pytest.approx(1.5, rel=1e-3)
+    plain = PartialLabelClassifier(epochs=1, observation="random")
+    assert not plain.fit(features, single_positives(truth)).network_.draws
+
+
+@pytest.mark.parametrize(
+    ("epochs", "batch", "rate", "wanted"),
+    [
+        (4, 16, None, 2.5e-4),  # 60 steps
+        (200, 16, None, 2.5e-4 * 1000 / 3000),
+        (400, 16, None, 2.5e-4 * 0.3),
+        (400, 16, 2e-3, 2e-3),
+    ],
+)
+def test_of_many_steps_on_draws_each_is_smaller(epochs, batch, rate, wanted):
+    features, truth = made_up()
+    names = single_positives(truth)
+    config = PartialLabelClassifier(
+        epochs=epochs, batch_size=batch, learning_rate=rate, validation=0.0
+    )._checked()
+    table = estimator.label_table(names, len(features), None)
+    assert estimator.on_features(config, features, table).rate("linear") == pytest.approx(wanted)
+
+
+def test_one_class_has_nothing_to_be_drawn_from():
+    features, truth = made_up(classes=1)
+    labels = np.where(truth == 1, 1, -1)
+    with pytest.raises(ValueError, match="two classes or more"):
+        PartialLabelClassifier(epochs=1, method="draw").fit(features, labels)

@@ -21,6 +21,7 @@ from torch import nn
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
+from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import find_method, make_player, needs_of
@@ -334,6 +335,11 @@ def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, 
         return "random", "the backbone learns too"
     if asked == "auto":
         return look(data.visible.held)
+    if asked == "draw" and len(data.table.classes) < 2:
+        raise InputError(
+            "observation draw: expected two classes or more to draw from, got one; use method "
+            "g2netpl without --observation"
+        )
     return asked, "given" if config.observation else "as the method has it"
 
 

@@ -1,8 +1,8 @@
 """From shares to presence: the network's side of the observation model `draw`.
 
 What somebody named is a draw from what is in the image. So the classifier says *shares*: how likely
-each class is the one that is named. How many there are to name, n(x), is a head of its own. A class
-is there unless none of n draws would name it:
+each class is the one that is named. A class is there unless none of n draws would name it, n being
+the number of things to name:
 
     presence  ŷ_j = 1 − exp(−n(x) · share_j),    so that  −log(1 − ŷ_j) = n(x) · share_j
 
