@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from g2netpl.game.costs import SPREAD, draw_cost, soft_bce
 from g2netpl.game.network.network import build_network
-from g2netpl.game.network.presence import Presence, log_shares, logits_of_rates
-from g2netpl.game.network_step import batch_cost, network_cost
+from g2netpl.game.network.presence import POOLED, Presence, log_shares, logits_of_rates
+from g2netpl.game.network_step import batch_cost, network_cost, to_answer
 from g2netpl.game.player import Proposal
 
 RATES = torch.logspace(-20, 1.9, 60, dtype=torch.float64)
@@ -69,7 +69,7 @@ def test_what_was_named_enters_as_a_draw_and_the_rest_as_proposed():
     named = observed == 1
     targets, weights = torch.rand(3, 4), torch.rand(3, 4)
     targets[named], weights[named] = 1.0, 1.0
-    found = network_cost(logits, Proposal(targets, weights), 1.0, named)
+    found = network_cost(logits, Proposal(targets, weights), 1.0, observed)
     rest = soft_bce(logits, targets, weights * ~named)
     assert float(found) == pytest.approx(float(rest + draw_cost(logits, named.float())), rel=1e-6)
 
@@ -123,3 +123,49 @@ def test_half_of_what_the_vectors_tell_of_the_count_is_believed():
     module.begin_anew(2.0)
     fresh = Presence(module.shares, 2.0, 2)
     assert torch.equal(module(vectors), fresh(vectors))
+
+
+def two_experts(seed=3):
+    return build_network("features", 4, width=6, seed=seed, draws=2.0, pools=True)
+
+
+def test_two_experts_are_pooled_as_odds():
+    network, vectors = two_experts(), torch.randn(5, 6)
+    drawn, sigmoids = network(vectors, experts=True).chunk(2, dim=1)
+    assert torch.equal(drawn, Presence(network.classifier.shares, 2.0, 6)(vectors))
+    assert torch.equal(sigmoids, network.classifier.sigmoids(vectors))
+    # odds of the pool: the geometric mean of the odds, by hand at weights 2/3 and 1/3
+    odds = (drawn.exp() ** 2 * sigmoids.exp()) ** (1 / 3)
+    assert POOLED == 0.5
+    assert torch.allclose(network(vectors).sigmoid(), odds / (1 + odds), atol=1e-6)
+
+
+def test_shares_learn_from_what_was_observed_and_sigmoids_from_everything():
+    network, vectors = two_experts(), torch.randn(3, 6)
+    observed = torch.tensor([[1, -1, 0, -1], [-1, -1, -1, -1], [-1, 1, 1, -1]])
+    named = (observed == 1).float()
+    targets, weights = torch.where(observed == -1, torch.rand(3, 4), observed), torch.rand(3, 4)
+    proposal = Proposal(targets, weights, regulariser=0.7)
+    cost, _ = batch_cost(network, vectors, proposal, 2.0, observed=observed)
+    found = torch.autograd.grad(cost, list(network.parameters()))
+    drawn, sigmoids = network(vectors, experts=True).chunk(2, dim=1)
+    by_hand = (
+        draw_cost(drawn, named * weights)
+        - (weights * (observed == 0) * torch.log1p(-drawn.sigmoid())).sum() / 12
+        + functional.binary_cross_entropy(sigmoids.sigmoid(), targets, weight=weights)
+        + 0.7 * (sigmoids.sigmoid().sum(dim=1).mean() / 4 - 2.0 / 4) ** 2
+    )
+    assert float(cost.detach()) == pytest.approx(float(by_hand.detach()), rel=1e-5)
+    wanted = torch.autograd.grad(by_hand, list(network.parameters()))
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+def test_labels_of_images_without_a_name_answer_the_sigmoids():
+    network, vectors = two_experts(), torch.randn(2, 6)
+    observed = torch.tensor([[-1, 1, -1, -1], [-1, 0, -1, -1]])
+    said = network(vectors, experts=True)
+    answered = to_answer(said, observed)
+    assert torch.equal(answered[0], network(vectors)[0])
+    assert torch.equal(answered[1], said[1, 4:])
+    assert torch.equal(to_answer(said[:, :4], observed), said[:, :4])  # one expert

@@ -153,3 +153,13 @@ def test_a_class_on_nearly_every_image_is_told():
     assert "'a' is on 95%" in line
     chances[:2, 0] = 0.1  # 18 of 20 are not more than nine in ten
     assert filled_in(chances).too_often() == []
+
+
+def test_of_two_experts_the_pool_expects_k():
+    random = np.random.default_rng(4)
+    first = -np.expm1(-2.0 * SHARES)
+    second = random.uniform(0.01, 0.6, SHARES.shape)
+    count = count_to_expect(first, 1.0, 2.2, None, second)
+    drawn = -np.expm1(-count * SHARES)
+    odds = (drawn / (1 - drawn)) ** (2 / 3) * (second / (1 - second)) ** (1 / 3)
+    assert (odds / (1 + odds)).sum(axis=1).mean() == pytest.approx(2.2, rel=1e-6)

@@ -442,12 +442,21 @@ def test_names_are_draws_and_their_chances_add_up_to_k():
 )
 def test_of_many_steps_on_draws_each_is_smaller(epochs, batch, rate, wanted):
     features, truth = made_up()
-    names = single_positives(truth)
-    config = PartialLabelClassifier(
-        epochs=epochs, batch_size=batch, learning_rate=rate, validation=0.0
-    )._checked()
-    table = estimator.label_table(names, len(features), None)
-    assert estimator.on_features(config, features, table).rate("linear") == pytest.approx(wanted)
+    table = estimator.label_table(single_positives(truth), len(features), None)
+
+    def session(method):
+        config = PartialLabelClassifier(
+            method=method, epochs=epochs, batch_size=batch, learning_rate=rate, validation=0.0
+        )._checked()
+        return estimator.on_features(config, features, table)
+
+    alone, game = session("draw"), session("g2netpl")
+    assert alone.rate("linear") == pytest.approx(wanted)
+    rest, shares = game._optimizer(game.learner, 1e-3).param_groups
+    assert rest["lr"] == 1e-3
+    assert shares["lr"] == pytest.approx(1e-3 * min(1.0, max(0.3, 1000 / (epochs * 15))))
+    assert shares["params"] == list(game.network.classifier.shares.parameters())
+    assert len(rest["params"]) == 2
 
 
 def test_one_class_has_nothing_to_be_drawn_from():

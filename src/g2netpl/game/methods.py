@@ -36,7 +36,7 @@ class Method:
 
 
 def _game_needs(options: SoftOptions) -> Needs:
-    return Needs(prediction=options.prediction)
+    return Needs(pools=True, prediction=options.prediction)
 
 
 def _ups_needs(options: UpsOptions) -> Needs:

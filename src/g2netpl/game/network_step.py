@@ -10,8 +10,9 @@ from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch
 from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft_bce
 from g2netpl.game.network.network import bare, batch_statistics, share_dropout
+from g2netpl.game.network.presence import pool
 from g2netpl.game.player import LabelPlayer, Proposal
-from g2netpl.labels.table import POSITIVE
+from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 Costed = tuple[Tensor, Tensor]
 
@@ -29,29 +30,44 @@ def batch_cost(
     `observed` is needed by a network that takes what was named as draws.
     """
     network_itself = bare(network)
-    named = None
-    if observed is not None and getattr(network_itself, "draws", False):
-        named = (observed == POSITIVE).repeat(len(proposal.weights) // len(observed), 1)
+    drawn_from, asked = None, asked_of(network)
+    if observed is not None and asked:
+        drawn_from = observed.repeat(len(proposal.weights) // len(observed), 1)
     if proposal.depth is None or not getattr(network_itself, "is_deep", False):
-        logits = gather(network(inputs).float())
-        return network_cost(logits, proposal, expected, named), logits
-    logits, apart = (gather(each.float()) for each in network(inputs, apart=True))
-    deep, shallow = proposal.split()
-    cost = network_cost(logits, deep, expected, named)
-    return cost + network_cost(apart, shallow, expected, named), logits
+        logits = gather(network(inputs, **asked).float())
+        cost = network_cost(logits, proposal, expected, drawn_from)
+    else:
+        logits, apart = (gather(each.float()) for each in network(inputs, apart=True, **asked))
+        deep, shallow = proposal.split()
+        cost = network_cost(logits, deep, expected, drawn_from)
+        cost = cost + network_cost(apart, shallow, expected, drawn_from)
+    return cost, to_answer(logits, drawn_from)
+
+
+def asked_of(network: nn.Module) -> dict[str, bool]:
+    """What is asked of a network that takes what was named as draws: each of its experts."""
+    return {"experts": True} if getattr(bare(network), "draws", False) else {}
 
 
 def network_cost(
-    logits: Tensor, proposal: Proposal, expected: float, named: Tensor | None = None
+    logits: Tensor, proposal: Proposal, expected: float, drawn_from: Tensor | None = None
 ) -> Tensor:
     """L_obs + L_unobs of the paper for one batch, as the label player proposed it.
 
-    Labels that were `named` enter as draws from what is in their image, if it is told which.
+    Under the observation model `draw` the observed labels are given, `drawn_from`: those that were
+    named enter as draws from what is in their image. Where the network has two experts, the shares
+    learn from what was observed, and the sigmoids from everything.
     """
-    if named is not None:
-        drawn = torch.where(named, proposal.weights, 0.0)
-        rest = replace(proposal, weights=proposal.weights.masked_fill(named, 0.0))
-        return draw_cost(logits, drawn) + network_cost(logits, rest, expected)
+    if drawn_from is not None:
+        named = drawn_from == POSITIVE
+        drawn, *sigmoids = experts_in(logits, named)
+        cost = draw_cost(drawn, torch.where(named, proposal.weights, 0.0))
+        if not sigmoids:
+            rest = replace(proposal, weights=proposal.weights.masked_fill(named, 0.0))
+            return cost + network_cost(drawn, rest, expected)
+        absent = torch.where(drawn_from == NEGATIVE, proposal.weights, 0.0)
+        cost = cost + soft_bce(drawn, proposal.targets, absent)
+        return cost + network_cost(sigmoids[0], proposal, expected)
     if proposal.entry_cost is None:
         cost = soft_bce(logits, proposal.targets, proposal.weights)
     else:
@@ -61,6 +77,26 @@ def network_cost(
     if proposal.regulariser > 0:
         cost = cost + proposal.regulariser * expected_positives(logits, expected)
     return cost
+
+
+def to_answer(logits: Tensor, drawn_from: Tensor | None) -> Tensor:
+    """The logits that the labels answer: the pool of two experts, where there are two.
+
+    Of images without a name it is the sigmoids alone. The shares speak with less certainty of them
+    than of those whose names they have learnt, and the labels would take it for absence.
+    """
+    if drawn_from is None:
+        return logits
+    drawn, *sigmoids = experts_in(logits, drawn_from)
+    if not sigmoids:
+        return drawn
+    is_named = (drawn_from == POSITIVE).any(dim=1, keepdim=True)
+    return torch.where(is_named, pool(drawn, sigmoids[0]), sigmoids[0])
+
+
+def experts_in(logits: Tensor, observed: Tensor) -> tuple[Tensor, ...]:
+    """The logits of each expert, which stand side by side."""
+    return torch.split(logits, observed.shape[1], dim=1)
 
 
 @dataclass
@@ -131,18 +167,23 @@ class NetworkStep:
         self.optimizer.step()
         self.tally.count(cost, len(batch))
         if self.player.needs.prediction == "fresh":
-            return self.predict(batch.inputs)
+            asked = asked_of(self.network)
+            said = self._said(batch.inputs, **asked)
+            return to_answer(said, batch.observed if asked else None).sigmoid()
         return logits.detach().sigmoid()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Predictions without a gradient and without moving batch-norm statistics."""
+        return self._said(inputs).sigmoid()
+
+    def _said(self, inputs: Tensor, **asked: bool) -> Tensor:
         training = self.network.training
         self.network.eval()
         with torch.no_grad():
-            logits = bare(self.network)(inputs).float()
-            predicted = self.processes.all_gather(logits.sigmoid(), self._batch.counts)
+            logits = bare(self.network)(inputs, **asked).float()
+            gathered = self.processes.all_gather(logits, self._batch.counts)
         self.network.train(training)
-        return predicted
+        return gathered
 
     def _seen(self, batch: Batch, proposal: Proposal) -> Tensor:
         """What the network sees: the batch's inputs, unless the proposal has others."""

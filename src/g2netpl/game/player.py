@@ -32,7 +32,6 @@ class Setup:
     seed: int = 0
     epochs: int = 10  # of the whole training
     deep: bool = False  # whether the backbone learns too, or the classifier alone
-    draws: bool = False  # whether what was named is taken as drawn from what is there
     memory_place: MemoryPlace = IN_RAM  # where labels are kept
 
     def __post_init__(self) -> None:
@@ -46,6 +45,7 @@ class Needs:
     rounds: int = 1  # trainings of the network, each from its start
     passes: int = 0  # between two rounds: predictions of every image with dropout
     dropout: float = 0.0  # before the last layer
+    pools: bool = False  # under `draw`: a second expert, of sigmoids, which learns from the labels
     prediction: Literal["reuse", "fresh"] = "reuse"  # to be answered: the step's, or one after it
 
 

@@ -9,7 +9,7 @@ import torch
 from g2netpl.experiments.cells import Row
 from g2netpl.experiments.paper import SSPL
 from g2netpl.game.equations import GaussianMap, confidence_weight
-from g2netpl.game.players.soft_options import USUAL_CONFIDENCE
+from g2netpl.game.players.soft_options import SoftOptions
 from g2netpl.reports.charts import Chart, Series, write_png
 from g2netpl.reports.run_charts import over_epochs, truth_chart, watched
 from g2netpl.reports.tables import write_csv
@@ -143,8 +143,8 @@ def quality_lines(rows: Sequence[Row]) -> Lines:
 
 def parameters() -> Figure:
     """Densities on the left, the scheduler on the right."""
-    beta, gamma = USUAL_CONFIDENCE
-    lines = parameter_lines(beta, gamma)
+    usual = SoftOptions()
+    lines = parameter_lines(usual.beta, usual.gamma)
 
     def curves(curve: str, symbol: str) -> list[Series]:
         values = dict.fromkeys(line[1] for line in lines if line[0] == curve)
@@ -157,7 +157,7 @@ def parameters() -> Figure:
             for place, value in enumerate(values)
         ]
 
-    scheduler = f"scheduler ξ, β = {beta:g}, γ = {gamma:g}"
+    scheduler = f"scheduler ξ, β = {usual.beta:g}, γ = {usual.gamma:g}"
     charts = [
         Chart("density of F", curves("density", "σ"), "latent y", ""),
         Chart(scheduler, curves("scheduler", "φ"), "soft label û", "", limits=(0, 1.05)),

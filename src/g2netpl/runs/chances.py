@@ -26,9 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 def log_shares(scores: npt.ArrayLike, sharpness: float = 1.0) -> Floats:
     """Log of the shares that lie behind presences (N, L), made sharper, of readable rows."""
-    present = np.asarray(scores, dtype=np.float64)
-    present = present[~np.isnan(present).any(axis=1)]
-    rates = -np.log1p(-np.minimum(present, 1.0 - _TINY))
+    rates = -np.log1p(-np.minimum(_readable(scores), 1.0 - _TINY))
     logs = sharpness * np.log(np.maximum(rates, _TINY))
     shares: Floats = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
     return shares
@@ -53,36 +51,59 @@ def sharpness_by_names(scores: Scores, known: npt.NDArray[np.int8]) -> float:
 
 def log_counts(scores: npt.ArrayLike) -> Floats:
     """Log of n(x) behind presences (N, L), of readable rows: the sum of n(x)·share."""
-    present = np.asarray(scores, dtype=np.float64)
-    present = present[~np.isnan(present).any(axis=1)]
-    logs: Floats = np.log(-np.log1p(-np.minimum(present, 1.0 - _TINY)).sum(axis=1))
+    rates = -np.log1p(-np.minimum(_readable(scores), 1.0 - _TINY))
+    logs: Floats = np.log(rates.sum(axis=1))
     return logs
 
 
+def _readable(scores: npt.ArrayLike) -> Floats:
+    """The rows of images that could be read."""
+    present = np.asarray(scores, dtype=np.float64)
+    return present[~np.isnan(present).any(axis=1)]
+
+
 def count_to_expect(
-    scores: Scores, sharpness: float, k: float, lean: Floats | None = None
+    scores: Scores,
+    sharpness: float,
+    k: float,
+    lean: Floats | None = None,
+    others: Scores | None = None,
 ) -> float:
     """The n at which k classes per image are expected, Σ 1 − exp(−n·share) on average.
 
-    `lean` has the log of n(x) / n for each readable row, where counts vary.
+    `lean` has the log of n(x) / n for each readable row, where counts vary, and `others` what a
+    second expert says of every row; then it is their pool that expects k.
     """
     from scipy.optimize import brentq
 
     shares = np.exp(log_shares(scores, sharpness))
     if not len(shares) or not 0 < k < shares.shape[1]:
         return max(k, _TINY)
-    lowest = np.log(k) - 1.0
     if lean is not None:
         shares *= np.exp(lean)[:, None]
-        lowest -= max(lean.max(), 0.0)
+    second = None if others is None else _readable(others)
 
     def surplus(log_count: float) -> float:
-        return float(-np.expm1(-np.exp(log_count) * shares).sum(axis=1).mean() - k)
+        present = -np.expm1(-np.exp(log_count) * shares)
+        return float(_pooled(present, second).sum(axis=1).mean() - k)
 
-    highest = np.log(1e6)
+    lowest, highest = np.log(_TINY), np.log(1e6)
     if surplus(highest) < 0:  # fewer classes than k have a share at all
         return k
     return float(np.exp(brentq(surplus, lowest, highest)))
+
+
+def _pooled(present: Floats, others: Floats | None) -> Floats:
+    """Chances of the pool of two experts, as `game.network.presence.pool` has it of logits."""
+    if others is None:
+        return present
+    from scipy.special import expit, logit
+
+    from g2netpl.game.network.presence import POOLED
+
+    first, second = (logit(np.clip(each, _TINY, 1.0 - _TINY)) for each in (present, others))
+    together: Floats = expit((first + POOLED * second) / (1.0 + POOLED))
+    return together
 
 
 def count_by_vectors(vectors: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[Floats, float]:

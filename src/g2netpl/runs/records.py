@@ -52,6 +52,7 @@ class Training(AnyRun):
     classes: list[str]
     expected_positives: FiniteFloat
     observation: NotRequired[Literal["draw", "random", "complete"]]
+    pools: NotRequired[bool]
     mean: list[FiniteFloat]
     std: list[FiniteFloat]
 

@@ -154,7 +154,13 @@ class Run(Classifier):
         name, size = self.config.backbone, self.config.image_size
         backbone = build_backbone(name, pretrained=False, image_size=size)
         draws = self.expected_positives if self.observation == "draw" else None
-        network = build_network(backbone, len(self.classes), hidden=self.config.hidden, draws=draws)
+        network = build_network(
+            backbone,
+            len(self.classes),
+            hidden=self.config.hidden,
+            draws=draws,
+            pools=bool(self.about.get("pools", False)),
+        )
         if self.config.head == "boostlu":
             network = boosted(network, name, size)
         load_weights(network, self.folder / MODEL)

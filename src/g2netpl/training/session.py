@@ -127,19 +127,22 @@ class Session:
             config.seed,
             sum(phase.epochs for phase in self.phases),
             deep=not first.is_linear,
-            draws=self.network.draws,
             memory_place=memory_place,
         )
         self.player = make_player(config.method, config.options, setup)
 
     def rate(self, mode: Mode) -> float:
-        """The learning rate; shares are learnt faster, so of many steps each is smaller."""
+        """The learning rate of everything, but for shares that are one of two experts."""
         rate = self.config.rate(mode)
-        if not self.network.draws or self.config.learning_rate is not None:
-            return rate
+        alone = self.network.draws and not self.network.pools
+        return rate * self._patience if alone and self.config.learning_rate is None else rate
+
+    @property
+    def _patience(self) -> float:
+        """Shares are learnt faster, so of many steps each is smaller."""
         epochs = sum(phase.epochs for phase in self.phases)
         steps = epochs * -(-len(self.data.training) // self.config.batch_size)
-        return rate * min(1.0, max(_SMALLEST_RATE, _FEW_STEPS / max(steps, 1)))
+        return min(1.0, max(_SMALLEST_RATE, _FEW_STEPS / max(steps, 1)))
 
     @property
     def told(self) -> str:
@@ -246,12 +249,24 @@ class Session:
         """What learns and how, on its device; the player is told."""
         rate = self.rate(phase.mode)
         learner: nn.Module = self.part_of_network(phase.is_linear)
-        optimizer = make_optimizer(self.config.optimizer, learner.parameters(), rate)
+        optimizer = self._optimizer(learner, rate)
         with nullcontext() if saver is None else saver.interrupts.noted():
             self.processes.barrier()  # what comes now needs all ranks, and all of them well
             learner, optimizer = self.accelerator.prepare(learner, optimizer)
         self.player.begin_phase(rate, not phase.is_linear)
         return learner, optimizer
+
+    def _optimizer(self, learner: nn.Module, rate: float) -> torch.optim.Optimizer:
+        """Of all that learns; shares that are one of two experts have a rate of their own."""
+        classifier, name = self.network.classifier, self.config.optimizer
+        if not isinstance(classifier, Presence) or not self.network.pools:
+            return make_optimizer(name, learner.parameters(), rate)
+        shares = list(classifier.shares.parameters())
+        slow = {id(each) for each in shares}
+        rest = [each for each in learner.parameters() if id(each) not in slow]
+        optimizer = make_optimizer(name, rest, rate)
+        optimizer.add_param_group({"params": shares, "lr": rate * self._patience})
+        return optimizer
 
     def _schedule(self, phase: Phase) -> Schedule:
         config = self.config
@@ -282,14 +297,21 @@ class Session:
         varies = self._learn_count(classifier, snapshot)
         if held is not None and tells_prevalence(held.truth):
             return
-        trained = self.predict(snapshot.best_network, self.inputs.training(self.is_linear))
-        lean = log_counts(trained) - float(classifier.log_count) if varies else None
+        drawn, others = self._experts(snapshot.best_network, self.inputs.training(self.is_linear))
+        lean = log_counts(drawn) - float(classifier.log_count) if varies else None
         sharpness = 1.0
         if held is not None:
-            said = self.predict(snapshot.best_network, held.source)
+            said, _ = self._experts(snapshot.best_network, held.source)
             sharpness = sharpness_by_names(said, held.truth)
-        classifier.settle(sharpness, count_to_expect(trained, sharpness, self.k, lean))
+        classifier.settle(sharpness, count_to_expect(drawn, sharpness, self.k, lean, others))
         self._keep_settled(snapshot)
+
+    def _experts(self, state: State, source: Source) -> tuple[Scores, Scores | None]:
+        """What the shares say of every image (N, L), and the sigmoids where there are any."""
+        load_network(self.learner, state)
+        said = predict_all(self.learner, source, processes=self.processes, experts=True)
+        classes = len(self.data.table.classes)
+        return said[:, :classes], said[:, classes:] if self.network.pools else None
 
     def _learn_count(self, classifier: Presence, snapshot: Snapshot) -> bool:
         """How n(x) follows from the vectors, by the training images that were counted."""
@@ -347,9 +369,15 @@ def network_of(
     config: RunConfig, backbone: Backbone, classes: int, draws: float | None = None
 ) -> Network:
     """The network that a run asks for; `draws` is k where labels are named by draws."""
-    dropout = needs_of(config.method, config.options).dropout
+    needs = needs_of(config.method, config.options)
     network = build_network(
-        backbone, classes, hidden=config.hidden, dropout=dropout, seed=config.seed, draws=draws
+        backbone,
+        classes,
+        hidden=config.hidden,
+        dropout=needs.dropout,
+        seed=config.seed,
+        draws=draws,
+        pools=needs.pools,
     )
     if config.head == "boostlu":
         return boosted(network, config.backbone, config.image_size)

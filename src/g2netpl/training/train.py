@@ -124,7 +124,11 @@ class _FolderTraining:
             return load_run(self.folder)
         session = self.prepare(data, accelerator, kept)
         backbone = session.inputs.backbone
-        description |= {"expected_positives": session.k, "observation": session.observation}
+        description |= {
+            "expected_positives": session.k,
+            "observation": session.observation,
+            "pools": session.network.pools,
+        }
         description |= {"mean": backbone.mean, "std": backbone.std}
         old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, session.told)

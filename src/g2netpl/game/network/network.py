@@ -43,14 +43,18 @@ class Network(nn.Module):
         self.backbone = backbone
         self.classifier = classifier
 
-    def forward(self, inputs: Tensor, apart: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(
+        self, inputs: Tensor, apart: bool = False, experts: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Logits (B, L); with `apart` also the same logits from which the classifier alone learns.
 
-        Both at once, since a network on several devices must be called as a whole.
+        Both at once, since a network on several devices must be called as a whole. With `experts`
+        they are those of each expert of the classifier, side by side (B, 2L).
         """
+        score = self.expert_scores if experts else self.scores
         vectors = self.vectors(inputs)
-        logits = self.scores(vectors)
-        return (logits, self.scores(vectors.detach())) if apart else logits
+        logits = score(vectors)
+        return (logits, score(vectors.detach())) if apart else logits
 
     def vectors(self, inputs: Tensor) -> Tensor:
         """What the backbone makes of the inputs."""
@@ -62,6 +66,12 @@ class Network(nn.Module):
         logits: Tensor = self.classifier(vectors)
         return logits
 
+    def expert_scores(self, vectors: Tensor) -> Tensor:
+        """Logits from vectors, of each expert where there are two, side by side."""
+        if isinstance(self.classifier, Presence):
+            return torch.cat(self.classifier.experts(vectors), dim=1)
+        return self.scores(vectors)
+
     @property
     def is_deep(self) -> bool:
         """Whether there is a backbone that can learn."""
@@ -71,6 +81,11 @@ class Network(nn.Module):
     def draws(self) -> bool:
         """Whether what was observed is taken as drawn from what is there."""
         return isinstance(self.classifier, Presence)
+
+    @property
+    def pools(self) -> bool:
+        """Whether it says what two experts say together."""
+        return isinstance(self.classifier, Presence) and self.classifier.sigmoids is not None
 
     def head(self) -> "Network":
         """The classifier alone, for vectors that the backbone has made before."""
@@ -127,11 +142,13 @@ def build_network(
     image_size: int = 224,
     seed: int = 0,
     draws: float | None = None,
+    pools: bool = False,
 ) -> Network:
     """A network for `classes` classes; the seed decides its random start.
 
     `weights` is a safetensors file of the backbone; `width` is needed for `features` alone. With
-    `draws`, k at the start, the classifier says shares of what is named (`presence`).
+    `draws`, k at the start, the classifier says shares of what is named (`presence`), and if it
+    `pools`, together with a second expert.
     """
     if isinstance(backbone, str):
         backbone = build_backbone(
@@ -145,7 +162,8 @@ def build_network(
     with _random_start(seed):
         classifier = build_classifier(backbone.width, classes, hidden, dropout)
         if draws is not None:
-            classifier = Presence(classifier, draws, backbone.width)
+            second = build_classifier(backbone.width, classes, hidden, dropout) if pools else None
+            classifier = Presence(classifier, draws, backbone.width, second)
         return Network(backbone.module, classifier)
 
 

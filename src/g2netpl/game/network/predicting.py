@@ -23,21 +23,27 @@ def predict_all(
     on_batch: Callable[[int], None] | None = None,
     processes: Processes = ALONE,
     make: Callable[[tuple[int, int]], Scores] = _in_memory,
+    experts: bool = False,
 ) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view.
 
     The ranks share the images, in the batches that one of them would have. `make` gives
-    the table to be filled.
+    the table to be filled. With `experts` what each of them says, side by side (N, 2L).
     """
     module = bare(network)
     device = next(module.parameters()).device
     training = module.training
     module.eval()
+    asked = {"experts": True} if experts else {}
     groups = plain_groups(len(source), batch_size or source.evaluation_batch)
     table, done = np.zeros((0, 0), np.float32), 0
     with torch.inference_mode():
         for scores in in_turns(
-            lambda inputs: module(inputs).float().sigmoid(), source, groups, device, processes
+            lambda inputs: module(inputs, **asked).float().sigmoid(),
+            source,
+            groups,
+            device,
+            processes,
         ):
             if not done:
                 table = make((len(source), scores.shape[1]))

@@ -12,6 +12,9 @@ to rank best: a count that is read off the vectors is uncertain (docs/method/cou
 
 The module gives logits of the presence, as every classifier here does: `sigmoid` of them is ŷ, and
 `softplus` of them is n(x)·share_j. docs/method/observation.md has the derivation.
+
+In the game there is a second expert, a sigmoid per class, which learns from the soft labels. What
+the network says is the pool of both, the weighted mean of their logits.
 """
 
 import math
@@ -20,16 +23,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+POOLED = 0.5  # weight of the sigmoids in the pool; that of the shares is 1
 COUNT_WORTH = 0.5  # a: how much of what the vectors tell of log n(x) is believed
 _LOWEST = -60.0  # of a logarithm whose exponential single precision can hold
 
 
 class Presence(nn.Module):
-    """A classifier of vectors whose outputs are read as shares of `expected` things in an image."""
+    """A classifier of vectors whose outputs are read as shares of `expected` things in an image.
 
-    def __init__(self, shares: nn.Module, expected: float, width: int) -> None:
+    With `sigmoids`, a classifier too, it says what the two of them say together.
+    """
+
+    def __init__(
+        self, shares: nn.Module, expected: float, width: int, sigmoids: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.shares = shares
+        self.sigmoids = sigmoids
         self.log_count: Tensor
         self.sharpness: Tensor
         self.count: Tensor
@@ -41,6 +51,14 @@ class Presence(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Logits (B, L) of the presence of each class."""
+        return pool(*self.experts(vectors))
+
+    def experts(self, vectors: Tensor) -> tuple[Tensor, ...]:
+        """Logits (B, L) by the shares and, where there are any, by the sigmoids."""
+        drawn = self._by_shares(vectors)
+        return (drawn,) if self.sigmoids is None else (drawn, self.sigmoids(vectors).float())
+
+    def _by_shares(self, vectors: Tensor) -> Tensor:
         shares = functional.log_softmax(self.shares(vectors).float() * self.sharpness, dim=1)
         lean = COUNT_WORTH * (vectors.float() @ self.count - self.centre)
         return logits_of_rates(shares + self.log_count + lean[:, None])
@@ -59,6 +77,11 @@ class Presence(nn.Module):
         """Forget what was settled after an earlier training: as the classifier was trained."""
         self.settle(1.0, expected)
         self.learn_count(torch.zeros_like(self.count), 0.0)
+
+
+def pool(drawn: Tensor, sigmoids: Tensor | None = None) -> Tensor:
+    """What the experts say together: the mean of their logits, the sigmoids' weighted by POOLED."""
+    return drawn if sigmoids is None else (drawn + POOLED * sigmoids) / (1.0 + POOLED)
 
 
 def logits_of_rates(log_rates: Tensor) -> Tensor:

@@ -15,12 +15,10 @@ class PartWeights:
     regulariser: float
 
     @staticmethod
-    def of(
-        options: SoftOptions, observed: ObservedLabels, *, deep: bool, draws: bool = False
-    ) -> "PartWeights":
+    def of(options: SoftOptions, observed: ObservedLabels, *, deep: bool) -> "PartWeights":
         """As the options say, or by the rules that hold from 10 classes to 80 and more.
 
-        `deep` tells whether the backbone learns too, `draws` whether names are taken as draws.
+        `deep` tells whether the backbone learns too.
         """
         known = observed.known_fraction if len(observed) else 1.0
         classes = max(1, observed.shape[1])
@@ -29,8 +27,6 @@ class PartWeights:
         unobserved, regulariser = options.unobserved_weight, options.regulariser
         if unobserved is None:
             unobserved = 0.1 * many ** (labelled - 1.0) if deep else 0.1
-        if regulariser is None and draws:
-            regulariser = 0.0
         if regulariser is None:
             regulariser = 10.0 / classes**1.5 * (many**labelled if deep else 1.0)
         negative = options.negative_weight

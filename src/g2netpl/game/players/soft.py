@@ -25,7 +25,7 @@ from g2netpl.game.equations import (
 from g2netpl.game.label_memory import LabelMemory, OfRows
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.game.players.part_weights import PartWeights
-from g2netpl.game.players.soft_options import CONFIDENCE_OF_DRAWS, USUAL_CONFIDENCE, SoftOptions
+from g2netpl.game.players.soft_options import SoftOptions
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED
 
 
@@ -36,10 +36,6 @@ class SoftPlayer(LabelPlayer):
         self.options = options
         self.observed = setup.observed
         self.only_positives = not setup.observed.has_negatives
-        self.draws = setup.draws
-        usual = CONFIDENCE_OF_DRAWS if setup.draws else USUAL_CONFIDENCE
-        self.beta = usual[0] if options.beta is None else options.beta
-        self.gamma = usual[1] if options.gamma is None else options.gamma
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
@@ -63,7 +59,7 @@ class SoftPlayer(LabelPlayer):
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
         """The weights of the parts depend on what learns."""
-        self.weights = PartWeights.of(self.options, self.observed, deep=deep, draws=self.draws)
+        self.weights = PartWeights.of(self.options, self.observed, deep=deep)
         self.deep = deep
 
     def _penalty_per_class(self, setup: Setup) -> float | Tensor:
@@ -84,7 +80,9 @@ class SoftPlayer(LabelPlayer):
         self._in_play = (latent, soft, slope)
         known = batch.observed != UNOBSERVED
         targets = self._with_observed(soft, batch.observed, known)
-        weights = confidence_weight(soft, progress, self.beta, self.gamma, self.weights.unobserved)
+        weights = confidence_weight(
+            soft, progress, self.options.beta, self.options.gamma, self.weights.unobserved
+        )
         depth = None
         if self.deep and self.options.doubt_teaches == "classifier":
             depth = (2.0 * targets).sub_(1.0).abs_()  # 1 where observed

@@ -11,9 +11,6 @@ from pydantic import Field, field_validator, model_validator
 from g2netpl.base.options import Options, list_from_text, none_from_text
 from g2netpl.game.equations import LabelCost
 
-USUAL_CONFIDENCE = (0.8, 0.3)  # β and γ
-CONFIDENCE_OF_DRAWS = (1.0, 1.0)  # what is in doubt says nothing
-
 
 class SoftOptions(Options):
     """Readings of the paper, and the numbers of the game."""
@@ -40,18 +37,8 @@ class SoftOptions(Options):
         default="constant", description="gaussian: λ(q) is largest where the prediction is 0.5"
     )
     penalty_width: float = Field(default=0.2, gt=0, description="s of the gaussian λ(q)")
-    beta: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="β of ξ: confidence against time; none: 0.8, and 1 under draw",
-    )
-    gamma: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="γ of ξ: how little doubt counts; none: 0.3, and 1 under draw",
-    )
+    beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
+    gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: how little doubt counts")
     doubt_teaches: Literal["classifier", "network"] = Field(
         default="classifier",
         description="who learns from soft labels in doubt; with classifier, the backbone does only "
@@ -73,7 +60,7 @@ class SoftOptions(Options):
         default=None,
         ge=0,
         description="weight of R; none: 10 / L^1.5, L the number of classes, and where the "
-        "backbone learns × (L / 10)^m for L > 10; 0 under draw, which has k by itself",
+        "backbone learns × (L / 10)^m for L > 10",
     )
     order: Literal["pseudo_target", "literal"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
@@ -82,9 +69,9 @@ class SoftOptions(Options):
         default="reuse", description="answer the forward of the step, or a new one after it"
     )
 
-    _none = field_validator(
-        "regulariser", "unobserved_weight", "negative_weight", "beta", "gamma", mode="before"
-    )(none_from_text)
+    _none = field_validator("regulariser", "unobserved_weight", "negative_weight", mode="before")(
+        none_from_text
+    )
     _list = field_validator("penalty", mode="before")(list_from_text)
 
     @model_validator(mode="after")
