@@ -595,6 +595,9 @@ def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     assert [row["threshold"] == "" for row in rows] == [
         limit is None for limit in run.thresholds.per_class
     ]
+    more = ["--table", str(folder / "sure.csv"), "--sure", "0.9"]
+    assert main(["complete", str(folder / "run"), *more]) == 0
+    assert "sure by 12 validation images, of 10 classes: positives " in capsys.readouterr().out
 
 
 def test_classes_may_hold_the_mark_between_tags(folder, capsys):

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.labels.table import POSITIVE, UNOBSERVED
+
 _DOUBT = 0.1  # 1 − confidence of a bound
 
 Floats = npt.NDArray[np.float64]
@@ -75,6 +77,15 @@ def bounded_thresholds(
 def _refuted(hits: int, chosen: int, target: float) -> bool:
     """Whether the precision is below the target with 90 % confidence."""
     return bool(1.0 - lower_bound(chosen - hits, chosen) < target)
+
+
+def known_columns(scores: npt.ArrayLike, truth: npt.NDArray[np.int8]) -> list[Column]:
+    """Of every class the scores and labels that are known, from (N, L) each."""
+    values, known = np.asarray(scores, dtype=np.float64), truth != UNOBSERVED
+    return [
+        (values[here, column], (truth[here, column] == POSITIVE).astype(np.float64))
+        for column, here in enumerate(known.T)
+    ]
 
 
 def joined(columns: Sequence[Column]) -> Column:

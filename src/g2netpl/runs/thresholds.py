@@ -26,7 +26,13 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.options import check_record
 from g2netpl.labels.entries import Labels
 from g2netpl.labels.table import NEGATIVE, POSITIVE
-from g2netpl.runs.bounds import bounded_thresholds, halfway_down, joined, ranked_scores
+from g2netpl.runs.bounds import (
+    bounded_thresholds,
+    halfway_down,
+    joined,
+    known_columns,
+    ranked_scores,
+)
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
@@ -49,16 +55,18 @@ class Thresholds:
     grounds: tuple[str, ...] = ()  # what each threshold rests on, as "kind: more"; () of an old run
 
     def __str__(self) -> str:
-        return f"thresholds: {self.rule}, by {self.basis}{self.kinds}"
+        return f"thresholds: {self.rule}, by {self.basis}{self._told_of_kinds()}"
 
     @property
     def kinds(self) -> str:
-        """How many classes are decided in which way, where it is not one way for all."""
-        never = sum(each is None for each in self.per_class)
+        """How many classes are decided in which way."""
         ways = Counter(ground.partition(":")[0] for ground in self.grounds)
-        if len(ways) > 1 and sum(ways.values()) == len(self.per_class):
-            counts = ", ".join(f"{count} {kind}" for kind, count in ways.most_common())
-            return f"; of {len(self.per_class)} classes {counts}"
+        return ", ".join(f"{count} {kind}" for kind, count in ways.most_common())
+
+    def _told_of_kinds(self) -> str:
+        if "," in self.kinds:
+            return f"; of {len(self.per_class)} classes {self.kinds}"
+        never = sum(each is None for each in self.per_class)
         return f"; {never} of {len(self.per_class)} classes are never proposed" if never else ""
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
@@ -210,7 +218,7 @@ def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Th
     temperature, shift = calibration(scores, truth)
     plain = Thresholds(temperature, shift, (), name, "")
     calibrated = plain.calibrate(scores)
-    columns = [_known_column(calibrated[:, j], truth[:, j]) for j in range(truth.shape[1])]
+    columns = known_columns(calibrated, truth)
     if name == "f1":
         common = f1_threshold(*joined(columns))
         limits = [_leaning(f1_threshold(*column), common, column[1]) for column in columns]
@@ -270,8 +278,3 @@ def logits_of(scores: npt.ArrayLike) -> Floats:
 def _known(scores: npt.ArrayLike, truth: Truth) -> tuple[Floats, Floats]:
     known = (truth == POSITIVE) | (truth == NEGATIVE)
     return logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(np.float64)
-
-
-def _known_column(scores: Scores, truth: Truth) -> tuple[Floats, Floats]:
-    known = (truth == POSITIVE) | (truth == NEGATIVE)
-    return scores[known].astype(np.float64), (truth[known] == POSITIVE).astype(np.float64)
