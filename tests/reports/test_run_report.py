@@ -233,6 +233,7 @@ def test_the_table_of_classes_agrees_with_scikit_learn(page, run, judged):
         }
         if decided[:, column].any():
             expected["test precision"] = 100 * precision_score(truth[:, column], decided[:, column])
+        assert found[name]["decided by"] == run.thresholds.grounds[column]
         for key, value in expected.items():
             assert shown(found[name][key]) == pytest.approx(value, abs=0.051), (name, key)
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score, log_loss, precision_score
+from sklearn.metrics import f1_score, log_loss
 
 from g2netpl.base.errors import InputError
 from g2netpl.runs.thresholds import (
@@ -14,7 +14,6 @@ from g2netpl.runs.thresholds import (
     f1_threshold,
     matching_threshold,
     parse_rule,
-    precision_threshold,
 )
 
 numbers = st.lists(st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=25)
@@ -38,24 +37,6 @@ def test_no_threshold_has_a_better_f1(scores, random):
     reached = f1_score(labels, np.array(scores) >= found)
     others = [f1_score(labels, np.array(scores) >= each, zero_division=0) for each in scores]
     assert reached == pytest.approx(max(others))
-
-
-@given(numbers, st.randoms(use_true_random=False), st.sampled_from([0.3, 0.5, 0.8]))
-def test_a_precision_is_reached_by_the_lowest_threshold_that_can(scores, random, target):
-    labels = [random.randint(0, 1) for _ in scores]
-    found = precision_threshold(scores, labels, target)
-    values = np.array(scores)
-    fitting = [
-        each
-        for each in values
-        if precision_score(labels, values >= each) >= target and (values >= each).sum() >= 5
-    ]
-    if not fitting:
-        assert found is None
-        return
-    chosen = values >= found
-    assert precision_score(labels, chosen) >= target
-    assert chosen.sum() == (values >= min(fitting)).sum()
 
 
 def test_calibration_finds_the_distortion_and_agrees_with_scikit_learn():

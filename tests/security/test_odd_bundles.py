@@ -350,6 +350,8 @@ def odd_files():
         "thresholds that are texts": (model(thresholds=["0.5", "0.6"]), "thresholds: "),
         "thresholds that are true": (model(thresholds=[True, False]), "thresholds: "),
         "one threshold": (model(thresholds=[0.5]), "expected 2 thresholds, got 1"),
+        "one ground": (model(grounds=["F1: all"]), "expected 2 grounds, got 1"),
+        "a ground for the terminal": (model(grounds=["\x1b[2J", "x"]), "expected a line of plain"),
         "temperature of almost 0": (model(temperature=1e-320), "temperature: "),
         "temperature as a text": (model(temperature="1"), "temperature: "),
         "a huge shift": (model(shift=1e308), "shift: "),

@@ -48,6 +48,7 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
         "logits.npy",
         "labels.npz",
         "decisions.json",
+        "classes.csv",
         "result.json",
         "evaluation.json",
         "scores.npz",

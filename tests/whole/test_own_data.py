@@ -578,10 +578,26 @@ def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
     more = ["--only-listed", "--output", str(folder / "run"), "--thresholds", "precision:0.9"]
     assert main(["train", *arguments, *more, *QUICK]) == 0
-    assert "thresholds: expected, by k = 2.30" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "precision:0.9: cannot be promised, since no images are held out with labels" in said
+    assert "thresholds: expected, by k = 2.30" in said
     arguments[1] = str(folder / "truth.csv")
     assert main(["train", *arguments, *more, *QUICK, "--overwrite"]) == 0
-    assert "thresholds: precision:0.9, by 12 validation images; " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "0 of 10 classes have the 22 validation positives" in said.partition("epoch 1")[0]
+    assert "thresholds: precision:0.9, by 12 validation images; " in said
+    rows = rows_of(folder / "run" / "classes.csv")
+    run = load_run(folder / "run")
+    assert [row["class"] for row in rows] == list(run.classes)
+    assert [row["decided by"] for row in rows] == list(run.thresholds.grounds)
+    truth = run.held_out["validation"].truth
+    assert [int(row["validation positives"]) for row in rows] == (truth == 1).sum(axis=0).tolist()
+    assert [row["threshold"] == "" for row in rows] == [
+        limit is None for limit in run.thresholds.per_class
+    ]
+    more = ["--table", str(folder / "sure.csv"), "--sure", "0.9"]
+    assert main(["complete", str(folder / "run"), *more]) == 0
+    assert "sure by 12 validation images, of 10 classes: positives " in capsys.readouterr().out
 
 
 def test_classes_may_hold_the_mark_between_tags(folder, capsys):

@@ -9,8 +9,10 @@ examples:
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (of images held out from
 training), unreadable. Soft labels are those of the last epoch, decided so that the expected number
-of positives per image comes out. With --sure, both the soft label and the network's prediction must
-be sure. --table is a label file in any format. The flags on formats are about --truth.
+of positives per image comes out. With --sure P, of the positives that are filled in P are right,
+and of the negatives too, by validation labels of both signs; without such labels, both the soft
+label and the network's prediction must have that chance. --table is a label file in any format. The
+flags on formats are about --truth.
 """
 
 import argparse
@@ -29,7 +31,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--sure",
         type=float,
         metavar="P",
-        help="fill in only labels that are right with this probability (default: all)",
+        help="fill in only so many labels that this share is right (default: all)",
     )
     parser.add_argument(
         "--truth", metavar="LABELS", help="full labels, to measure the filled-in ones against"
@@ -65,11 +67,22 @@ def run(flags: argparse.Namespace) -> None:
     completed = complete(trained, flags.sure)
     console.print(str(completed), highlight=False)
     if flags.sure is None:
-        k = f"{trained.expected_positives:.2f}"
-        hint = f"every label is decided, so that about k = {k} positives per image come out"
+        k, hint = (
+            f"{trained.expected_positives:.2f}",
+            f"every label is decided by {trained.thresholds}",
+        )
         if trained.thresholds.by_draw:
             hint = f"every label is decided: {trained.thresholds.rule}, or absent"
+        elif trained.has_soft_labels().any():
+            hint = f"every label is decided, so that about k = {k} positives per image come out"
         console.print(f"{hint}; --sure 0.9 fills in the surest alone", highlight=False)
+    elif completed.sure is None:
+        basis = "names alone" if trained.thresholds.by_draw else "k alone, with no promise"
+        console.print(
+            f"sure by {basis}: validation has no labels of both signs to hold it against; "
+            "--validation-labels of a training brings them",
+            highlight=False,
+        )
     if flags.truth is not None:
         shown = compare_with_truth(completed, flags.truth, config.format, config.reading())
         console.print(shown, highlight=False)

@@ -103,7 +103,7 @@ def _thresholds(thresholds: "Thresholds", threshold: float | None) -> "Threshold
     if threshold is None:
         return thresholds
     common, rule = (threshold,) * len(thresholds.per_class), f"{threshold:g} for all classes"
-    return replace(thresholds, per_class=common, rule=rule, basis="given")
+    return replace(thresholds, per_class=common, rule=rule, basis="given", grounds=())
 
 
 def _tell_oddities(console: "Console", unread: list[str], mark: str) -> None:

@@ -127,7 +127,14 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
             scores = run.thresholds.calibrate(held_out[part].scores)
             figures.append(class_figures(scores, held_out[part].truth, run.thresholds.limits))
             header += [f"{part} positives", f"{part} precision", f"{part} recall"]
-    header += ["threshold", "known positives", "known negatives", "new positives"]
+    grounds = run.thresholds.grounds
+    header += [
+        "threshold",
+        *(["decided by"] if grounds else []),
+        "known positives",
+        "known negatives",
+        "new positives",
+    ]
     known = run.labels.observed
     counts = [(known == sign).sum(axis=0) for sign in (POSITIVE, NEGATIVE)]
     counts.append(completed.proposed().sum(axis=0))
@@ -138,7 +145,7 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
             cells += [f"{own.positives:,}", spread([own.precision]), spread([own.recall])]
         limit = run.thresholds.per_class[column]
         cells.append("never" if limit is None else f"{limit:.3f}")
-        cells += [f"{count[column]:,}" for count in counts]
+        cells += [*grounds[column : column + 1], *(f"{count[column]:,}" for count in counts)]
         shares = [run.evaluation[part]["average_precision"][column] for part in parts]
         bars = [(spread([share]), share) for share in shares]
         rows.append({"name": name, "bars": bars, "cells": cells})

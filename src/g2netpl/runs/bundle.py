@@ -82,6 +82,7 @@ class Contents(Options):
     rule: Text
     basis: Text
     by_draw: bool = False
+    grounds: tuple[Text, ...] = ()
     training: dict[str, Any]
 
 
@@ -242,6 +243,8 @@ def _check_shapes(path: Path, contents: Contents, inputs: list[_End], outputs: l
             raise InputError(f"{path}: expected {what} {name} {kind} {shape}, got {got!r:.200}")
     if len(contents.thresholds) != classes:
         raise InputError(f"{path}: expected {classes} thresholds, got {len(contents.thresholds)}")
+    if len(contents.grounds) not in (0, classes):
+        raise InputError(f"{path}: expected {classes} grounds, got {len(contents.grounds)}")
 
 
 class _Read(NamedTuple):

@@ -2,8 +2,9 @@
 
 A training image of the game has soft labels, every other image predictions. Both are calibrated,
 and decided by thresholds (`thresholds`); soft labels always so that k positives per image come out,
-since there are none for the validation images. A soft label that ran to 1 early may be wrong, and
-so may a prediction: a training image's label is sure only if both players are.
+since there are none for the validation images. What is sure, validation labels of both signs say
+of predictions (`sure`). Without them a soft label that ran to 1 early may be wrong, and so may a
+prediction: a training image's label is sure only if both players are.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,7 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.run import Run
+from g2netpl.runs.sure import Sure, sure_by_validation
 from g2netpl.runs.thresholds import Thresholds, choose
 
 _MARKS = ";|,\t/"  # between the tags of an image
@@ -38,6 +40,7 @@ class Completed:
     values: LabelMatrix  # (N, L): 1 or 0, −1 where left unknown
     scores: Scores  # (N, L): chance of being positive; NaN where the image could not be read
     sources: npt.NDArray[np.int8]  # (N, L): position in SOURCES
+    sure: Sure | None = None  # by which labels are filled in, or left unknown
 
     @property
     def table(self) -> LabelTable:
@@ -60,6 +63,7 @@ class Completed:
             f"{', '.join(shown)}\n{int(self.proposed().sum()):,} new positives, "
             f"{(self.values == POSITIVE).sum() / max(len(self.values), 1):.2f} positives per image"
             + (f"; {unknown:,} labels left unknown" if unknown else "")
+            + ("" if self.sure is None else f"\n{self.sure}")
             + "".join(f"\nnote: {line}" for line in self.too_often())
         )
 
@@ -76,12 +80,16 @@ class Completed:
 
 
 def complete(run: Run, sure: float | None = None) -> Completed:
-    """Fill in every unknown label; with `sure`, only those with that chance of being right."""
+    """Fill in every unknown label; with `sure`, only so many that this share of them is right."""
     soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
-    if run.thresholds.by_draw and predicted is not None:  # the chances are the network's
-        soft, raw = np.zeros_like(soft), predicted
-    parts = (run.observed(), soft, raw, run.thresholds, run.expected_positives)
-    return fill_in(*parts, sure, predicted)
+    observed, thresholds, by = run.observed(), run.thresholds, None
+    if sure is not None and predicted is not None:
+        held_out = (run.held_out or {}).get("validation")
+        by = sure_by_validation(sure, thresholds, held_out, observed.values)
+    if predicted is not None and (thresholds.by_draw or by is not None):
+        soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
+    parts = (observed, soft, raw, thresholds, run.expected_positives)
+    return fill_in(*parts, sure if by is None else by, predicted)
 
 
 def fill_in(
@@ -90,12 +98,13 @@ def fill_in(
     raw: Scores,
     thresholds: Thresholds,
     k: float,
-    sure: float | None = None,
+    sure: float | Sure | None = None,
     predicted: Scores | None = None,
 ) -> Completed:
     """The same from the parts: soft labels or predictions `raw`, and which images have `soft`.
 
     `predicted`, of all images, is what the network says; without it soft labels stand alone.
+    A number in `sure` is compared with chances.
     """
     scores = np.empty_like(raw)
     decided = np.zeros(raw.shape, dtype=bool)
@@ -108,7 +117,9 @@ def fill_in(
     known = observed.values != UNOBSERVED
     scores = np.where(known, observed.values, scores).astype(np.float32)
     values = decided.astype(np.int8)
-    if sure is not None:
+    if isinstance(sure, Sure):
+        values = sure.decide(scores)
+    elif sure is not None:
         other = scores.copy()
         if predicted is not None and soft.any():
             other[soft] = thresholds.calibrate(predicted[soft])
@@ -122,7 +133,8 @@ def fill_in(
     sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)
     sources[np.isnan(scores)] = 3
     sources[known] = 0
-    return Completed(observed, values, scores, sources.astype(np.int8))
+    by = sure if isinstance(sure, Sure) else None
+    return Completed(observed, values, scores, sources.astype(np.int8), by)
 
 
 def compare_with_truth(

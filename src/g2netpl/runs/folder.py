@@ -12,6 +12,7 @@ logits.npy        (N, L) float16: what the network says of every image, those it
                   as probabilities that few bits could not tell sure from very sure
 labels.npz        the image names, what was observed about them, and which have soft labels
 decisions.json    calibration and thresholds, see thresholds.py
+classes.csv       each class with its threshold, and what that rests on
 result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
 scores.npz        names, logits and known labels of the validation and test images
@@ -34,6 +35,7 @@ MODEL, SOFT_LABELS, LOGITS, LABELS = (
     *("logits.npy", "labels.npz"),
 )
 THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.json"
+CLASSES = "classes.csv"
 HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 PREDICTIONS = "predictions.npy"  # what an older version kept instead of logits: probabilities
@@ -43,7 +45,7 @@ _SPLIT = ("labels/train.csv", "labels/test.csv")
 FILES = {
     "train": (
         *(HISTORY, NON_FINITE, DIVERGED, MODEL, SOFT_LABELS, LOGITS, LABELS, DECIDED),
-        *(THRESHOLDS, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
+        *(THRESHOLDS, CLASSES, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
         *(PREDICTIONS, "nonsense.jsonl"),  # of an older version
     ),
     "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),

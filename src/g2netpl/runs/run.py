@@ -132,6 +132,8 @@ class Run(Classifier):
         path = self.folder / THRESHOLDS
         found = Thresholds.from_json(read_json(path, Written))
         self._check_count(path, "thresholds", found.per_class)
+        if found.grounds:  # an older run has none
+            self._check_count(path, "grounds", found.grounds)
         return found
 
     @cached_property

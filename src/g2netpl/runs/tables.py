@@ -3,6 +3,7 @@
 What is missing, torn, or of another kind is one line that names the file.
 """
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,17 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npy, write_npz
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, check_values
-from g2netpl.runs.folder import HELD_OUT, LABELS, LOGITS, PREDICTIONS, SOFT_LABELS
-from g2netpl.runs.thresholds import logits_of, sigmoid
+from g2netpl.labels.formats.text import CsvWriter
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    check_values,
+)
+from g2netpl.runs.folder import CLASSES, HELD_OUT, LABELS, LOGITS, PREDICTIONS, SOFT_LABELS
+from g2netpl.runs.thresholds import Thresholds, logits_of, sigmoid
 
 PARTS = ("validation", "test")
 _SUREST = np.float32(1 - 2**-12)  # above it float16 knows 1 only
@@ -120,6 +129,25 @@ class HeldOut:
         """What is known of the images that could be read."""
         unread = np.isnan(self.scores).any(axis=1, keepdims=True)
         return np.where(unread, UNOBSERVED, self.table.values).astype(np.int8)
+
+
+def write_classes(
+    folder: Path, classes: Sequence[str], thresholds: Thresholds, held_out: LabelTable | None
+) -> None:
+    """A row per class: how it is decided, why, and by how many validation labels of each sign."""
+    counts = [
+        [0] * len(classes) if held_out is None else (held_out.values == sign).sum(axis=0).tolist()
+        for sign in (POSITIVE, NEGATIVE)
+    ]
+    text = io.StringIO()
+    writer = CsvWriter(text)
+    writer.write(
+        ("class", "threshold", "decided by", "validation positives", "validation negatives")
+    )
+    for row in zip(classes, thresholds.per_class, thresholds.grounds, *counts, strict=True):
+        writer.write(row)
+    with written_whole(folder / CLASSES) as file:
+        file.write(text.getvalue().encode())
 
 
 def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:

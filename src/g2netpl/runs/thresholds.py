@@ -5,13 +5,14 @@ one positive per image predicts 33 positives per image where 3 are right. So a c
 sigmoid(logit / temperature + shift), and decisions compare it with a threshold per class.
 
 With clean validation labels of both signs, temperature and shift minimise the log loss there, and
-thresholds maximise F1, or reach a precision. A class with few positives leans on the threshold of
-all classes together: its own counts n / (n + 10). Without negatives (tags), shift and threshold are
-set so that the expected number of positives per image, k, comes out; the figures are in
-dev/log/scores-and-thresholds.md.
+thresholds maximise F1, or hold a precision (`bounds`). For F1 a class with few positives leans on
+the threshold of all classes together: its own counts n / (n + 10). Without negatives (tags), shift
+and threshold are set so that the expected number of positives per image, k, comes out; the figures
+are in dev/log/scores-and-thresholds.md.
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, NotRequired
@@ -23,10 +24,17 @@ from typing_extensions import TypedDict
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import check_record
+from g2netpl.labels.entries import Labels
 from g2netpl.labels.table import NEGATIVE, POSITIVE
+from g2netpl.runs.bounds import (
+    bounded_thresholds,
+    halfway_down,
+    joined,
+    known_columns,
+    ranked_scores,
+)
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
-_ENOUGH = 5  # labels proposed on validation before their precision is believed
 _LARGEST_LOGIT = 30.0
 
 Floats = npt.NDArray[np.float64]
@@ -44,11 +52,22 @@ class Thresholds:
     rule: str
     basis: str  # what they were chosen on, for people
     by_draw: bool = False  # scores are chances by themselves, of a network of shares
+    grounds: tuple[str, ...] = ()  # what each threshold rests on, as "kind: more"; () of an old run
 
     def __str__(self) -> str:
+        return f"thresholds: {self.rule}, by {self.basis}{self._told_of_kinds()}"
+
+    @property
+    def kinds(self) -> str:
+        """How many classes are decided in which way."""
+        ways = Counter(ground.partition(":")[0] for ground in self.grounds)
+        return ", ".join(f"{count} {kind}" for kind, count in ways.most_common())
+
+    def _told_of_kinds(self) -> str:
+        if "," in self.kinds:
+            return f"; of {len(self.per_class)} classes {self.kinds}"
         never = sum(each is None for each in self.per_class)
-        silent = f"; {never} of {len(self.per_class)} classes are never proposed" if never else ""
-        return f"thresholds: {self.rule}, by {self.basis}{silent}"
+        return f"; {never} of {len(self.per_class)} classes are never proposed" if never else ""
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
         """Scores that can be read as probabilities; NaN stays NaN."""
@@ -76,6 +95,7 @@ class Thresholds:
             "rule": self.rule,
             "basis": self.basis,
             "by_draw": self.by_draw,
+            "grounds": self.grounds,
         }
 
     @classmethod
@@ -90,6 +110,7 @@ class Thresholds:
             found["rule"],
             found["basis"],
             found.get("by_draw", False),
+            tuple(found.get("grounds", ())),
         )
 
 
@@ -102,6 +123,7 @@ class Written(TypedDict):
     rule: str
     basis: str
     by_draw: NotRequired[bool]
+    grounds: NotRequired[Sequence[str]]
 
 
 def parse_rule(text: str) -> tuple[str, float]:
@@ -137,10 +159,12 @@ def choose(
     if name != "expected":
         why = "no validation images" if validation is None else "no negatives missing at random"
         basis += f" (not {rule}: {why} to choose by)"
-    return Thresholds(1.0, shift, (threshold,) * scores.shape[1], "expected", basis)
+    classes = scores.shape[1]
+    grounds = ("k: one threshold for all classes",) * classes
+    return Thresholds(1.0, shift, (threshold,) * classes, "expected", basis, grounds=grounds)
 
 
-def tells_prevalence(truth: Truth) -> bool:
+def tells_prevalence(truth: Labels) -> bool:
     """Whether the share of positives among known labels is that among all labels."""
     from g2netpl.labels.counts import from_both_signs, from_complete
 
@@ -185,16 +209,7 @@ def f1_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float | None:
     ranked, hits, chosen = ranked_scores(scores, labels)
     if not len(ranked) or hits[-1] == 0:
         return None
-    return _between(ranked, int(np.argmax(2 * hits / (chosen + hits[-1]))))
-
-
-def precision_threshold(
-    scores: npt.ArrayLike, labels: npt.ArrayLike, target: float
-) -> float | None:
-    """The lowest threshold whose precision over 5 or more labels is at least `target`."""
-    ranked, hits, chosen = ranked_scores(scores, labels)
-    good = np.flatnonzero((hits / np.maximum(chosen, 1) >= target) & (chosen >= _ENOUGH))
-    return None if not len(good) else _between(ranked, int(good[-1]))
+    return halfway_down(ranked, int(np.argmax(2 * hits / (chosen + hits[-1]))))
 
 
 def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Thresholds:
@@ -203,22 +218,18 @@ def _by_validation(name: str, target: float, scores: Scores, truth: Truth) -> Th
     temperature, shift = calibration(scores, truth)
     plain = Thresholds(temperature, shift, (), name, "")
     calibrated = plain.calibrate(scores)
-    columns = [_known_column(calibrated[:, j], truth[:, j]) for j in range(truth.shape[1])]
-    everything = (
-        np.concatenate([values for values, _ in columns]),
-        np.concatenate([labels for _, labels in columns]),
-    )
-    basis = f"{len(truth):,} validation images"
+    columns = known_columns(calibrated, truth)
     if name == "f1":
-        common = f1_threshold(*everything)
-        thresholds = [_leaning(f1_threshold(*column), common, column[1]) for column in columns]
-        return Thresholds(temperature, shift, tuple(thresholds), "f1", basis)
-    common = precision_threshold(*everything, target)
-    chosen: list[float | None] = []
-    for values, labels in columns:
-        enough = labels.sum() >= _FEW
-        chosen.append(precision_threshold(values, labels, target) if enough else common)
-    return Thresholds(temperature, shift, tuple(chosen), f"precision:{target:g}", basis)
+        common = f1_threshold(*joined(columns))
+        limits = [_leaning(f1_threshold(*column), common, column[1]) for column in columns]
+        grounds = [
+            _leaning_words(limit, column[1]) for limit, column in zip(limits, columns, strict=True)
+        ]
+    else:
+        name = f"precision:{target:g}"
+        limits, grounds = bounded_thresholds(columns, target)
+    basis = f"{len(truth):,} validation images"
+    return Thresholds(temperature, shift, tuple(limits), name, basis, grounds=tuple(grounds))
 
 
 def _leaning(own: float | None, common: float | None, labels: Floats) -> float | None:
@@ -227,6 +238,13 @@ def _leaning(own: float | None, common: float | None, labels: Floats) -> float |
         return common
     weight = float(labels.sum() / (labels.sum() + _FEW))
     return float(sigmoid(weight * logits_of(own) + (1 - weight) * logits_of(common)))
+
+
+def _leaning_words(limit: float | None, labels: Floats) -> str:
+    positives = int(labels.sum())
+    if limit is None:
+        return "never: no class has a positive"
+    return f"F1: its own counts {positives / (positives + _FEW):.0%}, at {positives} positives"
 
 
 def _matching_shift(scores: Scores, k: float) -> float:
@@ -260,23 +278,3 @@ def logits_of(scores: npt.ArrayLike) -> Floats:
 def _known(scores: npt.ArrayLike, truth: Truth) -> tuple[Floats, Floats]:
     known = (truth == POSITIVE) | (truth == NEGATIVE)
     return logits_of(np.asarray(scores)[known]), (truth[known] == POSITIVE).astype(np.float64)
-
-
-def _known_column(scores: Scores, truth: Truth) -> tuple[Floats, Floats]:
-    known = (truth == POSITIVE) | (truth == NEGATIVE)
-    return scores[known].astype(np.float64), (truth[known] == POSITIVE).astype(np.float64)
-
-
-def ranked_scores(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats, Floats]:
-    """Distinct scores, downwards, with the positives and the labels at or above each."""
-    values, positive = np.asarray(scores, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    order = np.argsort(-values, kind="stable")
-    ranked = values[order]
-    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) if len(ranked) else order
-    return ranked[ends], np.cumsum(positive[order])[ends], (ends + 1).astype(np.float64)
-
-
-def _between(ranked: Sequence[float] | Floats, position: int) -> float:
-    """Halfway to the next lower score: new images have scores of their own."""
-    lower = ranked[position + 1] if position + 1 < len(ranked) else ranked[position]
-    return float((ranked[position] + lower) / 2)

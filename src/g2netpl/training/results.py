@@ -18,7 +18,7 @@ from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.records import Metrics, Result
-from g2netpl.runs.tables import HeldOut, write_held_out, write_saved_labels
+from g2netpl.runs.tables import HeldOut, write_classes, write_held_out, write_saved_labels
 from g2netpl.runs.thresholds import Thresholds, choose, tells_prevalence
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
@@ -89,6 +89,7 @@ def _write_thresholds(
     some = predicted[_enough(data)]
     thresholds = thresholds_of(session, validation, some)
     write_json(folder / THRESHOLDS, thresholds.to_json())
+    write_classes(folder, data.table.classes, thresholds, held)
     metrics = {name: _metrics(thresholds, best[name], tables[name].values) for name in tables}
     write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
 

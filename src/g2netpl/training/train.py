@@ -44,6 +44,7 @@ from g2netpl.training.data import TrainingData, read_training_data
 from g2netpl.training.description import announce, describe
 from g2netpl.training.devices import accelerator_of
 from g2netpl.training.divergence import check_given_up
+from g2netpl.training.foresight import foresee
 from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.rehearsal import check_memory, rehearse
 from g2netpl.training.results import finish
@@ -132,6 +133,9 @@ class _FolderTraining:
         description |= {"mean": backbone.mean, "std": backbone.std}
         old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, session.told)
+        foreseen = foresee(self.config.thresholds, data.validation, session.network.draws)
+        if foreseen:
+            self.console.print(foreseen)
         with self.open_trackers() as trackers:
             snapshot = self.play(session, trackers, old)
         result = self.finish(session, snapshot, began)

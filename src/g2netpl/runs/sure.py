@@ -1,0 +1,77 @@
+"""Which labels are sure, by validation labels of both signs.
+
+Of the positives that are filled in with `--sure p`, p are right, and of the negatives too: each
+class has a threshold for either sign whose bound says so (`bounds`). A negative has also to be that
+likely by itself, since most labels are negative anyway.
+
+Labels are filled in where they are unknown, and validation speaks of all labels. Where half of the
+positives were named, half as many are left to be found among as many mistakes. So the odds that
+validation has to show are those of p, times (1 − observed negatives) / (1 − observed positives).
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from g2netpl.base.arrays import Scores
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.runs.bounds import bounded_thresholds, known_columns
+from g2netpl.runs.tables import HeldOut
+from g2netpl.runs.thresholds import Thresholds, tells_prevalence
+
+_MOST = 0.95  # of the labels of a sign are taken to be observed at most
+
+
+@dataclass(frozen=True)
+class Sure:
+    """From which chances on labels are filled in; `negative` compares 1 − chance."""
+
+    positive: Thresholds
+    negative: Thresholds
+    least: float  # chance of a negative
+
+    def decide(self, chances: Scores) -> LabelMatrix:
+        """1 or 0 where a label is sure, −1 where it is not."""
+        absent = 1 - chances
+        values = np.full(chances.shape, UNOBSERVED, dtype=np.int8)
+        values[self.negative.decide(absent) & (absent >= self.least)] = NEGATIVE
+        values[self.positive.decide(chances)] = POSITIVE
+        return values
+
+    def __str__(self) -> str:
+        return (
+            f"sure by {self.positive.basis}, of {len(self.positive.per_class)} classes: "
+            f"positives {self.positive.kinds}; negatives {self.negative.kinds}"
+        )
+
+
+def sure_by_validation(
+    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: LabelMatrix
+) -> Sure | None:
+    """Thresholds at which `sure` holds among the labels not observed; None without negatives."""
+    if held_out is None or thresholds.by_draw or not tells_prevalence(held_out.truth):
+        return None
+    truth, chances = held_out.truth, thresholds.calibrate(held_out.scores)
+    positive, negative = _observed_shares(observed, truth)
+    odds = sure / (1 - sure) * (1 - negative) / (1 - positive)
+    other = sure / (1 - sure) * max((1 - positive) / (1 - negative), 1.0)
+    flipped = np.where(truth == UNOBSERVED, truth, 1 - truth).astype(np.int8)
+    basis = f"{len(truth):,} validation images"
+    found = []
+    for scores, labels, share in ((chances, truth, odds), (1 - chances, flipped, other)):
+        target = share / (1 + share)
+        limits, grounds = bounded_thresholds(known_columns(scores, labels), target)
+        one = replace(thresholds, per_class=tuple(limits), grounds=tuple(grounds), basis=basis)
+        found.append(replace(one, rule=f"precision:{target:.3g}"))
+    return Sure(found[0], found[1], sure)
+
+
+def _observed_shares(observed: LabelMatrix, truth: LabelMatrix) -> tuple[float, float]:
+    """Which shares of all positives and of all negatives are known on images with unknown ones."""
+    rows = observed[(observed == UNOBSERVED).any(axis=1)]
+    known = np.maximum((truth != UNOBSERVED).sum(axis=0), 1)
+    shares = []
+    for sign in (POSITIVE, NEGATIVE):
+        there = len(rows) * ((truth == sign).sum(axis=0) / known).sum()
+        shares.append(min(float((rows == sign).sum() / max(there, 1e-9)), _MOST))
+    return shares[0], shares[1]

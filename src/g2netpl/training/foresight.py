@@ -1,0 +1,50 @@
+"""What the validation labels cannot bear out, told before the first epoch."""
+
+import numpy as np
+
+from g2netpl.labels.entries import per_class
+from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.runs.bounds import fewest_positives
+from g2netpl.runs.thresholds import parse_rule, tells_prevalence
+
+_NAMED = 5  # classes that are told by name
+
+
+def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
+    """Which classes a precision can be promised for, and what the others need; "" for F1 and k.
+
+    `draws` says that the network's scores are chances of presence.
+    """
+    name, target = parse_rule(rule)
+    if name != "precision":
+        return ""
+    needed = fewest_positives(target)
+    if validation is None or not tells_prevalence(validation.held):
+        which = "no images are held out with" if validation is None else "validation has no"
+        instead = f"a label is proposed at a chance of {target:g}, by the draw"
+        if not draws:
+            instead = "labels are decided so that k per image come out"
+        return (
+            f"thresholds {rule}: cannot be promised, since {which} labels of both signs to hold it "
+            f"against; {instead}. To have the promise: --validation-labels with all labels of some "
+            f"images, {needed} positives of a class or more"
+        )
+    positives = per_class(validation.held, POSITIVE)
+    few, classes = np.flatnonzero(positives < needed), len(validation.classes)
+    told = (
+        f"thresholds {rule}: {classes - len(few)} of {classes} classes have the {needed} "
+        "validation positives or more that a bound of their own takes"
+    )
+    if not len(few):
+        return told
+    together = int(positives[few].sum())
+    fate = "will be pooled, which keeps the promise on average over them"
+    if together < needed:
+        fate = f"will never be proposed, having {together} together"
+    fewest = few[np.argsort(positives[few], kind="stable")][:_NAMED]
+    named = ", ".join(f"{validation.classes[each]!r} ({positives[each]})" for each in fewest)
+    more = f" and {len(few) - _NAMED:,} more" if len(few) > _NAMED else ""
+    return (
+        f"{told}; {len(few)} have fewer, {named}{more}: they {fate}. To have all by their own "
+        f"bound, label more for --validation-labels, {needed} positives of each class or more"
+    )

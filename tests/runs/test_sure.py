@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.chances import thresholds_of_presence
+from g2netpl.runs.completion import fill_in
+from g2netpl.runs.sure import _observed_shares, sure_by_validation
+from g2netpl.runs.tables import HeldOut
+from g2netpl.runs.thresholds import choose
+
+
+def drawn(random, images, apart, share=0.1):
+    """Scores whose level is off, and their labels: classes are ranked better and better."""
+    labels = (random.random((images, len(apart))) < share).astype(np.int8)
+    seen = random.normal(size=labels.shape) + labels * apart
+    logits = apart * seen - apart**2 / 2 + np.log(share / (1 - share))
+    return expit(2 * logits + 3).astype(np.float32), labels
+
+
+def named(count):
+    return tuple(map(str, range(count)))
+
+
+def trained(seed, observed_share, validation=1500, images=4000):
+    """A validation with all labels, and images of which a share of the positives is known."""
+    random, apart = np.random.default_rng(seed), np.linspace(1.5, 5, 12)
+    scores, labels = drawn(random, validation, apart)
+    held_out = HeldOut(LabelTable(named(validation), tuple("abcdefghijkl"), labels), scores)
+    raw, truth = drawn(random, images, apart)
+    known = (truth == 1) & (random.random(truth.shape) < observed_share)
+    observed = LabelTable(named(images), tuple("abcdefghijkl"), np.where(known, 1, -1))
+    return held_out, raw, truth, observed
+
+
+def right(filled, truth, observed, sign):
+    new = (filled == sign) & (observed.values == -1)
+    return (truth[new] == sign).mean(), int(new.sum())
+
+
+@pytest.mark.parametrize("sure", [0.8, 0.9])
+@pytest.mark.parametrize("observed_share", [0.0, 0.6])
+def test_what_is_filled_in_is_as_right_as_was_promised(sure, observed_share):
+    found = {1: [], 0: []}
+    for seed in range(5):
+        held_out, raw, truth, observed = trained(seed, observed_share)
+        thresholds = choose("f1", (held_out.scores, held_out.truth), raw, 1.2)
+        by = sure_by_validation(sure, thresholds, held_out, observed.values)
+        none = np.zeros(len(raw), dtype=bool)
+        filled = fill_in(observed, none, raw, thresholds, 1.2, by, raw)
+        for sign, each in found.items():
+            each.append(right(filled.values, truth, observed, sign))
+        hasty = sure_by_validation(sure, thresholds, held_out, np.full_like(observed.values, -1))
+        if observed_share:  # as if nothing had been taken from what is to be found
+            assert right(hasty.decide(filled.scores), truth, observed, 1)[0] < sure
+    for shares in found.values():
+        assert np.mean([share for share, _ in shares]) >= sure
+    assert np.mean([count for _, count in found[1]]) > 500
+    assert "positives" in str(filled)
+    assert "sure by 1,500 validation images, of 12 classes" in str(filled)
+
+
+def test_a_negative_has_to_be_likely_by_itself():
+    held_out, raw, *_, observed = trained(0, 0.0)
+    thresholds = choose("f1", (held_out.scores, held_out.truth), raw, 1.2)
+    by = sure_by_validation(0.8, thresholds, held_out, observed.values)
+    chances = thresholds.calibrate(raw)
+    assert chances[by.decide(chances) == 0].max() <= 0.2
+    nan = np.full((1, 12), np.nan, dtype=np.float32)
+    assert (by.decide(nan) == -1).all()
+
+
+def test_observed_shares_by_hand():
+    truth = np.array([[1, 0], [0, 0], [1, 1], [0, -1]], dtype=np.int8)  # 1/2 and 1/3 positive
+    observed = np.array([[1, -1], [-1, 0], [-1, -1], [1, 1]], dtype=np.int8)
+    # three images have unknown labels: 3 × 5/6 positives, 3 × 7/6 negatives, one of each known
+    assert _observed_shares(observed, truth) == pytest.approx((1 / 2.5, 1 / 3.5))
+    assert _observed_shares(np.array([[1, -1]] * 9, dtype=np.int8), truth)[0] == 0.95
+
+
+def test_without_negatives_nothing_can_be_held_against():
+    held_out, raw, *_, observed = trained(0, 0.0)
+    thresholds = choose("f1", (held_out.scores, held_out.truth), raw, 1.2)
+    tags = LabelTable(
+        held_out.table.images, held_out.table.classes, np.where(held_out.truth == 1, 1, -1)
+    )
+    assert sure_by_validation(0.9, thresholds, None, observed.values) is None
+    assert sure_by_validation(0.9, thresholds, HeldOut(tags, raw[:1500]), observed.values) is None
+    chances = thresholds_of_presence("f1", 12, 1.2)
+    assert sure_by_validation(0.9, chances, held_out, observed.values) is None
