@@ -52,6 +52,39 @@ def test_baselines_by_hand(method):
     assert cost_of(method) == pytest.approx(CASES[method], abs=1e-6)
 
 
+# (f − target)/12 is the gradient of a cross-entropy by its logit; that of R is, with
+# mean = 6.1/3, B = 3 and L = 4: 2·(mean − k)/4² · f(1 − f)/3
+IS_POSITIVE, IS_KNOWN = (OBSERVED == 1).float(), (OBSERVED != -1).float()
+SLOPE_OF_R = 2 * (6.1 / 3 - 2) / 16 * F * (1 - F) / 3
+SLOPES = {
+    "iu": IS_KNOWN * (F - IS_POSITIVE) / 12,
+    "an": (F - IS_POSITIVE) / 12,
+    "an-ls": (F - (0.1 + 0.8 * IS_POSITIVE)) / 12,
+    "wan": (IS_KNOWN + (1 - IS_KNOWN) / 3) * (F - IS_POSITIVE) / 12,
+    "epr": IS_KNOWN * (F - IS_POSITIVE) / 12 + SLOPE_OF_R,
+}
+
+
+def gradient_of(player):
+    logits = LOGITS.clone().requires_grad_()
+    batch = Batch(torch.arange(3), LOGITS, OBSERVED)
+    network_cost(logits, player.propose(batch, 0.0, torch.sigmoid), K).backward()
+    return logits.grad
+
+
+@pytest.mark.parametrize("method", SLOPES)
+def test_gradients_by_hand(method):
+    found = gradient_of(make_player(method, {}, Setup(OBSERVED, K, 1e-3)))
+    torch.testing.assert_close(found, SLOPES[method], rtol=0, atol=1e-7)
+
+
+def test_gradient_of_role_by_hand():
+    player = make_player("role", {}, Setup(OBSERVED, K, 1e-3, seed=5))
+    g = player.logits.previous.sigmoid()
+    slope = 0.5 * (IS_POSITIVE * (F - 1) + F - g) / 12 + 0.5 * SLOPE_OF_R
+    torch.testing.assert_close(gradient_of(player), slope, rtol=0, atol=1e-7)
+
+
 def test_bce_and_bce_ls_by_hand():
     full = torch.tensor([[1, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]], dtype=torch.int8)
     agree = -sum(
