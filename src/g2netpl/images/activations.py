@@ -30,6 +30,7 @@ from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.feature_cache import (
     SUM,
     Digests,
+    Good,
     Stamps,
     check_place,
     check_sum,
@@ -44,7 +45,7 @@ from g2netpl.images.views import is_mirrored
 
 Activations = npt.NDArray[np.float16]  # (N, …) in a file
 Computed = npt.NDArray[np.float32]
-_BLOCK = 1 << 25  # numbers that are computed before they are written
+_BLOCK = 1 << 26  # numbers that are computed before they are written
 _LARGEST = float(np.finfo(np.float16).max)
 
 
@@ -120,7 +121,7 @@ def kept(
     stored = _open(path, len(paths), shape, say)
     stamps, rows = stamps_of(paths), np.arange(len(paths))
     if stored is not None:
-        good = stored.digests.any(axis=1)
+        good = np.asarray(stored.digests.any(axis=1))
         rows = lacking(good, stored.stamps, stored.digests, stamps, paths)
     rows = of_any(processes, rows)
     if len(rows):
@@ -173,9 +174,10 @@ def _are_known(table: Activations, rows: Rows, found: Computed) -> bool:
     return bool((_is_nan(found) & _is_nan(table[rows])).all())
 
 
-def _is_nan(found: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _is_nan(found: npt.NDArray[Any]) -> Good:
     """Which images could not be read."""
-    return np.isnan(found.reshape(len(found), -1)[:, 0])
+    nothing: Good = np.isnan(found.reshape(len(found), -1)[:, 0])
+    return nothing
 
 
 def _store(

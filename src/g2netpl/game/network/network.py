@@ -72,9 +72,9 @@ class Network(nn.Module):
         """Whether what was observed is taken as drawn from what is there."""
         return isinstance(self.classifier, Presence)
 
-    def head(self) -> "Network":
-        """The classifier alone, for vectors that the backbone has made before."""
-        return Network(nn.Identity(), self.classifier)
+    def above(self, upper: nn.Module) -> "Network":
+        """The classifier on the upper part of the backbone, for what the rest has made before."""
+        return Network(upper, self.classifier)
 
 
 class DropoutLinear(nn.Linear):
