@@ -177,6 +177,7 @@ def test_predictions_are_the_same_to_the_last_bit_for_any_number_of_ranks(pair, 
 GAMES = {
     "g2netpl": ("g2netpl", "linear", {}),
     "g2netpl end to end": ("g2netpl", "end-to-end", {}),
+    "g2netpl upper blocks": ("g2netpl", "top", {}),
     "role": ("role", "linear", {}),
     "ll-ct": ("ll-ct", "end-to-end", {"rate": 0.2}),
     "fixmatch": ("fixmatch", "end-to-end", {"threshold": 0.55}),
@@ -326,7 +327,7 @@ def with_broken(values, photos, tmp_path):
     return make, broken
 
 
-@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
+@pytest.mark.parametrize("mode", ["end-to-end", "top", "linear"])
 def test_images_that_one_rank_cannot_read_are_left_out_by_all(pair, with_broken, mode):
     make, broken = with_broken
     alone = train(RunConfig.read(make("alone", mode=mode, max_bad=2), "test"))
@@ -339,7 +340,7 @@ def test_images_that_one_rank_cannot_read_are_left_out_by_all(pair, with_broken,
     assert {both.observed().images[row] for row in np.flatnonzero(missing)} == set(broken)
 
 
-@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
+@pytest.mark.parametrize("mode", ["end-to-end", "top", "linear"])
 def test_too_many_bad_images_end_all_ranks_with_the_same_words(pair, with_broken, mode):
     make, broken = with_broken
     pair.start(training, make("both", mode=mode, max_bad=1))

@@ -13,7 +13,6 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,7 +39,7 @@ from g2netpl.images.feature_cache import (
     of_any,
     stamps_of,
 )
-from g2netpl.images.loader import Device, Rows, Source
+from g2netpl.images.loader import Device, Rows
 from g2netpl.images.views import is_mirrored
 
 Activations = npt.NDArray[np.float16]  # (N, …) in a file
@@ -74,27 +73,6 @@ class ActivationSource:
                 turned = np.array([is_mirrored(key) for key in keys], dtype=bool)
                 found[turned] = self.mirrored[rows[turned]]
             yield torch.from_numpy(found).to(device)
-
-
-@dataclass(frozen=True)
-class MirroredSource:
-    """The mirror images of a source of images, plain otherwise."""
-
-    source: Source
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def evaluation_batch(self) -> int:
-        """As in the source."""
-        return self.source.evaluation_batch
-
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
-        """Mirrored batches."""
-        return (inputs.flip(-1) for inputs in self.source.load(groups, epoch, device))
 
 
 class _Entry(NamedTuple):

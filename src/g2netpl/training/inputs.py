@@ -20,12 +20,12 @@ from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
-from g2netpl.images.activations import ActivationSource, MirroredSource, file_bytes
+from g2netpl.images.activations import ActivationSource, file_bytes
 from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.feature_cache import cache_key, cached, default_cache
 from g2netpl.images.features import Features, compute_features
-from g2netpl.images.loader import ArraySource, ImageSource, Part, Source
+from g2netpl.images.loader import ArraySource, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.views import PAIR
 from g2netpl.labels.settings import IndexArray
@@ -253,7 +253,7 @@ class ImageInputs(Inputs):
             self._say(f"top: {self.cut}; what is below takes {size} in {folder}")
         plain, mirrored = self._frozen(kept, lower, paths, view), None
         if mirrors:
-            mirrored = self._frozen(kept, lower, paths, f"{view}mirrored, ", MirroredSource)
+            mirrored = self._frozen(kept, lower, paths, f"{view}mirrored, ", MirroredPart)
         return ActivationSource(plain, mirrored, self.config.seed)
 
     def _frozen(
@@ -262,7 +262,7 @@ class ImageInputs(Inputs):
         module: nn.Module,
         paths: list[str],
         view: str = "",
-        seen: Callable[[Source], Source] = lambda source: source,
+        part: type[Part] = Part,
     ) -> Any:
         """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
         config, bad, source = self.config, {}, self._images(paths)
@@ -270,7 +270,7 @@ class ImageInputs(Inputs):
         def compute(rows: IndexArray) -> Features:
             with epoch_bar(self.console, 1, len(rows)) as bar:
                 found = compute_features(
-                    module, seen(Part(source, rows)), on_batch=bar.advance, processes=self.processes
+                    module, part(source, rows), on_batch=bar.advance, processes=self.processes
                 )
             strange = ~finite_rows(found.reshape(len(rows), -1))
             found[strange] = np.nan
@@ -284,7 +284,7 @@ class ImageInputs(Inputs):
         folder = Path(config.cache) if config.cache else None
         found = kept(folder, key, paths, compute=compute, processes=self.processes, say=self._say)
         check_bad(bad.values(), config.most_bad(len(paths)))
-        self._bad |= bad
+        self._bad = bad | self._bad
         return found
 
     def _say(self, line: str) -> None:
