@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -302,6 +303,30 @@ def test_features_are_computed_in_shares_and_once(pair, values, photos):
     assert min(map(len, both)) >= 30
     again = pair.run(decoded_by_this_rank, values("second", mode="linear", method="wan"))
     assert again == [[], []]
+
+
+def on_a_machine_of_its_own(values):
+    """A training whose rank is the first of its machine, with a cache there."""
+    before, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
+    os.environ["LOCAL_RANK"] = "0"
+    try:
+        return decoded_by_this_rank({**values, "cache": f"{values['cache']}-{rank}"})
+    finally:
+        os.environ["LOCAL_RANK"] = before
+
+
+def test_activations_are_kept_on_every_machine(pair, values):
+    common = {"mode": "top", "train_from": "2", "learning_rate": 0.02}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    caches = [Path(f"{values('')['cache']}-{rank}") for rank in (0, 1)]
+    for name, looks in (("first", True), ("second", False), ("third", True)):
+        seen = pair.run(on_a_machine_of_its_own, values(name, **common))
+        assert list(map(bool, seen)) == [looks] * 2
+        assert_close(alone, load_run(values(name)["output"]))
+        assert [len(list(cache.iterdir())) for cache in caches] == [3, 3]
+        if name == "second":
+            for path in caches[1].iterdir():
+                path.unlink()  # and the other machine has its own
 
 
 # --- bad images, mistakes, bugs ------------------------------------------------------------------
