@@ -112,6 +112,15 @@ def test_linear_first_then_the_upper_blocks(config):
     run = train(config(mode="linear-init", linear_epochs=2, epochs=1))
     assert_upper_alone_learnt(run)
     assert [record["epoch"] for record in run.history] == [1, 2, 3]
+    assert main(["report", str(run.folder)]) == 0
+    page = (run.folder / "report.html").read_text()
+    assert "tiny at 32 px, linear-init from 9<" in page
+    assert "the last layer was trained alone, then 9 and above" in page
+
+
+def test_without_a_name_about_a_fifth_of_the_compute_learns(config):
+    run = train(config(train_from=None, epochs=1))
+    assert_upper_alone_learnt(run, run.about["train_from"])
 
 
 def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, decoded):

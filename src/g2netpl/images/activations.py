@@ -24,7 +24,7 @@ from torch import Tensor
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import in_short
-from g2netpl.base.disk import reserve, written_whole
+from g2netpl.base.disk import DiskTrouble, reserve, written_whole
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.feature_cache import (
     SUM,
@@ -117,7 +117,9 @@ def kept(
             deque(everything, 0)
             processes.barrier()
             stored = _open(path, len(paths), shape, say)
-    return np.zeros((0, *shape), np.float16) if stored is None else stored.table
+    if stored is None:
+        raise DiskTrouble(f"{path}: what was written there cannot be read; run the command again")
+    return stored.table
 
 
 def file_bytes(count: int, shape: tuple[int, ...]) -> int:

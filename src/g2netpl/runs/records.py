@@ -52,6 +52,7 @@ class Training(AnyRun):
     classes: list[str]
     expected_positives: FiniteFloat
     observation: NotRequired[Literal["draw", "random", "complete"]]
+    train_from: NotRequired[str]  # the first block that learnt, where not all did
     mean: list[FiniteFloat]
     std: list[FiniteFloat]
 

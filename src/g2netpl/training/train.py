@@ -126,6 +126,8 @@ class _FolderTraining:
         backbone = session.inputs.backbone
         description |= {"expected_positives": session.k, "observation": session.observation}
         description |= {"mean": backbone.mean, "std": backbone.std}
+        if session.mode == "top":
+            description["train_from"] = session.inputs.cut.at
         old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, session.told)
         with self.open_trackers() as trackers:
