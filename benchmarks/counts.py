@@ -44,7 +44,7 @@ def measure(folder: FeatureFolder, method: str, setting: str, seed: int, hidden:
     )
     session = on_features(config, folder.train_features, folder.train)
     snapshot = session.play()
-    validation = session.inputs.validation(True)
+    validation = session.inputs.validation("linear")
     assert validation is not None
     truth = (folder.train.values == POSITIVE).sum(axis=1).astype(float)
     test = ArraySource(torch.from_numpy(folder.test_features))

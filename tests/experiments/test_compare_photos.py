@@ -70,6 +70,18 @@ def test_a_backbone_may_start_at_random_or_from_a_file(compare, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_the_upper_blocks_may_learn_alone(compare, tmp_path):
+    code, said = compare("--mode", "top", "--train-from", "nowhere")
+    assert (code, "train_from: the backbone cannot be cut at 'nowhere'" in said.err) == (2, True)
+    assert not (tmp_path / "out").exists()
+    assert compare("--mode", "top", "--train-from", "9")[0] == 0
+    (run,) = (tmp_path / "out" / "runs").glob("*/run.json")
+    config = json.loads(run.read_text())["config"]
+    assert (config["mode"], config["train_from"]) == ("top", "9")
+    code, said = compare("--mode", "top", "--train-from", "12", "--resume")
+    assert (code, "than it began with" in said.err) == (3, True)
+
+
 def test_flags_of_a_training_are_those_of_the_config(compare, tmp_path):
     given = ["--view", "plain", "--optimizer", "SGD", "--decoder", "pillow"]
     assert compare(*given)[0] == 0

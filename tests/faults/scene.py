@@ -27,6 +27,7 @@ KINDS = {
     "g2netpl linear": {"method": "g2netpl", "mode": "linear"},
     "role linear": {"method": "role", "mode": "linear"},
     "g2netpl linear-init": {"method": "g2netpl", "mode": "linear-init", "epochs": 2},
+    "g2netpl top": {"method": "g2netpl", "mode": "top"},
     "g2netpl k": {"method": "g2netpl", "mode": "linear", "expected_positives": "estimate"},
     "g2netpl bf16": {"method": "g2netpl", "precision": "bf16"},
     "fixmatch": {"method": "fixmatch"},

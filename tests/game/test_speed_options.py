@@ -145,7 +145,7 @@ def test_what_cannot_be_compiled_is_one_line_and_leaves_no_folder(config, monkey
     with pytest.raises(InputError, match=r"compile: torch\.compile does not work here \(ValueErro"):
         train(chosen)
     assert not Path(chosen.output).exists()
-    with pytest.raises(InputError, match="compile: there is no backbone that learns; use --mode"):
+    with pytest.raises(InputError, match="compile: needs a backbone that learns as a whole"):
         train(config(compile=True, mode="linear"))
 
 

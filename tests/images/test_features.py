@@ -300,7 +300,7 @@ def own_photos(photos, small_training, tmp_path):
         console = Console(file=said, width=1000)
         sources = ImageInputs(config, read_training_data(config), backbone_of(config), console)
         sources.prepare()
-        return sources.all(True).inputs.numpy(), sources.bad_images(), said.getvalue()
+        return sources.all("linear").inputs.numpy(), sources.bad_images(), said.getvalue()
 
     def truth():
         backbone = backbone_of(config)
@@ -424,7 +424,7 @@ def test_images_kept_in_memory_are_those_of_the_folder(own_photos, small_trainin
     def pixels(row):
         data, console = read_training_data(config), Console(quiet=True)
         sources = ImageInputs(config, data, backbone_of(config), console, kept=kept)
-        return next(sources.all(False).load([np.array([row])], None))
+        return next(sources.all("end-to-end").load([np.array([row])], None))
 
     one, two = pixels(3), pixels(4)
     assert (pixels(3) == one).all()

@@ -20,7 +20,7 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review.session import Review
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
-from g2netpl.runs.run import Run
+from g2netpl.runs.run import Run, load_run
 from g2netpl.training.continuation import decisions_for, take_over_network
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.train import train
@@ -93,6 +93,23 @@ def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
     free = after.observed[rows] == UNOBSERVED
     assert np.abs(before.completed[rows][free] - 0.5).max() > 0.01  # they had moved
     np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
+
+
+def test_the_upper_blocks_may_go_on_alone(reviewed, tmp_path, photos):
+    """On what the lower ones have learnt before, not on what they began with."""
+    flags = ["--mode", "top", "--train-from", "9", "--method", "an", "--epochs", "1"]
+    assert go_on(reviewed, tmp_path / "second", *flags) == 0
+    old, new = (load_file(run / "model.safetensors") for run in (reviewed, tmp_path / "second"))
+    start = build_network("tiny", 10).state_dict()
+    assert torch.equal(old["backbone.5.weight"], new["backbone.5.weight"])
+    assert not torch.equal(old["backbone.5.weight"], start["backbone.5.weight"])
+    assert not torch.equal(old["backbone.9.weight"], new["backbone.9.weight"])
+    second = load_run(tmp_path / "second")
+    said = second.predict([photos / name for name in second.labels.images])
+    completed = second.labels.completed  # AN has no soft labels: what the network says
+    free = second.labels.observed == UNOBSERVED
+    found = second.thresholds.calibrate(completed)
+    np.testing.assert_allclose(found[free], said[free], atol=5e-3)
 
 
 @pytest.mark.parametrize("memory", [512, 0])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -177,6 +178,7 @@ def test_predictions_are_the_same_to_the_last_bit_for_any_number_of_ranks(pair, 
 GAMES = {
     "g2netpl": ("g2netpl", "linear", {}),
     "g2netpl end to end": ("g2netpl", "end-to-end", {}),
+    "g2netpl upper blocks": ("g2netpl", "top", {}),
     "role": ("role", "linear", {}),
     "ll-ct": ("ll-ct", "end-to-end", {"rate": 0.2}),
     "fixmatch": ("fixmatch", "end-to-end", {"threshold": 0.55}),
@@ -303,6 +305,30 @@ def test_features_are_computed_in_shares_and_once(pair, values, photos):
     assert again == [[], []]
 
 
+def on_a_machine_of_its_own(values):
+    """A training whose rank is the first of its machine, with a cache there."""
+    before, rank = os.environ["LOCAL_RANK"], os.environ["RANK"]
+    os.environ["LOCAL_RANK"] = "0"
+    try:
+        return decoded_by_this_rank({**values, "cache": f"{values['cache']}-{rank}"})
+    finally:
+        os.environ["LOCAL_RANK"] = before
+
+
+def test_activations_are_kept_on_every_machine(pair, values):
+    common = {"mode": "top", "train_from": "2", "learning_rate": 0.02}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    caches = [Path(f"{values('')['cache']}-{rank}") for rank in (0, 1)]
+    for name, looks in (("first", True), ("second", False), ("third", True)):
+        seen = pair.run(on_a_machine_of_its_own, values(name, **common))
+        assert list(map(bool, seen)) == [looks] * 2
+        assert_close(alone, load_run(values(name)["output"]))
+        assert [len(list(cache.iterdir())) for cache in caches] == [3, 3]
+        if name == "second":
+            for path in caches[1].iterdir():
+                path.unlink()  # and the other machine has its own
+
+
 # --- bad images, mistakes, bugs ------------------------------------------------------------------
 
 
@@ -326,7 +352,7 @@ def with_broken(values, photos, tmp_path):
     return make, broken
 
 
-@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
+@pytest.mark.parametrize("mode", ["end-to-end", "top", "linear"])
 def test_images_that_one_rank_cannot_read_are_left_out_by_all(pair, with_broken, mode):
     make, broken = with_broken
     alone = train(RunConfig.read(make("alone", mode=mode, max_bad=2), "test"))
@@ -339,7 +365,7 @@ def test_images_that_one_rank_cannot_read_are_left_out_by_all(pair, with_broken,
     assert {both.observed().images[row] for row in np.flatnonzero(missing)} == set(broken)
 
 
-@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
+@pytest.mark.parametrize("mode", ["end-to-end", "top", "linear"])
 def test_too_many_bad_images_end_all_ranks_with_the_same_words(pair, with_broken, mode):
     make, broken = with_broken
     pair.start(training, make("both", mode=mode, max_bad=1))

@@ -102,7 +102,7 @@ def test_a_loaded_run_predicts_as_the_trained_network_did(config, photos):
     np.testing.assert_allclose(calibrated[hidden], predicted[hidden], atol=1e-6)
 
 
-@pytest.mark.parametrize("mode", ["end-to-end", "linear", "linear-init"])
+@pytest.mark.parametrize("mode", ["end-to-end", "top", "linear", "linear-init"])
 def test_same_seed_same_run_for_any_number_of_workers(config, tmp_path, mode):
     runs = []
     for workers in (0, 1, 2):
@@ -195,7 +195,8 @@ def break_off(monkeypatch):
 
 @pytest.mark.parametrize("method", ["g2netpl", "role"])
 @pytest.mark.parametrize(
-    ("mode", "stop_after"), [("end-to-end", 2), ("linear-init", 1), ("linear-init", 3)]
+    ("mode", "stop_after"),
+    [("end-to-end", 2), ("top", 2), ("linear-init", 1), ("linear-init", 3)],
 )
 def test_a_resumed_run_equals_one_that_was_never_stopped(
     config, tmp_path, break_off, method, mode, stop_after
@@ -425,7 +426,7 @@ def test_other_optimizers_by_name(config):
 
 @pytest.mark.parametrize(
     ("mode", "deep"),
-    [("linear", [False]), ("end-to-end", [True]), ("linear-init", [False, True])],
+    [("linear", [False]), ("top", [True]), ("end-to-end", [True]), ("linear-init", [False, True])],
 )
 def test_the_player_knows_whether_the_backbone_learns(config, monkeypatch, mode, deep):
     seen = []

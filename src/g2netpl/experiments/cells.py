@@ -38,7 +38,7 @@ from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import LabelMatrix
-from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
 from g2netpl.runs.records import Epoch
@@ -154,14 +154,14 @@ def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome
     """Train one cell and measure it on the test part, at the best epoch and at the last."""
     began = time.perf_counter()
     session = session_of(arrays, comparison, cell)
-    data, inputs, linear = session.data, session.inputs, session.is_linear
+    data, inputs, mode = session.data, session.inputs, session.mode
     known, visible = data.table.values[data.training], data.visible.values
     movement: list[Row] = []
 
     def watch(now: Snapshot, network: nn.Module, player: LabelPlayer, *rest: Any) -> None:
         soft = player.soft_labels() if comparison.keep_labels else None
         if soft is not None:
-            predicted = predict_all(network, inputs.training(linear))
+            predicted = predict_all(network, inputs.training(mode))
             movement.append(watch_labels(soft.numpy(), predicted, known, visible))
 
     result = session.play(watch=watch)
@@ -184,7 +184,7 @@ def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome
         data.training,
         visible,
         soft.numpy() if keep and soft is not None else None,
-        session.predict(best, inputs.training(linear)) if keep else None,
+        session.predict(best, inputs.training(mode)) if keep else None,
         movement,
     )
 
@@ -222,7 +222,7 @@ def _score(row: Row) -> float:
 
 
 def _test_map(session: Session, state: State) -> float | None:
-    inputs, test = session.inputs.test(session.is_linear), session.data.test
+    inputs, test = session.inputs.test(session.mode), session.data.test
     assert inputs is not None
     assert test is not None
     return ranked_map(session.predict(state, inputs), test.table.values)
@@ -317,7 +317,7 @@ def _watch_labels(
     network: nn.Module,
     player: LabelPlayer,
     inputs: Inputs,
-    linear: bool,
+    mode: PhaseMode,
 ) -> None:
     """Follow the soft labels over the epochs."""
     soft = player.soft_labels()
@@ -328,7 +328,7 @@ def _watch_labels(
     rows = np.sort(rows[:_WATCHED])
     record = watch_labels(
         soft.cpu().numpy()[rows],
-        predict_all(network, Part(inputs.training(linear), rows)),
+        predict_all(network, Part(inputs.training(mode), rows)),
         data.table.values[data.training[rows]],
         data.visible.values[rows],
     )

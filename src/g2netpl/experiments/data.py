@@ -17,6 +17,7 @@ from torch import Tensor
 
 from g2netpl.base.errors import InputError
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
+from g2netpl.game.network.cutting import cut
 from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
 from g2netpl.images.pixels import check_bad, header_problem
@@ -234,7 +235,10 @@ class PhotoData:
         """
         config = comparison.check(*self.tables, self.keys)
         found = self.look_at_files()
-        network_of(config, backbone_of(config), len(self.read.table.classes))
+        backbone = backbone_of(config)
+        network_of(config, backbone, len(self.read.table.classes))
+        if "top" in config.modes:
+            cut(backbone.module, config.train_from, config.image_size)
         return found
 
     def look_at_files(self) -> list[str]:

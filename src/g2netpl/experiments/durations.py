@@ -34,8 +34,10 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
         epoch = float(outcome.history[0]["seconds"])
         once = float(outcome.row["seconds"]) - epoch
         return (passes * epoch + len(trainings) * once) / max(jobs, 1)
+    frozen = 0.0
     if any(each.mode != "end-to-end" for each in trainings):
-        passes += 1  # the features of the frozen backbone, once for all
+        frozen = 1.0  # what the frozen part makes of the images, once for all
+    is_top = comparison.config_of(cell, data.keys).modes[-1] == "top"
     train, test = data.parts
     some = train.paths[: max(32, 2 * cell.batch_size)]
     trial = {"mode": "end-to-end", "pretrained": False, "weights": None, "max_bad": len(some)}
@@ -44,7 +46,8 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     session = on_images(config, some, train.table.take(range(len(some))), Console(quiet=True))
     rate = session.play().history[0]["images_per_second"]
     assert rate is not None  # it was measured just now
-    return (len(train.table) + len(test.table) / 10) / rate * passes
+    learns = session.inputs.cut.share if is_top else 1.0
+    return (len(train.table) + len(test.table) / 10) / rate * (passes * learns + frozen)
 
 
 _FORWARD = 1 / 3  # of a pass; the way back is about two forwards

@@ -187,7 +187,7 @@ def read_pool(
     backbone.module.to(device_of(config.device))
     sources = ImageInputs(config, data, backbone, console)
     sources.prepare()
-    inputs = next(sources.all(True).load([np.arange(len(data.table))], None))
+    inputs = next(sources.all("linear").load([np.arange(len(data.table))], None))
     features: Features = inputs.numpy()
     readable = np.flatnonzero(~np.isnan(features).any(axis=1))
     return features[readable], data.table.take(readable)

@@ -156,7 +156,7 @@ def _found(folder: Path) -> Found:
     """A cell that has ended."""
     run = Run.open(folder)
     config = run.config
-    cell = (config.rate("linear" if config.mode == "linear" else "end-to-end"), config.batch_size)
+    cell = (config.rate(config.modes[-1]), config.batch_size)
     reason, place = why_given_up(folder), str(folder.absolute())
     if reason is not None:
         return Found(*cell, None, None, place, reason)

@@ -27,21 +27,24 @@ from g2netpl.images.features import Features
 from g2netpl.images.identity import digests_of
 
 Rows = npt.NDArray[np.int64]
-_SUM = hashlib.sha256().digest_size
+Good = npt.NDArray[np.bool_]
+Stamps = npt.NDArray[np.int64]  # (N, 3) of the image files, see disk.file_stamp
+Digests = npt.NDArray[np.uint8]  # (N, 32) of their content; zeros: not known
+SUM = hashlib.sha256().digest_size
 _ELSEWHERE = "name another folder with --cache"
 
 
 class _Entry(NamedTuple):
     features: Features  # (N, D); not finite where there are none
-    stamps: npt.NDArray[np.int64]  # (N, 3) of the image files, see disk.file_stamp
-    digests: npt.NDArray[np.uint8]  # (N, 32) of their content; zeros: not known
+    stamps: Stamps
+    digests: Digests
 
     @classmethod
     def empty(cls, count: int, width: int) -> "_Entry":
         return cls(
             np.full((count, width), np.nan, np.float32),
             np.full((count, 3), -1, np.int64),
-            np.zeros((count, _SUM), np.uint8),
+            np.zeros((count, SUM), np.uint8),
         )
 
 
@@ -60,62 +63,64 @@ def cached(
     numbers. The ranks compute together what any of them lacks.
     """
     path = (folder or default_cache()) / f"{key}.npy"
-    stamps = _stamps(paths)
+    stamps = stamps_of(paths)
     stored = _read(path, len(paths), width, say)
     entry = _Entry.empty(len(paths), width) if stored is None else stored
-    rows = _of_any(processes, _lacking(entry, stamps, paths))
+    good = finite_rows(entry.features)
+    rows = of_any(processes, lacking(good, entry.stamps, entry.digests, stamps, paths))
     is_outdated = bool((entry.stamps != stamps).any())
     entry.stamps[:] = stamps
     if len(rows):
         if stored is None and processes.is_main:
-            _check_place(path.parent, sum(table.nbytes for table in entry))
+            check_place(path.parent, sum(table.nbytes for table in entry))
         entry.features[rows] = compute(rows)
     if processes.is_main and (is_outdated or finite_rows(entry.features[rows]).any()):
-        _note(entry, rows, paths)
-        with _told(path.parent) if stored is None else contextlib.suppress(OSError):
+        note(entry.stamps, entry.digests, rows, paths)
+        with told(path.parent) if stored is None else contextlib.suppress(OSError):
             _store(path, entry)
     return entry.features
 
 
-def _lacking(entry: _Entry, stamps: npt.NDArray[np.int64], paths: list[str]) -> Rows:
-    """Rows without features, and those whose image is another one than it was."""
-    good = finite_rows(entry.features)
-    suspects = np.flatnonzero(good & (entry.stamps != stamps).any(axis=1))
+def lacking(good: Good, then: Stamps, digests: Digests, stamps: Stamps, paths: list[str]) -> Rows:
+    """Rows that are not good, and those whose image is another one than it was then."""
+    good = good.copy()
+    suspects = np.flatnonzero(good & (then != stamps).any(axis=1))
     now = _digests([paths[row] for row in suspects])
-    good[suspects] = now.any(axis=1) & (now == entry.digests[suspects]).all(axis=1)
+    good[suspects] = now.any(axis=1) & (now == digests[suspects]).all(axis=1)
     return np.flatnonzero(~good)
 
 
-def _of_any(processes: Processes, rows: Rows) -> Rows:
+def of_any(processes: Processes, rows: Rows) -> Rows:
     """The rows that any rank has."""
-    told = processes.gather_text(" ".join(map(str, rows.tolist())))
-    return np.unique(np.array([row for text in told for row in text.split()], dtype=np.int64))
+    texts = processes.gather_text(" ".join(map(str, rows.tolist())))
+    return np.unique(np.array([row for text in texts for row in text.split()], dtype=np.int64))
 
 
-def _note(entry: _Entry, rows: Rows, paths: list[str]) -> None:
+def note(stamps: Stamps, digests: Digests, rows: Rows, paths: list[str]) -> None:
     """What the images of these rows are; those that changed while we computed are looked at again.
 
     Their features may be of either picture.
     """
     there = [paths[row] for row in rows]
-    entry.digests[rows] = _digests(there)
-    changed = rows[(_stamps(there) != entry.stamps[rows]).any(axis=1)]
-    entry.stamps[changed], entry.digests[changed] = -1, 0
+    digests[rows] = _digests(there)
+    changed = rows[(stamps_of(there) != stamps[rows]).any(axis=1)]
+    stamps[changed], digests[changed] = -1, 0
 
 
-def _stamps(paths: list[str]) -> npt.NDArray[np.int64]:
+def stamps_of(paths: list[str]) -> Stamps:
+    """Size and times of every image file."""
     stamps = np.array([file_stamp(path) for path in paths], dtype=np.int64)
     return stamps.reshape(len(paths), 3)
 
 
-def _digests(paths: list[str]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(digests_of(paths), np.uint8).reshape(len(paths), _SUM)
+def _digests(paths: list[str]) -> Digests:
+    return np.frombuffer(digests_of(paths), np.uint8).reshape(len(paths), SUM)
 
 
 def _read(path: Path, count: int, width: int, say: Callable[[str], None]) -> _Entry | None:
     try:
         with open(path, "rb") as file:
-            _check_sum(file)
+            check_sum(file)
             tables = [np.load(file, allow_pickle=False) for _ in _Entry._fields]
             _check_kinds(tables, count, width)
     except (FileNotFoundError, NotADirectoryError):
@@ -127,7 +132,7 @@ def _read(path: Path, count: int, width: int, say: Callable[[str], None]) -> _En
 
 
 def _check_kinds(tables: list[npt.NDArray[Any]], count: int, width: int) -> None:
-    kinds = [(np.float32, width), (np.int64, 3), (np.uint8, _SUM)]
+    kinds = [(np.float32, width), (np.int64, 3), (np.uint8, SUM)]
     for table, (kind, columns) in zip(tables, kinds, strict=True):
         if table.dtype != kind or table.shape != (count, columns):
             raise ValueError(
@@ -135,9 +140,9 @@ def _check_kinds(tables: list[npt.NDArray[Any]], count: int, width: int) -> None
             )
 
 
-def _check_sum(file: BinaryIO) -> None:
+def check_sum(file: BinaryIO) -> None:
     """The last bytes of a file must be the SHA-256 of those before them."""
-    left, digest = os.fstat(file.fileno()).st_size - _SUM, hashlib.sha256()
+    left, digest = os.fstat(file.fileno()).st_size - SUM, hashlib.sha256()
     while left > 0 and (content := file.read(min(left, 1 << 20))):
         digest.update(content)
         left -= len(content)
@@ -146,9 +151,9 @@ def _check_sum(file: BinaryIO) -> None:
     file.seek(0)
 
 
-def _check_place(folder: Path, needed: int) -> None:
+def check_place(folder: Path, needed: int) -> None:
     """Stop before the work where its features cannot be kept."""
-    with _told(folder):
+    with told(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
@@ -169,7 +174,7 @@ def _store(path: Path, entry: _Entry) -> None:
 
 
 @contextlib.contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def told(folder: Path) -> Iterator[None]:
     """Where features cannot be kept, the user is told what to do; a full disk is another matter."""
     try:
         yield

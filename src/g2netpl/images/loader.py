@@ -95,6 +95,16 @@ class Part:
         return self.source.load([self.rows[group] for group in groups], epoch, device)
 
 
+class MirroredPart(Part):
+    """Some rows of a source of images, each mirrored."""
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
+        """Mirror images of the part's rows."""
+        return (inputs.flip(-1) for inputs in super().load(groups, epoch, device))
+
+
 def epoch_groups(count: int, batch_size: int, seed: int, epoch: int) -> list[Rows]:
     """A random order of all images, cut into batches whose sizes differ by at most one."""
     order = np.random.default_rng([seed, epoch, 0x6F72]).permutation(count)

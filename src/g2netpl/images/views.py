@@ -19,17 +19,27 @@ from g2netpl.images.pixels import Pixels
 ViewName = Literal["plain", "paper", "weak", "strong"]
 PAIR: tuple[ViewName, ViewName] = ("weak", "strong")
 Key = tuple[int, int, int]
+_FIRST = 0x666C  # of the steps that lead to a view
 
 
 def changed(name: ViewName, pixels: Pixels, key: Key) -> Pixels:
     """The named view of an image that was squashed before, which stays as it is."""
     for step, change in enumerate(_STEPS[name]):
-        pixels = change(pixels, [*key, 0x666C + step])
+        pixels = change(pixels, [*key, _FIRST + step])
     return pixels
 
 
+def is_mirrored(key: Key) -> bool:
+    """Whether the view of this key is of the mirror image, in every view that may be."""
+    return _is_heads([*key, _FIRST])
+
+
 def _mirror(pixels: Pixels, key: list[int]) -> Pixels:
-    return pixels[:, ::-1] if np.random.default_rng(key).random() < 0.5 else pixels
+    return pixels[:, ::-1] if _is_heads(key) else pixels
+
+
+def _is_heads(key: list[int]) -> bool:
+    return bool(np.random.default_rng(key).random() < 0.5)
 
 
 def _shift(pixels: Pixels, key: list[int]) -> Pixels:

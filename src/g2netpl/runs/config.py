@@ -43,7 +43,8 @@ PATHS = {
     "groups",
 }
 
-Mode = Literal["end-to-end", "linear", "linear-init"]
+PhaseMode = Literal["end-to-end", "top", "linear"]  # what learns: all, upper blocks, classifier
+Mode = Literal[PhaseMode, "linear-init"]
 _LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
 
 
@@ -126,7 +127,13 @@ class RunConfig(Options):
 
     mode: Mode = Field(
         default="end-to-end",
-        description="end-to-end, linear (frozen backbone) or linear-init (linear, then everything)",
+        description="end-to-end, top (the upper blocks of the backbone), linear (frozen backbone) "
+        "or linear-init (linear, then everything)",
+    )
+    train_from: str | None = Field(
+        default=None,
+        description="with top: the first block that learns, such as blocks.5 (default: about the "
+        "last fifth of the compute); with linear-init: then this block and those above",
     )
     backbone: str = Field(default="lite0", description="tiny, lite0, or any timm name")
     pretrained: bool = Field(default=True, description="start from pretrained weights")
@@ -287,7 +294,14 @@ class RunConfig(Options):
         """How many of so many images may be unreadable."""
         return max(1, images // 1000) if self.max_bad is None else self.max_bad
 
-    def rate(self, mode: Mode) -> float:
+    @property
+    def modes(self) -> tuple[PhaseMode, ...]:
+        """What learns, phase by phase."""
+        if self.mode == "linear-init":
+            return "linear", "end-to-end" if self.train_from is None else "top"
+        return (self.mode,)
+
+    def rate(self, mode: PhaseMode) -> float:
         """The learning rate of a phase."""
         if self.learning_rate is not None:
             return self.learning_rate

@@ -53,6 +53,7 @@ class Training(AnyRun):
     expected_positives: FiniteFloat
     observation: NotRequired[Literal["draw", "random", "complete"]]
     pools: NotRequired[bool]
+    train_from: NotRequired[str]  # the first block that learnt, where not all did
     mean: list[FiniteFloat]
     std: list[FiniteFloat]
 

@@ -60,15 +60,25 @@ def check_config(config: RunConfig) -> RunConfig:
     full = Setting.parse(config.setting).kind == "full"
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
-    if config.head == "boostlu" and config.mode == "linear":
+    last = config.modes[-1]
+    if config.head == "boostlu" and last != "end-to-end":
         raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
-    if config.compile and config.mode == "linear":
-        raise InputError("compile: there is no backbone that learns; use --mode end-to-end")
+    if config.compile and last != "end-to-end":
+        raise InputError("compile: needs a backbone that learns as a whole: use --mode end-to-end")
+    if config.train_from is not None and last != "top":
+        raise InputError(
+            f"train_from: there is no such block in mode {config.mode}: use --mode top"
+        )
+    if last == "top" and config.view not in ("plain", "paper"):
+        raise InputError(
+            f"view {config.view}: what frozen blocks make of an image is kept for the views plain "
+            "and paper; use one of them, or --mode end-to-end"
+        )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
     check_decoder(config.decoder)
     check_trackers(config.track)
-    rate = config.rate("linear" if config.mode == "linear" else "end-to-end")
+    rate = config.rate(last)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)
     options = method_options(config.method, config.options)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}

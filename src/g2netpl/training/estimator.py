@@ -149,7 +149,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """The network of the best epoch, its thresholds, and the completed labels."""
         data, soft = session.data, session.player.soft_labels()
         session.settle(snapshot)
-        predicted = session.predict(snapshot.best_network, session.inputs.all(session.is_linear))
+        predicted = session.predict(snapshot.best_network, session.inputs.all(session.mode))
         session.network.eval()
         held = None
         if data.validation is not None:

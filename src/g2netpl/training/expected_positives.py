@@ -79,9 +79,9 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, 
     if config.resume_labels is not None:
         return read_training(config.resume_labels)["expected_positives"], "as before the review"
     validation = None if data.validation is None else data.validation.held
-    linear = config.mode != "end-to-end"
+    mode = config.modes[0]
     return estimate(
-        data.visible.held, validation, lambda rows: inputs.some_features(rows, linear), config.seed
+        data.visible.held, validation, lambda rows: inputs.some_features(rows, mode), config.seed
     )
 
 

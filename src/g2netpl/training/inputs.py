@@ -2,7 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,17 +15,21 @@ from g2netpl.base import launch as launched
 from g2netpl.base.arrays import finite_rows
 from g2netpl.base.console import Console
 from g2netpl.base.disk import file_stamp
+from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.methods import find_method
+from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
+from g2netpl.images.activations import ActivationSource, file_bytes
+from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
-from g2netpl.images.feature_cache import cache_key, cached
+from g2netpl.images.feature_cache import cache_key, cached, default_cache
 from g2netpl.images.features import Features, compute_features
-from g2netpl.images.loader import ArraySource, ImageSource, Part, Source
+from g2netpl.images.loader import ArraySource, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.views import PAIR
 from g2netpl.labels.settings import IndexArray
-from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation
 from g2netpl.training.progress import epoch_bar
@@ -40,37 +47,42 @@ def backbone_of(config: RunConfig) -> Backbone:
 
 
 class Inputs:
-    """The inputs of each part of the data; `linear` asks for those of the classifier alone."""
+    """The inputs of each part of the data, for what learns in a mode."""
 
     data: TrainingData
     backbone: Backbone
 
+    @property
+    def cut(self) -> Cut:
+        """The backbone in two, where its upper blocks learn."""
+        raise NotImplementedError
+
     def prepare(self) -> None:
         """Do before the first epoch what can fail."""
 
-    def all(self, linear: bool) -> Source:
+    def all(self, mode: PhaseMode) -> Source:
         """Every image of the table, in its order."""
         raise NotImplementedError
 
-    def training(self, linear: bool) -> Source:
+    def training(self, mode: PhaseMode) -> Source:
         """The training part."""
-        return Part(self.all(linear), self.data.training)
+        return Part(self.all(mode), self.data.training)
 
-    def validation(self, linear: bool) -> Validation | None:
+    def validation(self, mode: PhaseMode) -> Validation | None:
         """The validation part with what is known about it."""
         if self.data.validation is None:
             return None
-        return Validation(self.held_out(linear), self.data.validation.values)
+        return Validation(self.held_out(mode), self.data.validation.values)
 
-    def held_out(self, linear: bool) -> Source:
+    def held_out(self, mode: PhaseMode) -> Source:
         """The images that the epoch is chosen by."""
-        return Part(self.all(linear), self.data.held_out)
+        return Part(self.all(mode), self.data.held_out)
 
-    def test(self, linear: bool) -> Source | None:
+    def test(self, mode: PhaseMode) -> Source | None:
         """The test images."""
         return None
 
-    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+    def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Vectors of some training images, for the estimate of k."""
         raise NotImplementedError
 
@@ -93,15 +105,15 @@ class ArrayInputs(Inputs):
         self._test = None if test is None else ArraySource(test)
         self.backbone = backbone or Backbone(nn.Identity(), inputs.shape[1])
 
-    def all(self, linear: bool) -> Source:
+    def all(self, mode: PhaseMode) -> Source:
         """Every row."""
         return self._all
 
-    def test(self, linear: bool) -> Source | None:
+    def test(self, mode: PhaseMode) -> Source | None:
         """The test rows."""
         return self._test
 
-    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+    def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """The rows as they are, as vectors."""
         chosen = torch.from_numpy(self.data.training[rows])
         features: Features = self._all.inputs[chosen].flatten(1).numpy()
@@ -109,7 +121,7 @@ class ArrayInputs(Inputs):
 
 
 class ImageInputs(Inputs):
-    """Image files; with `linear` their features, computed once and cached."""
+    """Image files, or what a frozen part of the backbone makes of them, computed once and kept."""
 
     def __init__(
         self,
@@ -122,8 +134,7 @@ class ImageInputs(Inputs):
     ) -> None:
         self.config, self.data, self.backbone = config, data, backbone
         self.console, self.processes = console, processes
-        self._features: dict[str, ArraySource] = {}
-        self._image_sources: dict[str, ImageSource] = {}
+        self._sources: dict[tuple[str, PhaseMode], Source] = {}
         self._bad: dict[str, str] = {}
         self._kept: KeptImages = {} if kept is None else kept
         self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
@@ -137,41 +148,40 @@ class ImageInputs(Inputs):
             told = map(json.loads, self.processes.gather_text(found))
             problems = [problem for part in told for problem in part]
             check_bad(problems, self.config.most_bad(len(paths)))
-        if self.config.mode != "end-to-end":
-            self.all(True)
-            self.validation(True)
-            self.test(True)
-        if self.config.mode != "linear":  # which make their caches
-            self.all(False)
-            self.validation(False)
+        for mode in self.config.modes:
+            self.all(mode)  # which makes its cache
+            self.validation(mode)
+            if mode != "end-to-end":
+                self.test(mode)
 
     def bad_images(self) -> list[str]:
         """What was wrong with the images that could not be read so far."""
-        for source in self._image_sources.values():
-            self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
+        for source in self._sources.values():
+            if isinstance(source, ImageSource):
+                self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
         return sorted(self._bad.values())
 
-    def all(self, linear: bool) -> Source:
+    def all(self, mode: PhaseMode) -> Source:
         """Every image of the label file, in its order."""
-        return self._source("file", self.data.paths, linear)
+        return self._source("file", self.data.paths, mode)
 
-    def held_out(self, linear: bool) -> Source:
+    def held_out(self, mode: PhaseMode) -> Source:
         """Of the label file, or of the user's own validation file."""
         own = self.data.validation_paths
-        return super().held_out(linear) if own is None else self._source("validation", own, linear)
+        return super().held_out(mode) if own is None else self._source("validation", own, mode)
 
-    def test(self, linear: bool) -> Source | None:
+    def test(self, mode: PhaseMode) -> Source | None:
         """The test images."""
         test = self.data.test
-        return None if test is None else self._source("test", test.paths, linear)
+        return None if test is None else self._source("test", test.paths, mode)
 
-    def some_features(self, rows: IndexArray, linear: bool) -> Features:
+    def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
         """Features of some training images, for the estimate of k."""
         chosen = self.data.training[rows]
-        if linear:  # they are computed for the training anyway
-            self.all(linear)
-            features: Features = self._features["file"].inputs[torch.from_numpy(chosen)].numpy()
-            return features
+        if mode != "end-to-end":  # they are computed for the training anyway
+            part = Part(self.all(mode), chosen)
+            upper = self.cut.upper if mode == "top" else nn.Identity()
+            return compute_features(upper, part, processes=self.processes)
         allowed = self.config.most_bad(len(self.data.paths))
         source = self._images([self.data.paths[row] for row in chosen], allowed)
         return compute_features(self.backbone.module, source, processes=self.processes)
@@ -209,42 +219,73 @@ class ImageInputs(Inputs):
             cache.files, self._kept[key] = files, cache
         return cache
 
-    def _source(self, name: str, paths: list[str], linear: bool) -> Source:
-        if not linear:
-            if name not in self._image_sources:
-                self._image_sources[name] = self._images(paths, cache=self._cache(name, paths))
-            return self._image_sources[name]
-        if name not in self._features:
-            self._features[name] = ArraySource(torch.from_numpy(self._frozen(paths)))
-        return self._features[name]
+    def _source(self, name: str, paths: list[str], mode: PhaseMode) -> Source:
+        if (name, mode) not in self._sources:
+            made: Source
+            if mode == "end-to-end":
+                made = self._images(paths, cache=self._cache(name, paths))
+            elif mode == "top":
+                made = self._activations(name, paths)
+            else:
+                made = ArraySource(torch.from_numpy(self._features(paths)))
+            self._sources[name, mode] = made
+        return self._sources[name, mode]
 
-    def _frozen(self, paths: list[str]) -> Features:
-        """Features of all images, from the cache where they are there; of a bad one all NaN."""
-        module, config, bad = self.backbone.module, self.config, {}
+    @cached_property
+    def cut(self) -> Cut:
+        """The backbone in two, where its upper blocks learn."""
+        return cut(self.backbone.module, self.config.train_from, self.config.image_size)
+
+    def _features(self, paths: list[str]) -> Features:
+        """What the backbone makes of all images, from the cache where it is there."""
+        kept = partial(cached, width=self.backbone.width)
+        features: Features = self._frozen(kept, self.backbone.module, paths)
+        return features
+
+    def _activations(self, name: str, paths: list[str]) -> ActivationSource:
+        """What the frozen blocks make of all images, and of mirror images for the training."""
+        lower, shape, view = self.cut.lower, self.cut.shape, f"before {self.cut.at}, "
+        kept, mirrors = partial(kept_activations, shape=shape), name == "file"
+        mirrors &= self.config.view != "plain"
+        if name == "file":
+            size = show_size((1 + mirrors) * file_bytes(len(paths), shape))
+            folder = self.config.cache or default_cache()
+            self._say(f"top: {self.cut}; what is below takes {size} in {folder}")
+        plain, mirrored = self._frozen(kept, lower, paths, view), None
+        if mirrors:
+            mirrored = self._frozen(kept, lower, paths, f"{view}mirrored, ", MirroredPart)
+        return ActivationSource(plain, mirrored, self.config.seed)
+
+    def _frozen(
+        self,
+        kept: Callable[..., Any],
+        module: nn.Module,
+        paths: list[str],
+        view: str = "",
+        part: type[Part] = Part,
+    ) -> Any:
+        """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
+        config, bad, source = self.config, {}, self._images(paths)
 
         def compute(rows: IndexArray) -> Features:
-            some = [paths[row] for row in rows]
-            source = self._images(some, config.most_bad(len(paths)))
-            with epoch_bar(self.console, 1, len(some)) as bar:
-                features = compute_features(
-                    module, source, on_batch=bar.advance, processes=self.processes
+            with epoch_bar(self.console, 1, len(rows)) as bar:
+                found = compute_features(
+                    module, part(source, rows), on_batch=bar.advance, processes=self.processes
                 )
-            bad.update({some[row]: text for row, text in source.bad.items()})
-            features[list(source.bad)] = np.nan
-            return features
+            strange = ~finite_rows(found.reshape(len(rows), -1))
+            found[strange] = np.nan
+            for row in rows[strange]:
+                none = f"{paths[row]}: the backbone makes no finite numbers of it"
+                bad[paths[row]] = source.bad.get(int(row), none)
+            return found
 
-        view = f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
+        view += f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
         key = cache_key(module, paths, f"{config.backbone} {view} {config.decoder}")
         folder = Path(config.cache) if config.cache else None
-        features = cached(
-            folder, key, paths, self.backbone.width, compute, self.processes, self._say
-        )
-        for row in np.flatnonzero(~finite_rows(features)):
-            features[row] = np.nan
-            bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")
+        found = kept(folder, key, paths, compute=compute, processes=self.processes, say=self._say)
         check_bad(bad.values(), config.most_bad(len(paths)))
-        self._bad |= bad
-        return features
+        self._bad = bad | self._bad
+        return found
 
     def _say(self, line: str) -> None:
         self.console.print(line)

@@ -24,7 +24,7 @@ _PIXEL = 5  # bytes of a colour on its way to a network on the CPU: as it is dec
 
 def check_memory(config: RunConfig, images: int, device: torch.device) -> None:
     """Refuse images of which not even one batch can be had; what the network needs comes on top."""
-    at_once = min(images, max(_EVALUATED, 0 if config.mode == "linear" else config.batch_size))
+    at_once = min(images, max(_EVALUATED, config.batch_size if "end-to-end" in config.modes else 0))
     needed = at_once * 3 * config.image_size**2 * (_PIXEL if device.type == "cpu" else 1)
     free = available_memory()
     if needed > free:
@@ -39,7 +39,7 @@ def rehearse(session: Session) -> None:
     """Take one step of every phase and go back, or say what stands against it."""
     config, processes = session.config, session.processes
     for phase in session.phases:
-        part = session.inputs.training(phase.is_linear)
+        part = session.inputs.training(phase.mode)
         groups = epoch_groups(len(part), config.batch_size, config.seed, phase.first_epoch)
         rows = processes.shares(groups[0])[processes.rank]
         mine = [rows] if len(rows) else []
@@ -52,7 +52,7 @@ def rehearse(session: Session) -> None:
 
 def _try_step(session: Session, phase: Phase, batch: Batch) -> None:
     """Let the network take a step, look at what it says then, and put its weights back."""
-    network = session.part_of_network(phase.is_linear)
+    network = session.part_of_network(phase.mode)
     rate, training = session.rate(phase.mode), network.training
     before = {name: value.clone() for name, value in network.state_dict().items()}
     optimizer = make_optimizer(session.config.optimizer, network.parameters(), rate)

@@ -40,7 +40,7 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
         name: session.predict(snapshot.best_network, source) for name, (source, _) in parts.items()
     }
     load_network(session.learner, snapshot.best_network)
-    every, make = session.inputs.all(session.is_linear), partial(room, folder)
+    every, make = session.inputs.all(session.mode), partial(room, folder)
     predicted = predict_all(session.learner, every, processes=session.processes, make=make)
     if not session.processes.is_main:
         return None
@@ -56,7 +56,7 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
         "method": config.method,
         "setting": config.setting,
         "seed": config.seed,
-        "learning_rate": session.rate("linear" if session.is_linear else "end-to-end"),
+        "learning_rate": session.rate(session.mode),
         "batch_size": config.batch_size,
         "weight": "",
         "best_epoch": snapshot.best_epoch,
@@ -123,10 +123,10 @@ def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metr
 def _parts(session: Session) -> dict[str, tuple[Source, LabelTable]]:
     """Images whose labels the training has not seen, with what is known about them."""
     parts: dict[str, tuple[Source, LabelTable]] = {}
-    inputs, data, linear = session.inputs, session.data, session.is_linear
+    inputs, data, mode = session.inputs, session.data, session.mode
     if data.validation is not None:
-        parts["validation"] = (inputs.held_out(linear), data.validation)
-    test = inputs.test(linear)
+        parts["validation"] = (inputs.held_out(mode), data.validation)
+    test = inputs.test(mode)
     if test is not None and data.test is not None:
         parts["test"] = (test, data.test.table)
     return parts

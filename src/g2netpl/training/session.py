@@ -4,6 +4,7 @@
     snapshot = session.play()                  # phases of epochs
 
 end-to-end    everything is trained
+top           the upper blocks are trained; what the frozen ones make of images is computed once
 linear        the backbone is frozen; its features are computed once, the last layer is trained
 linear-init   linear first, then everything; the best linear weights, û and φ carry over
 
@@ -42,7 +43,7 @@ from g2netpl.runs.chances import (
     log_counts,
     sharpness_by_names,
 )
-from g2netpl.runs.config import Mode, RunConfig
+from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
@@ -61,30 +62,24 @@ _SETTLED = tuple(f"classifier.{name}" for name in ("sharpness", "log_count", "co
 _ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
 _WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
-Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, bool], None]
+Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, PhaseMode], None]
 
 
 @dataclass(frozen=True)
 class Phase:
     """One stretch of epochs with the same parameters free."""
 
-    mode: Mode
+    mode: PhaseMode
     epochs: int
     first_epoch: int = 0
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether the classifier alone learns."""
-        return self.mode == "linear"
 
 
 def phases_of(config: RunConfig) -> list[Phase]:
     """What is trained, one after the other."""
-    if config.mode != "linear-init":
-        return [Phase(config.mode, config.epochs)]
+    *before, last = config.modes
     return [
-        Phase("linear", config.linear_epochs),
-        Phase("end-to-end", config.epochs, config.linear_epochs),
+        *(Phase(mode, config.linear_epochs) for mode in before),
+        Phase(last, config.epochs, len(before) * config.linear_epochs),
     ]
 
 
@@ -126,12 +121,12 @@ class Session:
             self.rate(first.mode),
             config.seed,
             sum(phase.epochs for phase in self.phases),
-            deep=not first.is_linear,
+            deep=first.mode != "linear",
             memory_place=memory_place,
         )
         self.player = make_player(config.method, config.options, setup)
 
-    def rate(self, mode: Mode) -> float:
+    def rate(self, mode: PhaseMode) -> float:
         """The learning rate of everything, but for shares that are one of two experts."""
         rate = self.config.rate(mode)
         alone = self.network.draws and not self.network.pools
@@ -166,18 +161,20 @@ class Session:
         return device
 
     @property
-    def is_linear(self) -> bool:
-        """Whether the backbone stays as it is from the first epoch to the last."""
-        return self.phases[-1].is_linear
+    def mode(self) -> PhaseMode:
+        """What learns in the last phase."""
+        return self.phases[-1].mode
 
     @property
     def learner(self) -> Network:
         """What is trained in the last phase, and predicts in the end."""
-        return self.part_of_network(self.is_linear)
+        return self.part_of_network(self.mode)
 
-    def part_of_network(self, linear: bool) -> Network:
-        """What learns in a phase: the classifier on its inputs, or everything."""
-        return self.network.head() if linear else self.network
+    def part_of_network(self, mode: PhaseMode) -> Network:
+        """What learns in a phase, for inputs of that phase; its modules are the network's own."""
+        if mode == "end-to-end":
+            return self.network
+        return self.network.above(self.inputs.cut.upper if mode == "top" else nn.Identity())
 
     def play(
         self,
@@ -210,7 +207,7 @@ class Session:
         saver: CheckpointSaver | None,
     ) -> Snapshot:
         learner, optimizer = self._begin_phase(phase, saver)
-        source = self.inputs.training(phase.is_linear)
+        source = self.inputs.training(phase.mode)
         left = phase.epochs * self.player.needs.rounds - start.finished
         with epoch_bar(console, left, len(source)) as bar:
 
@@ -219,7 +216,7 @@ class Session:
                 warn_of_collapse(console, now.history, self.k)
                 warn_of_jumps(console, now.history)
                 if watch is not None:
-                    watch(now, learner, self.player, self.inputs, phase.is_linear)
+                    watch(now, learner, self.player, self.inputs, phase.mode)
                 if saver is not None:
                     saver.epoch(now)
                     saver.write_history(now)
@@ -233,14 +230,14 @@ class Session:
                 **({} if saver is None else saver.hooks),
             )
             game = (learner, self.player, source, self.observed, self.k, optimizer)
-            validation = self.inputs.validation(phase.is_linear)
+            validation = self.inputs.validation(phase.mode)
             snapshot = fit(*game, self._schedule(phase), validation, start=start, loop=loop)
         if saver is not None:
             saver.writer.finish()
         if snapshot.converged:
             console.print(f"equilibrium after epoch {snapshot.history[-1]['epoch']}: stopped early")
-        if phase.is_linear:
-            load_network(self.network.head(), snapshot.best_network)
+        if phase.mode == "linear":
+            load_network(self.part_of_network(phase.mode), snapshot.best_network)
         return snapshot
 
     def _begin_phase(
@@ -248,12 +245,12 @@ class Session:
     ) -> tuple[nn.Module, torch.optim.Optimizer]:
         """What learns and how, on its device; the player is told."""
         rate = self.rate(phase.mode)
-        learner: nn.Module = self.part_of_network(phase.is_linear)
+        learner: nn.Module = self.part_of_network(phase.mode)
         optimizer = self._optimizer(learner, rate)
         with nullcontext() if saver is None else saver.interrupts.noted():
             self.processes.barrier()  # what comes now needs all ranks, and all of them well
             learner, optimizer = self.accelerator.prepare(learner, optimizer)
-        self.player.begin_phase(rate, not phase.is_linear)
+        self.player.begin_phase(rate, phase.mode != "linear")
         return learner, optimizer
 
     def _optimizer(self, learner: nn.Module, rate: float) -> torch.optim.Optimizer:
@@ -291,13 +288,13 @@ class Session:
 
         Where enough images were counted, the count varies from image to image from now on.
         """
-        classifier, held = self.network.classifier, self.inputs.validation(self.is_linear)
+        classifier, held = self.network.classifier, self.inputs.validation(self.mode)
         if not isinstance(classifier, Presence):
             return
         varies = self._learn_count(classifier, snapshot)
         if held is not None and tells_prevalence(held.truth):
             return
-        drawn, others = self._experts(snapshot.best_network, self.inputs.training(self.is_linear))
+        drawn, others = self._experts(snapshot.best_network, self.inputs.training(self.mode))
         lean = log_counts(drawn) - float(classifier.log_count) if varies else None
         sharpness = 1.0
         if held is not None:
@@ -320,7 +317,7 @@ class Session:
         counts = self.data.counts[self.data.training]
         rows = np.flatnonzero(~np.isnan(counts))
         load_network(self.learner, snapshot.best_network)
-        source = Part(self.inputs.training(self.is_linear), rows)
+        source = Part(self.inputs.training(self.mode), rows)
         vectors = compute_features(self.learner.backbone, source, processes=self.processes)
         readable = np.isfinite(vectors).all(axis=1)
         weights, centre = count_by_vectors(vectors[readable], counts[rows[readable]])
@@ -401,7 +398,7 @@ def on_images(
     console: Console,
     counts: Counts | None = None,
 ) -> Session:
-    """A training on image files; with mode linear on what the frozen backbone makes of them."""
+    """A training on image files, or on what the frozen part of the backbone makes of them."""
     _check_method(config, table, images=True)
     data = replace(observe_data(config, table), paths=paths, counts=counts)
     backbone = backbone_of(config)

@@ -131,6 +131,8 @@ class _FolderTraining:
             "pools": session.network.pools,
         }
         description |= {"mean": backbone.mean, "std": backbone.std}
+        if session.mode == "top":
+            description["train_from"] = session.inputs.cut.at
         old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, session.told)
         foreseen = foresee(self.config.thresholds, data.validation, session.network.draws)

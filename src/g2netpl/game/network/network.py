@@ -87,9 +87,9 @@ class Network(nn.Module):
         """Whether it says what two experts say together."""
         return isinstance(self.classifier, Presence) and self.classifier.sigmoids is not None
 
-    def head(self) -> "Network":
-        """The classifier alone, for vectors that the backbone has made before."""
-        return Network(nn.Identity(), self.classifier)
+    def above(self, upper: nn.Module) -> "Network":
+        """The classifier on the upper part of the backbone, for what the rest has made before."""
+        return Network(upper, self.classifier)
 
 
 class DropoutLinear(nn.Linear):

@@ -1,0 +1,148 @@
+"""Activations that are kept: of these very images, read from the file, never from a damaged one."""
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from g2netpl.base import disk
+from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.errors import InputError
+from g2netpl.images import activations
+from g2netpl.images.activations import ActivationSource, file_bytes, kept
+from g2netpl.images.loader import ImageSource, MirroredPart
+
+SHAPE = (2, 3)
+
+
+class Pictures:
+    """Files whose activations are their bytes as often as there is room; empty: unreadable."""
+
+    def __init__(self, folder):
+        self.folder, self.names, self.asked = folder / "pictures", "abcdefg", []
+        self.folder.mkdir()
+        for number, name in enumerate(self.names):
+            self.write(name, bytes([number, 10 * number]))
+
+    def write(self, name, content):
+        (self.folder / name).write_bytes(content)
+
+    def activations(self):
+        content = [list((self.folder / name).read_bytes()) * 3 for name in self.names]
+        found = [each or [np.nan] * 6 for each in content]
+        return np.array(found, np.float32).reshape(-1, *SHAPE)
+
+    def compute(self, rows):
+        self.asked.append(rows.tolist())
+        return self.activations()[rows]
+
+    def get(self, cache, **named):
+        """The rows that had to be computed."""
+        before, paths = len(self.asked), [str(self.folder / name) for name in self.names]
+        found = kept(cache, "key", paths, SHAPE, self.compute, **named)
+        assert isinstance(found, np.memmap)
+        assert found.dtype == np.float16
+        np.testing.assert_array_equal(found, self.activations())
+        return [row for rows in self.asked[before:] for row in rows]
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    return Pictures(tmp_path)
+
+
+EVERY = list(range(7))
+
+
+def test_they_are_computed_once_a_block_at_a_time(pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(activations, "_BLOCK", 13)  # two images
+    assert pictures.get(tmp_path) == EVERY
+    assert max(map(len, pictures.asked)) == 2
+    assert pictures.get(tmp_path) == []
+    assert (tmp_path / "key.f16").stat().st_size == file_bytes(7, SHAPE)
+
+
+def test_any_changed_byte_of_a_file_is_noticed_and_told(pictures, tmp_path):
+    pictures.get(tmp_path)
+    path, said = tmp_path / "key.f16", []
+    content = path.read_bytes()
+    places = range(0, len(content), 41)
+    for place in places:
+        changed = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+        path.write_bytes(changed if place % 2 else content[:place])
+        assert pictures.get(tmp_path, say=said.append) == EVERY
+        assert path.read_bytes() == content
+    assert len(said) == len(places)
+    assert all(line.startswith(f"{path}: ") and "computed anew" in line for line in said)
+
+
+def test_a_picture_that_was_replaced_is_computed_again_alone(pictures, tmp_path):
+    pictures.get(tmp_path)
+    path = pictures.folder / "b"
+    before = os.stat(path)
+    while os.stat(path).st_ctime_ns == before.st_ctime_ns:
+        pictures.write("b", b"zz")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert pictures.get(tmp_path) == [1]
+    assert pictures.get(tmp_path) == []
+    os.utime(path, ns=(1, 1))  # the same content
+    assert pictures.get(tmp_path) == []
+
+
+def test_what_cannot_be_read_is_tried_again_without_writing(pictures, tmp_path):
+    pictures.get(tmp_path)
+    pictures.write("c", b"")
+    assert pictures.get(tmp_path) == [2]  # and what it was is forgotten
+    before = (tmp_path / "key.f16").stat().st_ino
+    assert pictures.get(tmp_path) == [2]
+    assert (tmp_path / "key.f16").stat().st_ino == before
+    pictures.write("c", b"xy")
+    assert pictures.get(tmp_path) == [2]
+    assert pictures.get(tmp_path) == []
+
+
+def test_who_reads_an_old_file_goes_on_reading_it(pictures, tmp_path):
+    paths = [str(pictures.folder / name) for name in pictures.names]
+    old = kept(tmp_path, "key", paths, SHAPE, pictures.compute)
+    expected = np.array(old)
+    pictures.write("b", b"new"[:2])
+    pictures.get(tmp_path)
+    np.testing.assert_array_equal(old, expected)
+
+
+def test_large_numbers_are_the_largest_there_are(tmp_path):
+    (tmp_path / "one").write_bytes(b"1")
+    found = kept(
+        tmp_path, "key", [str(tmp_path / "one")], (2,), lambda rows: np.float32([[1e9, -1e9]])
+    )
+    assert found.tolist() == [[65504, -65504]]
+
+
+def test_too_little_room_is_told_before_the_work(pictures, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="name another folder with --cache"):
+        pictures.get(tmp_path / "file")
+    monkeypatch.setattr(disk, "free_bytes", lambda folder: 100)
+    with pytest.raises(DiskTrouble, match="bytes needed"):
+        pictures.get(tmp_path)
+    assert pictures.asked == []
+
+
+def test_the_views_of_training_are_those_of_the_images(photos):
+    paths = sorted(str(path) for path in photos.glob("*.png"))[:30]
+    pixels = ImageSource(paths, 16, (0.5,) * 3, (0.25,) * 3, seed=4)
+    rows = np.random.default_rng(0).permutation(30)
+    plain, mirrored = (
+        next(iter(source.load([np.arange(30)], None))).numpy().astype(np.float16)
+        for source in (pixels, MirroredPart(pixels, np.arange(30)))
+    )
+    source = ActivationSource(plain, mirrored, seed=4)
+    assert len(source) == 30
+    for epoch in (0, 1, 5, None):
+        groups = np.array_split(rows, 4)
+        for one, two in zip(pixels.load(groups, epoch), source.load(groups, epoch), strict=True):
+            assert two.dtype == torch.float32
+            torch.testing.assert_close(two, one, atol=2e-3, rtol=0)
+    (found,) = ActivationSource(plain, None, seed=4).load([rows], 1)
+    np.testing.assert_array_equal(found, plain[rows].astype(np.float32))

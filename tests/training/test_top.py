@@ -1,0 +1,152 @@
+"""--mode top: the upper blocks learn on what the frozen ones have made of the images before."""
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from g2netpl import RunConfig, load_bundle, train
+from g2netpl.base.console import Console
+from g2netpl.base.errors import InputError
+from g2netpl.cli import main
+from g2netpl.game.network.cutting import cut
+from g2netpl.game.network.network import build_backbone
+from g2netpl.images.loader import ImageSource
+from g2netpl.labels.formats import read_labels
+
+
+@pytest.fixture
+def config(small_training):
+    def make(name="run", **changes):
+        usual = {"mode": "top", "learning_rate": 0.01, "train_from": "9"}
+        return RunConfig.read(small_training(name, **{**usual, **changes}), "test")
+
+    return make
+
+
+def weights(run):
+    return load_file(run.folder / "model.safetensors")
+
+
+def assert_upper_alone_learnt(run, at="9"):
+    """Of the backbone everything above the cut has moved, and nothing below."""
+    start = build_backbone("tiny").module
+    above = cut(start, at, 32).upper.state_dict()
+    for name, value in start.state_dict().items():
+        assert torch.equal(weights(run)[f"backbone.{name}"], value) == (name not in above), name
+    assert 0 < len(above) < len(start.state_dict())
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Which images were looked at."""
+    seen, look = [], ImageSource.decoded
+
+    def watch(source, groups, epoch):
+        seen.extend(source.dataset.paths[row] for rows in groups for row in rows)
+        return look(source, groups, epoch)
+
+    monkeypatch.setattr(ImageSource, "decoded", watch)
+    return seen
+
+
+def test_the_upper_blocks_alone_learn_and_images_are_looked_at_once(config, tmp_path, decoded):
+    run = train(config())
+    assert_upper_alone_learnt(run)
+    assert len(decoded) == 60 * 2 + 20  # with mirror images but for the test
+    files = sorted((tmp_path / "cache").iterdir())
+    assert len(files) == 3
+    decoded.clear()
+    again = train(config("again"))
+    assert decoded == []
+    content = bytearray(files[0].read_bytes())
+    content[0] ^= 1
+    files[0].write_bytes(content)
+    mended = train(config("mended"))
+    assert 0 < len(decoded) <= 60
+    for other in (again, mended):
+        assert all(torch.equal(value, weights(other)[n]) for n, value in weights(run).items())
+    decoded.clear()
+    train(config("other", train_from="12"))
+    assert len(decoded) == 60 * 2 + 20
+
+
+def test_plain_views_need_no_mirror_images(config, decoded):
+    train(config(view="plain"))
+    assert len(decoded) == 60 + 20
+
+
+def test_with_nothing_above_but_the_classifier_it_is_linear(config):
+    common = {"view": "plain", "method": "em", "observation": "random"}
+    top = train(config("top", train_from="14", **common))
+    linear = train(config("linear", mode="linear", train_from=None, **common))
+    for name, value in weights(linear).items():
+        torch.testing.assert_close(weights(top)[name], value, atol=2e-3, rtol=0)
+    assert top.result["test_map"] == pytest.approx(linear.result["test_map"], abs=0.02)
+    start = {name: value for name, value in weights(linear).items() if "classifier" in name}
+    assert all(value.abs().max() > 0.02 for value in start.values())  # so that 2e-3 says something
+
+
+def test_a_whole_network_is_left_behind_that_says_the_same_of_photos(config, photos):
+    run = train(config(method="an"))
+    table = read_labels(photos / "train.csv")
+    said = run.predict([photos / name for name in table.images])
+    completed = run.soft_labels()  # AN has none: predictions, where nothing was observed
+    hidden = ~np.isin(completed, (0, 1))
+    assert hidden.mean() > 0.5
+    calibrated = run.thresholds.calibrate(completed)
+    np.testing.assert_allclose(calibrated[hidden], said[hidden], atol=5e-3)  # kept as float16
+    assert said.std() > 0.05
+
+
+def test_an_export_predicts_as_the_run_does(config, photos, tmp_path):
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="the extra 'export' is not installed")
+    run, path = train(config()), tmp_path / "scenes.onnx"
+    assert main(["export", str(run.folder), "--output", str(path), "--licence", "MIT"]) == 0
+    images = sorted(photos.glob("test-*.png"))
+    np.testing.assert_allclose(load_bundle(path).predict(images), run.predict(images), atol=1e-4)
+
+
+def test_linear_first_then_the_upper_blocks(config):
+    run = train(config(mode="linear-init", linear_epochs=2, epochs=1))
+    assert_upper_alone_learnt(run)
+    assert [record["epoch"] for record in run.history] == [1, 2, 3]
+    assert main(["report", str(run.folder)]) == 0
+    page = (run.folder / "report.html").read_text()
+    assert "tiny at 32 px, linear-init from 9<" in page
+    assert "the last layer was trained alone, then 9 and above" in page
+
+
+def test_without_a_name_about_a_fifth_of_the_compute_learns(config):
+    run = train(config(train_from=None, epochs=1))
+    assert_upper_alone_learnt(run, run.about["train_from"])
+
+
+def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, decoded):
+    train(config(expected_positives="estimate"), console=Console())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "top: 9 and above learn (" in shown
+    assert "of the compute, 0.1 M parameters); what is below takes" in shown
+    assert "observation: random (the backbone learns too)" in shown
+    assert len(decoded) == 60 * 2 + 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"train_from": "blocks.5"}, "train_from: the backbone cannot be cut at 'blocks.5'"),
+        ({"mode": "linear"}, "train_from: .* use --mode top"),
+        ({"view": "weak"}, "view weak: .* use one of them, or --mode end-to-end"),
+        ({"head": "boostlu"}, "head boostlu: .* use --mode end-to-end"),
+        ({"compile": True}, "compile: .* use --mode end-to-end"),
+        ({"method": "fixmatch"}, "method fixmatch compares views .* use --mode end-to-end"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_does_not_fit_is_one_line_before_anything_is_written(
+    config, tmp_path, changes, message
+):
+    with pytest.raises(InputError, match=message):
+        train(config(**changes))
+    assert not (tmp_path / "run").exists()
