@@ -128,7 +128,7 @@ class RunConfig(Options):
         default="end-to-end",
         description="end-to-end, linear (frozen backbone) or linear-init (linear, then everything)",
     )
-    backbone: str = Field(default="lite0", description="tiny, lite0, or any timm name")
+    backbone: str = Field(default="lite0", description="tiny, lite0 to lite2, or any timm name")
     pretrained: bool = Field(default=True, description="start from pretrained weights")
     weights: str | None = Field(default=None, description="own safetensors file of the backbone")
     hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
