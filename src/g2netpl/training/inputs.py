@@ -16,6 +16,7 @@ from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.network import Backbone, build_backbone
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
+from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.feature_cache import cache_key, cached
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.loader import ArraySource, ImageSource, Part, Source
@@ -125,6 +126,7 @@ class ImageInputs(Inputs):
         self._features: dict[str, ArraySource] = {}
         self._image_sources: dict[str, ImageSource] = {}
         self._bad: dict[str, str] = {}
+        self._engine: nn.Module | None = None
         self._kept: KeptImages = {} if kept is None else kept
         self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
 
@@ -220,11 +222,27 @@ class ImageInputs(Inputs):
 
     def _frozen(self, paths: list[str]) -> Features:
         """Features of all images, from the cache where they are there; of a bad one all NaN."""
-        module, config, bad = self.backbone.module, self.config, {}
+        module, bad = self.backbone.module, dict[str, str]()
+        try:
+            features = self._features_of(paths, bad, worth(module, len(paths)))
+        except Unfit as why:
+            self._say(f"note: features by PyTorch: {why}")
+            features = self._features_of(paths, bad, False)
+        for row in np.flatnonzero(~finite_rows(features)):
+            features[row] = np.nan
+            bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")
+        check_bad(bad.values(), self.config.most_bad(len(paths)))
+        self._bad |= bad
+        return features
+
+    def _features_of(self, paths: list[str], bad: dict[str, str], by_engine: bool) -> Features:
+        """As stored, and else computed by onnxruntime or by PyTorch, which are never mixed."""
+        backbone, config = self.backbone, self.config
 
         def compute(rows: IndexArray) -> Features:
             some = [paths[row] for row in rows]
             source = self._images(some, config.most_bad(len(paths)))
+            module = self._fast_backbone(source) if by_engine else backbone.module
             with epoch_bar(self.console, 1, len(some)) as bar:
                 features = compute_features(
                     module, source, on_batch=bar.advance, processes=self.processes
@@ -233,18 +251,24 @@ class ImageInputs(Inputs):
             features[list(source.bad)] = np.nan
             return features
 
-        view = f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
-        key = cache_key(module, paths, f"{config.backbone} {view} {config.decoder}")
+        view = f"squash, at least 2 x {config.image_size} {backbone.mean} {backbone.std}"
+        view = f"{config.backbone} {view} {config.decoder}" + " onnxruntime" * by_engine
+        key = cache_key(backbone.module, paths, view)
         folder = Path(config.cache) if config.cache else None
-        features = cached(
-            folder, key, paths, self.backbone.width, compute, self.processes, self._say
-        )
-        for row in np.flatnonzero(~finite_rows(features)):
-            features[row] = np.nan
-            bad.setdefault(paths[row], f"{paths[row]}: the backbone makes no finite numbers of it")
-        check_bad(bad.values(), config.most_bad(len(paths)))
-        self._bad |= bad
-        return features
+        return cached(folder, key, paths, backbone.width, compute, self.processes, self._say)
+
+    def _fast_backbone(self, source: ImageSource) -> nn.Module:
+        """The backbone by onnxruntime, on every rank or on none."""
+        why = ""
+        if self._engine is None:
+            try:
+                self._engine = faster(self.backbone.module, source)
+            except Unfit as problem:
+                why = str(problem)
+        told = [text for text in self.processes.gather_text(why) if text]
+        if told or self._engine is None:
+            raise Unfit(told[0])
+        return self._engine
 
     def _say(self, line: str) -> None:
         self.console.print(line)
