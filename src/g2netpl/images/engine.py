@@ -1,4 +1,4 @@
-"""A frozen network on a CPU by onnxruntime, which is two to three times as fast as PyTorch.
+"""A frozen network on a CPU by onnxruntime, which takes less of a core than PyTorch.
 
 It is used where it says the same as PyTorch. Which of the two it is follows from the number of
 images and from what is installed, never from a clock, so that the same command has the same bits.
