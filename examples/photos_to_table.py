@@ -87,7 +87,7 @@ def read_flags() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--photos", type=Path, help="folder of photos (default: scenes are made)")
     parser.add_argument("--tags", type=Path, help="CSV `image,labels`, names relative to --photos")
-    parser.add_argument("--backbone", default="tiny", help="tiny, lite0, or any timm name")
+    parser.add_argument("--backbone", default="tiny", help="tiny, lite0 to lite2, or any timm name")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--scenes", type=int, default=1000, help="how many to make")
     parser.add_argument("--output", type=Path, default=Path("photos-example"))

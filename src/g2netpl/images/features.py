@@ -163,11 +163,14 @@ def compute_features(
     """
     device = next(backbone.parameters(), torch.empty(0)).device
     backbone.eval()
-    parts = []
+    table, done = np.zeros((0, 0), np.float32), 0
     with torch.inference_mode():
         groups = plain_groups(len(source), batch_size or source.evaluation_batch)
         for vectors in in_turns(backbone, source, groups, device, processes):
-            parts.append(vectors.float().cpu())
+            if not done:  # one table: many small arrays would hold the heap's large holes apart
+                table = np.empty((len(source), *vectors.shape[1:]), np.float32)
+            table[done : done + len(vectors)] = vectors.float().cpu().numpy()
+            done += len(vectors)
             if on_batch is not None:
                 on_batch(len(vectors))
-    return torch.cat(parts).numpy() if parts else np.zeros((0, 0), np.float32)
+    return table

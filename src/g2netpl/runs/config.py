@@ -135,7 +135,7 @@ class RunConfig(Options):
         description="with top: the first block that learns, such as blocks.5 (default: about the "
         "last fifth of the compute); with linear-init: then this block and those above",
     )
-    backbone: str = Field(default="lite0", description="tiny, lite0, or any timm name")
+    backbone: str = Field(default="lite0", description="tiny, lite0 to lite2, or any timm name")
     pretrained: bool = Field(default=True, description="start from pretrained weights")
     weights: str | None = Field(default=None, description="own safetensors file of the backbone")
     hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")

@@ -6,7 +6,6 @@ calibrated scores; where they differ by more than 1e-4, there is no file.
 
 import json
 import tempfile
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from g2netpl.base.disk import write_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.terminal import shown
 from g2netpl.game.network.network import Network
+from g2netpl.images.engine import onnx_graph
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
 from g2netpl.runs.run import Run
 
@@ -109,18 +109,8 @@ def _serialised(run: Run, contents: Contents) -> bytes:
 
     size = run.config.image_size
     graph = BytesToScores(run.network, run.mean, run.std).eval()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter about itself
-        program: Any = torch.onnx.export(
-            graph,
-            (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
-            dynamo=True,
-            dynamic_shapes={INPUT: {0: torch.export.Dim("batch")}},
-            input_names=[INPUT],
-            output_names=[OUTPUT],
-            verbose=False,
-        )
-    model = program.model_proto
+    pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    model = onnx_graph(graph, pixels, INPUT, OUTPUT)
     if model.ByteSize() > _LARGEST - 2**20:
         raise InputError(
             f"{run.folder}: the network has over 2 GB, which one ONNX file cannot hold"

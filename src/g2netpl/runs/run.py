@@ -31,6 +31,7 @@ from g2netpl.runs.thresholds import Thresholds, Written
 
 if TYPE_CHECKING:
     from g2netpl.game.network.network import Network
+    from g2netpl.images.loader import Source
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,20 @@ class Run(Classifier):
 
         size = self.config.image_size
         source = ImageSource(paths, size, self.mean, self.std, workers=workers, max_bad=max_bad)
-        return predict_all(self.network, source, on_batch=on_batch)
+        return predict_all(self._fast_network(source), source, on_batch=on_batch)
+
+    def _fast_network(self, source: "Source") -> "Network":
+        """The network, its backbone run by onnxruntime where that pays."""
+        from g2netpl.game.network.network import Network
+        from g2netpl.images.engine import Unfit, faster, worth
+
+        network = self.network
+        if not worth(network.backbone, len(source)):
+            return network
+        try:
+            return Network(faster(network.backbone, source), network.classifier).eval()
+        except Unfit:
+            return network
 
     def observed(self) -> LabelTable:
         """The images of the label file and what the training knew about them."""

@@ -2,6 +2,7 @@
 
 import platform
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import Any
 
 from g2netpl.base.console import Console
@@ -55,7 +56,8 @@ def describe(
 def versions() -> dict[str, str]:
     """Of everything that the figures depend on."""
     packages = ("g2netpl", "torch", "timm", "accelerate", "numpy")
-    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+    found = {"python": platform.python_version()} | {name: version(name) for name in packages}
+    return found | {"onnxruntime": version("onnxruntime") if find_spec("onnxruntime") else "none"}
 
 
 def _digest(path: str) -> str | None:

@@ -23,6 +23,7 @@ from g2netpl.game.network.network import Backbone, build_backbone
 from g2netpl.images.activations import ActivationSource, file_bytes
 from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
+from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.feature_cache import cache_key, cached, default_cache
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.loader import ArraySource, ImageSource, MirroredPart, Part, Source
@@ -136,6 +137,7 @@ class ImageInputs(Inputs):
         self.console, self.processes = console, processes
         self._sources: dict[tuple[str, PhaseMode], Source] = {}
         self._bad: dict[str, str] = {}
+        self._engines: dict[int, nn.Module] = {}
         self._kept: KeptImages = {} if kept is None else kept
         self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
 
@@ -265,13 +267,33 @@ class ImageInputs(Inputs):
         part: type[Part] = Part,
     ) -> Any:
         """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
-        config, bad, source = self.config, {}, self._images(paths)
+        made_by = partial(self._made_by, kept, module, paths, view, part)
+        try:
+            found, bad = made_by(by_engine=worth(module, len(paths)))
+        except Unfit as why:
+            self._say(f"note: features by PyTorch: {why}")
+            found, bad = made_by(by_engine=False)
+        check_bad(bad.values(), self.config.most_bad(len(paths)))
+        self._bad = bad | self._bad
+        return found
+
+    def _made_by(
+        self,
+        kept: Callable[..., Any],
+        module: nn.Module,
+        paths: list[str],
+        view: str,
+        part: type[Part],
+        by_engine: bool,
+    ) -> tuple[Any, dict[str, str]]:
+        """The same, and the bad images; what onnxruntime and PyTorch make is never mixed."""
+        config, bad, source = self.config, dict[str, str](), self._images(paths)
 
         def compute(rows: IndexArray) -> Features:
+            some = part(source, rows)
+            fast = self._fast(module, some) if by_engine else module
             with epoch_bar(self.console, 1, len(rows)) as bar:
-                found = compute_features(
-                    module, part(source, rows), on_batch=bar.advance, processes=self.processes
-                )
+                found = compute_features(fast, some, on_batch=bar.advance, processes=self.processes)
             strange = ~finite_rows(found.reshape(len(rows), -1))
             found[strange] = np.nan
             for row in rows[strange]:
@@ -280,12 +302,24 @@ class ImageInputs(Inputs):
             return found
 
         view += f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
-        key = cache_key(module, paths, f"{config.backbone} {view} {config.decoder}")
+        view = f"{config.backbone} {view} {config.decoder}" + " onnxruntime" * by_engine
+        key = cache_key(module, paths, view)
         folder = Path(config.cache) if config.cache else None
         found = kept(folder, key, paths, compute=compute, processes=self.processes, say=self._say)
-        check_bad(bad.values(), config.most_bad(len(paths)))
-        self._bad = bad | self._bad
-        return found
+        return found, bad
+
+    def _fast(self, module: nn.Module, source: Source) -> nn.Module:
+        """A frozen module by onnxruntime, on every rank or on none."""
+        why = ""
+        if id(module) not in self._engines:
+            try:
+                self._engines[id(module)] = faster(module, source)
+            except Unfit as problem:
+                why = str(problem)
+        told = [text for text in self.processes.gather_text(why) if text]
+        if told:
+            raise Unfit(told[0])
+        return self._engines[id(module)]
 
     def _say(self, line: str) -> None:
         self.console.print(line)

