@@ -60,7 +60,8 @@ class Presence(nn.Module):
 
     def _by_shares(self, vectors: Tensor) -> Tensor:
         shares = functional.log_softmax(self.shares(vectors).float() * self.sharpness, dim=1)
-        lean = COUNT_WORTH * (vectors.float() @ self.count - self.centre)
+        worth = COUNT_WORTH * (1.0 if self.sigmoids is None else 1.0 + POOLED)  # so in the pool
+        lean = worth * (vectors.float() @ self.count - self.centre)
         return logits_of_rates(shares + self.log_count + lean[:, None])
 
     def settle(self, sharpness: float, count: float) -> None:
