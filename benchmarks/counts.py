@@ -23,6 +23,7 @@ from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import mean_average_precision
 from g2netpl.training.session import on_features
+from g2netpl.training.settling import settle
 
 COUNTED = (0, 50, 100, 300, None)
 
@@ -54,7 +55,7 @@ def measure(folder: FeatureFolder, method: str, setting: str, seed: int, hidden:
         counts[rows] = truth[rows]
         session.data = replace(session.data, counts=counts)
         now = deepcopy(snapshot)
-        session.settle(now)
+        settle(session, now)
         best, last, held = (
             100 * mean_average_precision(session.predict(state, source), known)
             for state, source, known in (

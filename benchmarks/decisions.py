@@ -24,6 +24,7 @@ from g2netpl.runs.sure import sure_by_validation
 from g2netpl.runs.tables import HeldOut
 from g2netpl.training.results import CompletedLabels, thresholds_of
 from g2netpl.training.session import on_features
+from g2netpl.training.settling import settle
 
 TARGET, CLASSES, IMAGES = 0.9, 40, 1000
 SURE = (0.8, 0.9, 0.95)
@@ -86,7 +87,7 @@ def fill(features, images, setting, method, seed):
     )
     session = on_features(config, np.asarray(features.train_features[rows]), table)
     snapshot = session.play()
-    session.settle(snapshot)
+    settle(session, snapshot)
     predicted = session.predict(snapshot.best_network, session.inputs.all(True))
     data, soft = session.data, session.player.soft_labels()
     held = HeldOut(data.validation, predicted[data.held_out])

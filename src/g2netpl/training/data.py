@@ -31,6 +31,8 @@ from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 
+ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
+
 Counts = npt.NDArray[np.float64]
 
 
@@ -57,6 +59,11 @@ class TrainingData:
     validation_paths: list[str] | None = None  # of the user's own file
     note: str = ""  # how the epoch will be chosen
     notes: tuple[str, ...] = ()  # what else a person should be told
+
+    @property
+    def counted(self) -> int:
+        """How many training images people have counted the classes of."""
+        return 0 if self.counts is None else int((~np.isnan(self.counts[self.training])).sum())
 
     @property
     def hides_truth(self) -> bool:

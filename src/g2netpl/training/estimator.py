@@ -30,6 +30,7 @@ from g2netpl.training.data import Counts
 from g2netpl.training.devices import device_of
 from g2netpl.training.results import CompletedLabels, thresholds_of
 from g2netpl.training.session import Session, on_features, on_images
+from g2netpl.training.settling import settle
 from g2netpl.training.snapshots import Snapshot
 
 Images = Sequence[str | os.PathLike[str]]
@@ -148,7 +149,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     def _take(self, session: Session, snapshot: Snapshot) -> None:
         """The network of the best epoch, its thresholds, and the completed labels."""
         data, soft = session.data, session.player.soft_labels()
-        session.settle(snapshot)
+        settle(session, snapshot)
         predicted = session.predict(snapshot.best_network, session.inputs.all(session.mode))
         session.network.eval()
         held = None

@@ -23,6 +23,7 @@ from g2netpl.runs.thresholds import Thresholds, choose, tells_prevalence
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
 from g2netpl.training.session import Session
+from g2netpl.training.settling import settle
 from g2netpl.training.snapshots import Snapshot, load_network
 
 
@@ -32,7 +33,7 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
     The ranks predict together, and the first one writes.
     """
     config, folder = session.config, Path(session.config.output)
-    session.settle(snapshot)
+    settle(session, snapshot)
     parts = _parts(session)
     test = parts.get("test")
     last = None if test is None else _map(session.predict(snapshot.network, test[0]), test[1])

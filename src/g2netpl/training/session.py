@@ -16,7 +16,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -33,22 +32,15 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
 from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
-from g2netpl.images.features import Features, compute_features
-from g2netpl.images.loader import Part, Source
+from g2netpl.images.features import Features
+from g2netpl.images.loader import Source
 from g2netpl.labels.observation import Observation, look
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.chances import (
-    count_by_vectors,
-    count_to_expect,
-    log_counts,
-    sharpness_by_names,
-)
 from g2netpl.runs.config import PhaseMode, RunConfig
-from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method
-from g2netpl.training.data import Counts, TrainingData, observe_data
+from g2netpl.training.data import ENOUGH_COUNTED, Counts, TrainingData, observe_data
 from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
@@ -58,8 +50,6 @@ from g2netpl.training.snapshots import Snapshot, State, load_network
 
 _FEW_STEPS = 1000  # of a network of shares at the usual learning rate; with more it is smaller
 _SMALLEST_RATE = 0.3  # times the usual one
-_SETTLED = tuple(f"classifier.{name}" for name in ("sharpness", "log_count", "count", "centre"))
-_ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
 _WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, PhaseMode], None]
@@ -150,9 +140,10 @@ class Session:
 
     @property
     def _told_of_counts(self) -> str:
-        if not self.network.draws or self.counted < _ENOUGH_COUNTED:
+        counted = self.data.counted
+        if not self.network.draws or counted < ENOUGH_COUNTED:
             return ""
-        return f"; n(x) from {self.counted:,} counted training images"
+        return f"; n(x) from {counted:,} counted training images"
 
     @property
     def device(self) -> torch.device:
@@ -282,58 +273,6 @@ class Session:
         """Scores (N, L) with these weights, which the network then has."""
         load_network(self.learner, state)
         return predict_all(self.learner, source, processes=self.processes)
-
-    def settle(self, snapshot: Snapshot) -> None:
-        """Calibrate what a network of shares says, where nothing but names is known of presence.
-
-        Where enough images were counted, the count varies from image to image from now on.
-        """
-        classifier, held = self.network.classifier, self.inputs.validation(self.mode)
-        if not isinstance(classifier, Presence):
-            return
-        varies = self._learn_count(classifier, snapshot)
-        if held is not None and tells_prevalence(held.truth):
-            return
-        drawn, others = self._experts(snapshot.best_network, self.inputs.training(self.mode))
-        lean = log_counts(drawn) - float(classifier.log_count) if varies else None
-        sharpness = 1.0
-        if held is not None:
-            said, _ = self._experts(snapshot.best_network, held.source)
-            sharpness = sharpness_by_names(said, held.truth)
-        classifier.settle(sharpness, count_to_expect(drawn, sharpness, self.k, lean, others))
-        self._keep_settled(snapshot)
-
-    def _experts(self, state: State, source: Source) -> tuple[Scores, Scores | None]:
-        """What the shares say of every image (N, L), and the sigmoids where there are any."""
-        load_network(self.learner, state)
-        said = predict_all(self.learner, source, processes=self.processes, experts=True)
-        classes = len(self.data.table.classes)
-        return said[:, :classes], said[:, classes:] if self.network.pools else None
-
-    def _learn_count(self, classifier: Presence, snapshot: Snapshot) -> bool:
-        """How n(x) follows from the vectors, by the training images that were counted."""
-        if self.counted < _ENOUGH_COUNTED or self.data.counts is None:
-            return False
-        counts = self.data.counts[self.data.training]
-        rows = np.flatnonzero(~np.isnan(counts))
-        load_network(self.learner, snapshot.best_network)
-        source = Part(self.inputs.training(self.mode), rows)
-        vectors = compute_features(self.learner.backbone, source, processes=self.processes)
-        readable = np.isfinite(vectors).all(axis=1)
-        weights, centre = count_by_vectors(vectors[readable], counts[rows[readable]])
-        classifier.learn_count(torch.from_numpy(weights), centre)
-        self._keep_settled(snapshot)
-        return bool(weights.any())
-
-    @property
-    def counted(self) -> int:
-        """How many training images people have counted the classes of."""
-        counts = self.data.counts
-        return 0 if counts is None else int((~np.isnan(counts[self.data.training])).sum())
-
-    def _keep_settled(self, snapshot: Snapshot) -> None:
-        for state in (snapshot.network, snapshot.best_network):
-            state.update({n: v for n, v in self.learner.state_dict().items() if n in _SETTLED})
 
     def unsettle(self) -> None:
         """Let a network of shares that was calibrated learn again."""

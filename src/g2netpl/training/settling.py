@@ -1,0 +1,74 @@
+"""After the last epoch: a network of shares is made to say chances, by names and counts alone."""
+
+import numpy as np
+import torch
+
+from g2netpl.base.arrays import Scores
+from g2netpl.game.network.predicting import predict_all
+from g2netpl.game.network.presence import Presence
+from g2netpl.images.features import compute_features
+from g2netpl.images.loader import Part, Source
+from g2netpl.runs.chances import (
+    count_by_vectors,
+    count_to_expect,
+    log_counts,
+    sharpness_by_names,
+)
+from g2netpl.runs.thresholds import tells_prevalence
+from g2netpl.training.data import ENOUGH_COUNTED
+from g2netpl.training.session import Session
+from g2netpl.training.snapshots import Snapshot, State, load_network
+
+_SETTLED = tuple(f"classifier.{name}" for name in ("sharpness", "log_count", "count", "centre"))
+
+
+def settle(session: Session, snapshot: Snapshot) -> None:
+    """Calibrate what a network of shares says, where nothing but names is known of presence.
+
+    Where enough images were counted, the count varies from image to image from now on.
+    """
+    classifier, inputs = session.network.classifier, session.inputs
+    if not isinstance(classifier, Presence):
+        return
+    varies = _learn_count(session, classifier, snapshot)
+    held = inputs.validation(session.mode)
+    if held is not None and tells_prevalence(held.truth):
+        return
+    drawn, others = _experts(session, snapshot.best_network, inputs.training(session.mode))
+    lean = log_counts(drawn) - float(classifier.log_count) if varies else None
+    sharpness = 1.0
+    if held is not None:
+        said, _ = _experts(session, snapshot.best_network, held.source)
+        sharpness = sharpness_by_names(said, held.truth)
+    classifier.settle(sharpness, count_to_expect(drawn, sharpness, session.k, lean, others))
+    _keep(session, snapshot)
+
+
+def _experts(session: Session, state: State, source: Source) -> tuple[Scores, Scores | None]:
+    """What the shares say of every image (N, L), and the sigmoids where there are any."""
+    load_network(session.learner, state)
+    said = predict_all(session.learner, source, processes=session.processes, experts=True)
+    classes = len(session.data.table.classes)
+    return said[:, :classes], said[:, classes:] if session.network.pools else None
+
+
+def _learn_count(session: Session, classifier: Presence, snapshot: Snapshot) -> bool:
+    """How n(x) follows from the vectors, by the training images that were counted."""
+    data = session.data
+    if data.counted < ENOUGH_COUNTED or data.counts is None:
+        return False
+    counts = data.counts[data.training]
+    rows = np.flatnonzero(~np.isnan(counts))
+    load_network(session.learner, snapshot.best_network)
+    source = Part(session.inputs.training(session.mode), rows)
+    vectors = compute_features(session.learner.backbone, source, processes=session.processes)
+    readable = np.isfinite(vectors).all(axis=1)
+    weights, centre = count_by_vectors(vectors[readable], counts[rows[readable]])
+    classifier.learn_count(torch.from_numpy(weights), centre)
+    _keep(session, snapshot)
+    return bool(weights.any())
+
+
+def _keep(session: Session, snapshot: Snapshot) -> None:
+    for state in (snapshot.network, snapshot.best_network):
+        state.update({n: v for n, v in session.learner.state_dict().items() if n in _SETTLED})
