@@ -200,6 +200,14 @@ def test_two_ranks_come_to_what_one_process_comes_to(pair, values, method, mode,
     assert moved > 0.02  # so that 1e-5 says something
 
 
+def test_two_ranks_have_the_average_of_one_process(pair, values):
+    common = {"mode": "end-to-end", "learning_rate": 0.02, "ema": 0.8}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    one, two = pair.run(training, values("both", **common))
+    assert one == two
+    assert_close(alone, load_run(values("both")["output"]))
+
+
 def test_linear_init_with_an_estimated_k(pair, values):
     common = {"mode": "linear-init", "linear_epochs": 2, "expected_positives": "estimate"}
     alone = train(RunConfig.read(values("alone", **common), "test"))

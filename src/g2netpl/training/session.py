@@ -276,6 +276,7 @@ class Session:
             patience=config.patience,
             regret_tolerance=config.regret_tolerance,
             movement_tolerance=config.movement_tolerance,
+            ema=config.ema,
         )
 
     def predict(self, state: State, source: Source) -> Scores:
@@ -341,10 +342,10 @@ class Session:
             self.network.classifier.begin_anew(self.k)
 
     def checkpoint_bytes(self) -> int:
-        """About the size of a checkpoint: two networks, two moments, the labels."""
+        """About the size of a checkpoint: two networks, or three, two moments, the labels."""
         images, classes = self.observed.shape
         labels = (8 * len(self.player.memories) + 1) * images * classes
-        return 4 * bytes_of(self.network.state_dict()) + labels
+        return (4 + (self.config.ema is not None)) * bytes_of(self.network.state_dict()) + labels
 
 
 def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
