@@ -219,7 +219,8 @@ def here(plan: Plan) -> dict[str, str]:
 def _view(photos: Mapping[str, Any]) -> str:
     """What is done to training images."""
     view = photos.get("view", "paper")
-    return "mirrored at random" if view == "paper" else f"{view} views"
+    special = {"paper": "mirrored at random", "pair": "weak and strong views"}
+    return special.get(view, f"{view} views")
 
 
 def _start(photos: Mapping[str, Any]) -> str:

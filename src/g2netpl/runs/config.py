@@ -146,10 +146,10 @@ class RunConfig(Options):
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
     )
-    view: ViewName = Field(
+    view: ViewName | Literal["pair"] = Field(
         default="paper",
         description="of training images: plain, paper (mirrored), weak (and shifted), strong "
-        "(and distorted)",
+        "(and distorted), or pair: labels answer the weak one, the network learns from the strong",
     )
 
     epochs: int = Field(

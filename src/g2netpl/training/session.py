@@ -47,7 +47,7 @@ from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
-from g2netpl.training.checks import FULL, VIEWS, check_method
+from g2netpl.training.checks import FULL, VIEWS, check_method, check_view
 from g2netpl.training.data import Counts, TrainingData, observe_data
 from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import Loop, Schedule, fit
@@ -410,5 +410,6 @@ def on_images(
 
 
 def _check_method(config: RunConfig, table: LabelTable, images: bool) -> None:
+    check_view(config)
     given, full = (config.method, config.options), table.is_complete
     check_method(*given, full=full, mode=config.mode, images=images, ways_out=_WAYS_OUT)
