@@ -328,6 +328,13 @@ def test_hours_count_rounds_views_and_what_is_asked_besides():
     assert passes_of("images", 4, three) == {three: pytest.approx(3 * 4 + 2 / 3)}
 
 
+def test_hours_count_the_weak_view_that_labels_answer():
+    recipe = Recipe("", "", (Block(("g2netpl", "g2netpl-paper", "fixmatch"), ("sspl:0.2",)),))
+    plan = Plan(Dataset("images", "x", "x"), Protocol(3, (1e-3,), (64,), (0,)), {"s": recipe})
+    found = [_passes(each, "pair") for each in plan.trainings()]
+    assert found == pytest.approx([4, 4, 3 * (2 + 1 / 3)])
+
+
 def test_on_features_every_prediction_of_ups_is_a_forward():
     """There is nothing but the classifier: ten forwards between two rounds of three epochs."""
     three = "ups:rounds=3:passes=6"

@@ -31,6 +31,7 @@ KINDS = {
     "g2netpl k": {"method": "g2netpl", "mode": "linear", "expected_positives": "estimate"},
     "g2netpl bf16": {"method": "g2netpl", "precision": "bf16"},
     "fixmatch": {"method": "fixmatch"},
+    "g2netpl ema pair": {"method": "g2netpl", "ema": 0.9, "view": "pair"},
     "em-apl linear": {"method": "em-apl", "mode": "linear"},
     "ups linear": {"method": "ups", "mode": "linear", "epochs": 2},
     "in-place linear": {"method": "in-place", "mode": "linear"},  # of own_player.py

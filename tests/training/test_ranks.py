@@ -200,6 +200,15 @@ def test_two_ranks_come_to_what_one_process_comes_to(pair, values, method, mode,
     assert moved > 0.02  # so that 1e-5 says something
 
 
+@pytest.mark.parametrize("changes", [{"ema": 0.8}, {"view": "pair"}], ids=["average", "views"])
+def test_two_ranks_average_and_look_at_views_like_one_process(pair, values, changes):
+    common = {"mode": "end-to-end", "learning_rate": 0.02, **changes}
+    alone = train(RunConfig.read(values("alone", **common), "test"))
+    one, two = pair.run(training, values("both", **common))
+    assert one == two
+    assert_close(alone, load_run(values("both")["output"]))
+
+
 def test_linear_init_with_an_estimated_k(pair, values):
     common = {"mode": "linear-init", "linear_epochs": 2, "expected_positives": "estimate"}
     alone = train(RunConfig.read(values("alone", **common), "test"))

@@ -135,6 +135,7 @@ def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
         hidden=config.hidden,
         expected_positives=config.expected_positives,
         optimizer=config.optimizer,
+        ema=config.ema,
         changes=tuple((method or "", key, value) for method, key, value in changes),
         search_weights=flags.search_weights,
         choose_once=flags.choose_once,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from g2netpl.runs.config import RunConfig
 
-_OF_ANY = ("epochs", "hidden", "optimizer", "expected_positives")
+_OF_ANY = ("epochs", "hidden", "optimizer", "ema", "expected_positives")
 _OF_THE_GRID = ("method", "options", "setting", "seed", "learning_rate", "batch_size")
 _OF_ONE_TRAINING = (
     *("resume_labels", "unlabelled", "only_listed", "test_images", "thresholds", "track"),

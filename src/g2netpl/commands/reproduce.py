@@ -155,5 +155,6 @@ def _protocol(
         choose_once=flags.choose_once,
         expected_positives=config.expected_positives,
         optimizer=config.optimizer,
+        ema=config.ema,
         photos=photos,
     )

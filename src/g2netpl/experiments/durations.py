@@ -28,7 +28,8 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     comparison = replace(first.comparison, epochs=1, keep_labels=False, expected_positives=1.0)
     # one that cannot diverge
     cell = replace(first.cell, learning_rate=1e-3, method="g2netpl", setting="sspl:0.5", weight="")
-    passes = sum(_passes(each) for each in trainings if each.mode != "linear")
+    view = plan.protocol.photos.get("view")
+    passes = sum(_passes(each, view) for each in trainings if each.mode != "linear")
     if not isinstance(data, PhotoData):
         outcome = train_cell(data, comparison, cell)
         epoch = float(outcome.history[0]["seconds"])
@@ -41,6 +42,8 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     train, test = data.parts
     some = train.paths[: max(32, 2 * cell.batch_size)]
     trial = {"mode": "end-to-end", "pretrained": False, "weights": None, "max_bad": len(some)}
+    if view == "pair":
+        trial["view"] = "strong"  # one pass
     config = comparison.config_of(cell, {**data.keys, **trial})
     config = config.model_copy(update={"setting": "own", "validation": 0.0})
     session = on_images(config, some, train.table.take(range(len(some))), Console(quiet=True))
@@ -53,13 +56,13 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
 _FORWARD = 1 / 3  # of a pass; the way back is about two forwards
 
 
-def _passes(training: Training) -> float:
+def _passes(training: Training, view: str | None = None) -> float:
     """What a cell costs, in passes over the images, forward and back."""
     name, changes = training.comparison.options_of_cell(training.cell)
     needs, two_views = needs_of(name, changes), find_method(name).two_views
     asked: tuple[bool, ...] = (  # forwards besides that of the step
-        two_views,  # the weak view, which teaches
-        needs.prediction == "fresh",
+        two_views or view == "pair",  # the weak view, which teaches or is answered
+        needs.prediction == "fresh" and view != "pair",
     )
     epoch = (2 if two_views else 1) + sum(asked) * _FORWARD
     rounds, between = needs.rounds, needs.passes

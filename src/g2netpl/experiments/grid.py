@@ -47,6 +47,7 @@ class Comparison:
     hidden: int = 0
     expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
     optimizer: str = "Adam"
+    ema: float | None = None
     observation: str | None = None  # of methods that do not say another themselves
     changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
     search_weights: bool = False  # try three values of each method's main weight too
@@ -90,6 +91,7 @@ class Comparison:
             "patience": 0,
             "hidden": self.hidden,
             "optimizer": self.optimizer,
+            "ema": self.ema,
             "expected_positives": self.expected_positives,
             "output": output,
         }

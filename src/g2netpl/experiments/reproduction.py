@@ -36,6 +36,7 @@ class Protocol:
     choose_once: bool = False
     expected_positives: float | str = "truth"
     optimizer: str = "Adam"
+    ema: float | None = None
     photos: Mapping[str, Any] = field(default_factory=dict)  # mode, backbone, image_size, …
 
 

@@ -17,13 +17,28 @@ class Batch:
     """Some training images and what was observed about them. It holds no truth."""
 
     rows: Tensor  # (B,) int64: position of each image in the training part
-    inputs: Tensor  # (B, …) images or features; with several processes our own share
+    inputs: Tensor  # (B, …) images, in two views (B, 2, …), or features; our own share of them
     observed: Tensor  # (B, L) int8: 1, 0, −1
     number: int = 0  # of the batch in its epoch
     counts: tuple[int, ...] = ()  # with several processes: how many of the images each has
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def weak_view(inputs: Tensor) -> Tensor:
+    """What labels answer: of images in two views, (B, 2, …), the weak one; else the inputs."""
+    return inputs[:, 0] if in_two_views(inputs) else inputs
+
+
+def strong_view(inputs: Tensor) -> Tensor:
+    """What the network learns from: of images in two views the strong one; else the inputs."""
+    return inputs[:, 1] if in_two_views(inputs) else inputs
+
+
+def in_two_views(inputs: Tensor) -> bool:
+    """Whether these are images in a weak and a strong view, (B, 2, 3, H, W)."""
+    return inputs.ndim == 5
 
 
 def stacked_views(pairs: Tensor) -> Tensor:

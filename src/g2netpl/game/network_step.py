@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.game.batches import Batch
+from g2netpl.game.batches import Batch, in_two_views, strong_view, weak_view
 from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft_bce
 from g2netpl.game.network.network import bare, batch_statistics, share_dropout
 from g2netpl.game.network.presence import pool
@@ -120,7 +120,9 @@ class Tally:
 class NetworkStep:
     """One move of the network for each batch, together with the other ranks where there are some.
 
-    A batch whose cost is not finite moves nobody, and `on_non_finite` is told.
+    Of images in two views it learns from the strong one, unless the player proposes other inputs,
+    and the labels answer what it says of the weak one. A batch whose cost is not finite moves
+    nobody, and `on_non_finite` is told.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class NetworkStep:
         self.expected, self.backward, self.processes = expected, backward, processes
         self.tally, self.on_non_finite = tally or Tally(), on_non_finite
         self._statistics = batch_statistics(network)
+        self._is_answered = type(player).respond is not LabelPlayer.respond
 
     def seated(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches, each with the network told what part of it this rank sees."""
@@ -166,7 +169,7 @@ class NetworkStep:
         self.processes.all_reduce_mean(self._statistics)
         self.optimizer.step()
         self.tally.count(cost, len(batch))
-        if self.player.needs.prediction == "fresh":
+        if self._is_answered and self._asks_anew(batch, proposal):
             asked = asked_of(self.network)
             said = self._said(batch.inputs, **asked)
             return to_answer(said, batch.observed if asked else None).sigmoid()
@@ -180,14 +183,19 @@ class NetworkStep:
         training = self.network.training
         self.network.eval()
         with torch.no_grad():
-            logits = bare(self.network)(inputs, **asked).float()
+            logits = bare(self.network)(weak_view(inputs), **asked).float()
             gathered = self.processes.all_gather(logits, self._batch.counts)
         self.network.train(training)
         return gathered
 
     def _seen(self, batch: Batch, proposal: Proposal) -> Tensor:
         """What the network sees: the batch's inputs, unless the proposal has others."""
-        return batch.inputs if proposal.inputs is None else proposal.inputs
+        return strong_view(batch.inputs) if proposal.inputs is None else proposal.inputs
+
+    def _asks_anew(self, batch: Batch, proposal: Proposal) -> bool:
+        """Whether labels answer another prediction than that of the step."""
+        other_view = proposal.inputs is None and in_two_views(batch.inputs)
+        return other_view or self.player.needs.prediction == "fresh"
 
     def _gather(self, logits: Tensor) -> Tensor:
         """The logits of all ranks, view by view where an image has several."""

@@ -4,6 +4,7 @@ plain    squashed to a square, nothing else (evaluation)
 paper    squashed, mirrored at random
 weak     as paper, and shifted by up to an eighth of the side
 strong   as weak, then RandAugment and a random rectangle erased
+pair     weak and strong: labels answer the one, the network learns from the other
 
 The key is (seed, epoch, image): the same view for any number of loader workers, in any order.
 """

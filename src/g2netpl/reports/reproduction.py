@@ -187,6 +187,7 @@ def here(plan: Plan) -> dict[str, str]:
     k = float((train.values == POSITIVE).sum(axis=1).mean())
     weights = "; three values of each method's main weight" if protocol.search_weights else ""
     once = ", on the first seed" if protocol.choose_once else ""
+    average = "" if protocol.ema is None else f", weights averaged at {protocol.ema:g}"
     asked = protocol.expected_positives
     expected = {"truth": f"k = {k:.2f}, the truth's mean", "estimate": "k estimated"}.get(
         str(asked), f"k = {asked}, as given"
@@ -205,7 +206,8 @@ def here(plan: Plan) -> dict[str, str]:
         "backbone": described[0],
         "images": described[1],
         "training": ("; ".join(trained) or "none") + f"; {head}",
-        "optimizer": f"{protocol.optimizer}, learning rate {rates}, batch {batches}{weights}",
+        "optimizer": f"{protocol.optimizer}{average}, learning rate {rates}, batch {batches}"
+        + weights,
         "chosen on": f"a fifth of the training images, held out with full labels{once}",
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
@@ -217,7 +219,8 @@ def here(plan: Plan) -> dict[str, str]:
 def _view(photos: Mapping[str, Any]) -> str:
     """What is done to training images."""
     view = photos.get("view", "paper")
-    return "mirrored at random" if view == "paper" else f"{view} views"
+    special = {"paper": "mirrored at random", "pair": "weak and strong views"}
+    return special.get(view, f"{view} views")
 
 
 def _start(photos: Mapping[str, Any]) -> str:

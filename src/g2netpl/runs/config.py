@@ -146,10 +146,10 @@ class RunConfig(Options):
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
     )
-    view: ViewName = Field(
+    view: ViewName | Literal["pair"] = Field(
         default="paper",
         description="of training images: plain, paper (mirrored), weak (and shifted), strong "
-        "(and distorted)",
+        "(and distorted), or pair: labels answer the weak one, the network learns from the strong",
     )
 
     epochs: int = Field(
@@ -165,6 +165,13 @@ class RunConfig(Options):
         description="none: 1e-4 end to end, 1e-3 linear (in proportion less below batch 64)",
     )
     optimizer: str = Field(default="Adam", description="any optimizer of torch.optim")
+    ema: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="decay of a moving average of the weights, such as 0.999, which is then "
+        "judged, kept and predicted with (default: no average)",
+    )
     validation: float = Field(
         default=0.2, ge=0, lt=1, description="share of the images held out to choose the epoch"
     )
@@ -237,7 +244,7 @@ class RunConfig(Options):
             raise ValueError("must be a path, without a NUL character")
         return value
 
-    _none = field_validator("learning_rate", "max_bad", "checkpoint_steps", mode="before")(
+    _none = field_validator("learning_rate", "ema", "max_bad", "checkpoint_steps", mode="before")(
         none_from_text
     )
 

@@ -33,9 +33,9 @@ from g2netpl.runs.folder import CHECKPOINTS, MEMORIES
 from g2netpl.training.snapshots import Snapshot, State, is_finite
 
 KEPT = 3
-_PARTS = ("network", "best_network", "optimizer", "player")
+_STATES = ("network", "learner", "best_network", "player")  # and the optimizer
 _FIGURES = (
-    *("finished", "step", "cost", "images", "seconds", "non_finite"),
+    *("finished", "step", "cost", "images", "seconds", "non_finite", "averaged"),
     *("best_epoch", "best_map", "history", "converged"),
 )
 
@@ -79,9 +79,8 @@ def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> bool:
 def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
     """The files of a checkpoint, the manifest last."""
     optimizer, rest = _flat_optimizer(snapshot.optimizer)
-    states = (snapshot.network, snapshot.best_network, optimizer, snapshot.player)
     digests = {}
-    for name, state in zip(_PARTS, states, strict=True):
+    for name, state in {**_states(snapshot), "optimizer": optimizer}.items():
         content = bytes_from_tensors({key: _plain(value) for key, value in state.items()})
         digests[name] = hashlib.sha256(content).hexdigest()
         write_durably(folder / f"{name}.safetensors", content)
@@ -228,17 +227,18 @@ def _load(path: Path) -> tuple[Snapshot, int]:
     if manifest.pop("own_sha256") != _own_digest(manifest):
         raise ValueError("manifest.json is damaged")
     manifest.setdefault("non_finite", manifest.get("nonsense", 0))  # of an older version
-    states = {}
-    for name in _PARTS:
+    manifest.setdefault("averaged", 0)  # as before there were averages
+    states: dict[str, Any] = {}
+    for name in (*_STATES, "optimizer"):
+        if name == "learner" and name not in manifest["sha256"]:  # nothing is averaged
+            continue
         content = (path / f"{name}.safetensors").read_bytes()
         if hashlib.sha256(content).hexdigest() != manifest["sha256"][name]:
             raise ValueError(f"{name}.safetensors is damaged")
         states[name] = tensors_from_bytes(content)
     snapshot = Snapshot(
-        network=states["network"],
-        best_network=states["best_network"],
-        optimizer=_nested_optimizer(states["optimizer"], manifest["optimizer_rest"]),
-        player=states["player"],
+        optimizer=_nested_optimizer(states.pop("optimizer"), manifest["optimizer_rest"]),
+        **states,
         **{name: manifest[name] for name in _FIGURES},
     )
     return snapshot, manifest["phase"]
@@ -283,8 +283,13 @@ def _plain(value: Tensor) -> Tensor:
 
 def _snapshot_bytes(snapshot: Snapshot) -> int:
     moments, _ = _flat_optimizer(snapshot.optimizer)
-    parts = (snapshot.network, snapshot.best_network, moments, snapshot.player)
-    return sum(map(bytes_of, parts))
+    return sum(map(bytes_of, (moments, *_states(snapshot).values())))
+
+
+def _states(snapshot: Snapshot) -> dict[str, State]:
+    """By name; the learner where there is an average of it."""
+    states = {name: getattr(snapshot, name) for name in _STATES}
+    return {name: state for name, state in states.items() if state or name != "learner"}
 
 
 def bytes_of(state: Mapping[str, Tensor]) -> int:

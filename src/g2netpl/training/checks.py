@@ -55,11 +55,21 @@ def check_method(
         raise InputError(f"method {name} {why}: {ways_out[why]}")
 
 
+def check_view(config: RunConfig) -> None:
+    """Refuse two views where the network does not look at images."""
+    if config.view == "pair" and config.modes[-1] == "linear":
+        raise InputError(
+            "view pair: a frozen backbone looks at an image once, in one view; two need mode "
+            "end-to-end"
+        )
+
+
 def check_config(config: RunConfig) -> RunConfig:
     """The configuration with its method's options read, or one line about what does not fit."""
     full = Setting.parse(config.setting).kind == "full"
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
+    check_view(config)
     last = config.modes[-1]
     if config.head == "boostlu" and last != "end-to-end":
         raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")

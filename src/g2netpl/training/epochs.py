@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ from g2netpl.game.player import LabelPlayer, kept_state, take_up
 from g2netpl.images.loader import Source
 from g2netpl.runs.metrics import Truth, can_rank, mean_average_precision
 from g2netpl.runs.records import Epoch
+from g2netpl.training.average import Average
 from g2netpl.training.equilibrium import Equilibrium
 from g2netpl.training.snapshots import (
     Snapshot,
@@ -76,6 +78,7 @@ class Schedule:
     patience: int = 3  # epochs at equilibrium before an early stop; 0: never
     regret_tolerance: float = 1e-3
     movement_tolerance: float = 1e-3
+    ema: float | None = None  # decay of the average of the weights; none: there is no average
 
     @property
     def total(self) -> int:
@@ -131,6 +134,7 @@ class _Game:
     def __post_init__(self) -> None:
         if self.player.needs.rounds > 1:  # each of them begins with these
             self.first = copy_state(self.network), copy.deepcopy(self.optimizer.state_dict())
+        self.average = self._average()
         self.ranked = self.validation is not None and can_rank(self.validation.truth)
         self.equilibrium = Equilibrium(
             self.source, self.observed, self.expected, self.schedule.seed
@@ -144,8 +148,17 @@ class _Game:
             if self.loop.scaler is not None and "scaler" in now.optimizer:
                 self.loop.scaler.load_state_dict(now.optimizer["scaler"])
             take_up(self.player, now.player)
+            self.average = self._average(now)
         self.equilibrium.remember(self.player)
         return now
+
+    def _average(self, now: Snapshot | None = None) -> Average | None:
+        """One that begins with the network's weights, or goes on from a snapshot."""
+        if self.schedule.ema is None:
+            return None
+        average = Average(self.network, self.schedule.ema, now.learner if now else None)
+        average.steps = now.averaged if now else 0
+        return average
 
     def play(self, now: Snapshot) -> Snapshot:
         """The next epoch, or the rest of it."""
@@ -153,9 +166,8 @@ class _Game:
             self._begin_round(now.finished)
         epoch = self.schedule.first_epoch + now.finished
         progress = epoch / (self.schedule.total * self.player.needs.rounds)
-        steps = Steps(
-            self.network, self.player, self.optimizer, epoch, self.schedule.seed, now, self.loop
-        )
+        game = (self.network, self.player, self.optimizer, epoch, self.schedule.seed)
+        steps = Steps(*game, now, self.loop, self.average)
         cost, seconds = self._train(steps, progress), steps.trained.seconds
         record: Epoch = {
             "epoch": epoch + 1,
@@ -178,7 +190,8 @@ class _Game:
             first=steps.before.step,
             processes=self.loop.processes,
         )
-        with self.loop.stepping(), torch.random.fork_rng(devices=_cuda_devices()):
+        learning = nullcontext() if self.average is None else self.average.learning()
+        with self.loop.stepping(), learning, torch.random.fork_rng(devices=_cuda_devices()):
             return play_epoch(
                 self.network,
                 self.player,
@@ -212,6 +225,8 @@ class _Game:
             finished=before.finished + 1,
             non_finite=steps.non_finite_in_a_row,
             network=state,
+            learner=steps.trained.learner,
+            averaged=steps.trained.averaged,
             optimizer=steps.trained.optimizer,
             player=kept_state(self.player),
             best_network=state if better else before.best_network,
@@ -229,6 +244,7 @@ class _Game:
             self.player.begin_round(opinions(self.network, self.source, passes, processes))
         state, moments = self.first
         load_network(self.network, state)
+        self.average = self._average()
         self.optimizer.load_state_dict(copy.deepcopy(moments))  # which it takes as its own
         self.equilibrium.remember(self.player)
 
@@ -245,9 +261,11 @@ class Steps:
         seed: int,
         before: Snapshot,
         loop: Loop,
+        average: Average | None = None,
     ) -> None:
         self.network, self.player, self.optimizer = network, player, optimizer
         self.epoch, self.seed, self.before, self.loop = epoch, seed, before, loop
+        self.average = average
         self.tally = Tally(before.cost, before.images)
         self.done = before.step
         self.began = time.perf_counter() - before.seconds
@@ -271,6 +289,8 @@ class Steps:
             yield batch
             if self.tally.images > images:
                 self.non_finite_in_a_row = 0
+                if self.average is not None:
+                    self.average.follow()
             self.done = batch.number + 1
             self.loop.on_batch(len(batch))
             if self.non_finite_in_a_row == 0:
@@ -310,14 +330,18 @@ class Steps:
         optimizer = copy_optimizer(self.optimizer)
         if self.loop.scaler is not None:
             optimizer["scaler"] = self.loop.scaler.state_dict()
+        averages: dict[str, Any] = {"network": network}
+        if self.average is not None:
+            averages = {"network": self.average.copy(), "learner": network}
+            averages["averaged"] = self.average.steps
         return replace(
             self.before,
+            **averages,
             step=self.done,
             cost=float(self.tally.cost),
             images=self.tally.images,
             seconds=self.seconds,
             non_finite=self.non_finite_in_a_row,
-            network=network,
             optimizer=optimizer,
             player=kept_state(self.player),
         )

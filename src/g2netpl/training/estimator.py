@@ -43,7 +43,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     ----------
     method, options
         A name of `g2netpl.METHODS` and changes of its options.
-    epochs, learning_rate, batch_size, optimizer, hidden, patience
+    epochs, learning_rate, batch_size, optimizer, ema, hidden, patience
         As in `g2netpl train`; `learning_rate=None` takes the usual one of the mode.
     validation
         Share of the labelled images held out to choose the epoch and the thresholds by. Where
@@ -87,6 +87,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         learning_rate: float | None = None,
         batch_size: int = 64,
         optimizer: str = "Adam",
+        ema: float | None = None,
         hidden: int = 0,
         patience: int = 3,
         validation: float = 0.2,

@@ -192,13 +192,14 @@ class ImageInputs(Inputs):
         self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
     ) -> ImageSource:
         config, backbone = self.config, self.backbone
+        both = find_method(config.method).two_views
         return ImageSource(
             paths,
             config.image_size,
             backbone.mean,
             backbone.std,
             seed=config.seed,
-            view=PAIR if find_method(config.method).two_views else config.view,
+            view=PAIR if both or config.view == "pair" else config.view,
             workers=config.workers,
             max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
             decoder=config.decoder,

@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory, show_size
-from g2netpl.game.batches import Batch, readable_batch, stacked_views
+from g2netpl.game.batches import Batch, readable_batch, stacked_views, strong_view
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.loader import epoch_groups
@@ -57,7 +57,7 @@ def _try_step(session: Session, phase: Phase, batch: Batch) -> None:
     before = {name: value.clone() for name, value in network.state_dict().items()}
     optimizer = make_optimizer(session.config.optimizer, network.parameters(), rate)
     two_views = find_method(session.config.method).two_views
-    seen = stacked_views(batch.inputs) if two_views else batch.inputs
+    seen = (stacked_views if two_views else strong_view)(batch.inputs)
     wanted = (batch.observed == POSITIVE).float()
     network.train()
     try:

@@ -39,7 +39,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
-from g2netpl.training.checks import FULL, VIEWS, check_method
+from g2netpl.training.checks import FULL, VIEWS, check_method, check_view
 from g2netpl.training.data import ENOUGH_COUNTED, Counts, TrainingData, observe_data
 from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import Loop, Schedule, fit
@@ -267,6 +267,7 @@ class Session:
             patience=config.patience,
             regret_tolerance=config.regret_tolerance,
             movement_tolerance=config.movement_tolerance,
+            ema=config.ema,
         )
 
     def predict(self, state: State, source: Source) -> Scores:
@@ -280,10 +281,10 @@ class Session:
             self.network.classifier.begin_anew(self.k)
 
     def checkpoint_bytes(self) -> int:
-        """About the size of a checkpoint: two networks, two moments, the labels."""
+        """About the size of a checkpoint: two networks, or three, two moments, the labels."""
         images, classes = self.observed.shape
         labels = (8 * len(self.player.memories) + 1) * images * classes
-        return 4 * bytes_of(self.network.state_dict()) + labels
+        return (4 + (self.config.ema is not None)) * bytes_of(self.network.state_dict()) + labels
 
 
 def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
@@ -348,5 +349,6 @@ def on_images(
 
 
 def _check_method(config: RunConfig, table: LabelTable, images: bool) -> None:
+    check_view(config)
     given, full = (config.method, config.options), table.is_complete
     check_method(*given, full=full, mode=config.mode, images=images, ways_out=_WAYS_OUT)

@@ -18,7 +18,8 @@ class Snapshot:
     """What a checkpoint holds and a resume starts from: after an epoch, or in the middle of one.
 
     In the middle of an epoch `step` of its batches are done, at the `cost` and over the `images`
-    given, and the player's state has what they wrote.
+    given, and the player's state has what they wrote. Where the weights are averaged, `network` and
+    `best_network` are averages.
     """
 
     finished: int = 0
@@ -28,6 +29,8 @@ class Snapshot:
     seconds: float = 0.0
     non_finite: int = 0  # batches in a row, up to here, whose cost is not finite
     network: State = field(default_factory=dict)
+    learner: State = field(default_factory=dict)  # the weights that `network` is the average of
+    averaged: int = 0  # steps in that average
     optimizer: dict[str, Any] = field(default_factory=dict)
     player: State = field(default_factory=dict)
     best_network: State = field(default_factory=dict)

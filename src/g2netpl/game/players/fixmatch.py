@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from g2netpl.base.options import Options
-from g2netpl.game.batches import Batch, stacked_views
+from g2netpl.game.batches import Batch, in_two_views, stacked_views, weak_view
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
@@ -37,9 +37,9 @@ class FixMatchPlayer(LabelPlayer):
         """Observed labels for the weak views, sure predictions for the strong ones."""
         targets = (batch.observed == POSITIVE).float()
         weights = self._observed_weights(batch.observed)
-        if batch.inputs.ndim != 5:  # the plain view, of the diagnostics
+        if not in_two_views(batch.inputs):  # the plain view, of the diagnostics
             return Proposal(targets, weights)
-        predicted = predict(batch.inputs[:, 0])
+        predicted = predict(weak_view(batch.inputs))
         threshold = self.options.threshold
         sure = (predicted >= threshold) | (predicted <= 1.0 - threshold)
         # the cost is a mean over 2B images; the two parts are means over B each
