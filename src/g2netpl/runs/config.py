@@ -146,7 +146,7 @@ class RunConfig(Options):
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
     )
-    view: ViewName | Literal["pair"] = Field(
+    view: Literal[ViewName, "pair"] = Field(
         default="paper",
         description="of training images: plain, paper (mirrored), weak (and shifted), strong "
         "(and distorted), or pair: labels answer the weak one, the network learns from the strong",
