@@ -19,7 +19,7 @@ from test_reproduce import (
 from g2netpl.base.locks import locked
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments.data import Dataset
-from g2netpl.experiments.durations import _passes, about
+from g2netpl.experiments.durations import _passes
 from g2netpl.experiments.paper import RECIPES, SSPL, Block, Recipe, with_methods
 from g2netpl.experiments.reproduction import Plan, Protocol
 from g2netpl.game.methods import METHODS, Method
@@ -407,21 +407,6 @@ def test_unknown_labels_are_told_before_anything_is_written(tmp_path, trained, c
     assert trained == []
     assert not (tmp_path / "out").exists()
     assert reproduce(folder, tmp_path / "out", "convergence", *more) == 0  # no full labels needed
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (59, "less than a minute"),
-        (75, "about a minute"),
-        (125, "about 2 minutes"),
-        (5300, "about 88 minutes"),
-        (5400, "about 1.5 hours"),
-        (4_000_000, "about 1,111.1 hours"),
-    ],
-)
-def test_durations_are_for_people(seconds, words):
-    assert about(seconds) == words
 
 
 def test_one_reproduction_at_a_time(features, copied, trained, capsys):

@@ -20,6 +20,7 @@ from g2netpl.game.network.network import build_backbone
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
+from g2netpl.training import progress
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot
 
@@ -312,7 +313,7 @@ def test_a_dry_run_of_upper_blocks_counts_what_they_compute(photos, tmp_path, mo
 
     told, on_images = [], durations.on_images
     monkeypatch.setattr(durations, "on_images", session)
-    monkeypatch.setattr(durations, "about", lambda seconds: told.append(seconds) or "a while")
+    monkeypatch.setattr(progress, "about", lambda seconds: told.append(seconds) or "a while")
     for flags in (["--mode", "end-to-end"], ["--mode", "top", "--train-from", "9"]):
         assert run("ablation", photos, tmp_path / "out", *flags, "--dry-run") == 0
     images = (60 + 20 / 10) / 2.0

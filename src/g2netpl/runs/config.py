@@ -45,6 +45,7 @@ PATHS = {
 
 PhaseMode = Literal["end-to-end", "top", "linear"]  # what learns: all, upper blocks, classifier
 Mode = Literal[PhaseMode, "linear-init"]
+AskedMode = Literal[Mode, "auto"]
 _LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
 
 
@@ -125,10 +126,11 @@ class RunConfig(Options):
         default="refuse", description="what to do about test images that are also training images"
     )
 
-    mode: Mode = Field(
-        default="end-to-end",
-        description="end-to-end, top (the upper blocks of the backbone), linear (frozen backbone) "
-        "or linear-init (linear, then everything)",
+    mode: AskedMode = Field(
+        default="auto",
+        description="end-to-end, top (the upper blocks of the backbone), linear (frozen backbone), "
+        "linear-init (linear, then everything), or auto: linear for a pretrained backbone without "
+        "a GPU, else end-to-end",
     )
     train_from: str | None = Field(
         default=None,
@@ -296,7 +298,8 @@ class RunConfig(Options):
 
     @property
     def modes(self) -> tuple[PhaseMode, ...]:
-        """What learns, phase by phase."""
+        """What learns, phase by phase; auto is decided before (`training/checks`)."""
+        assert self.mode != "auto"
         if self.mode == "linear-init":
             return "linear", "end-to-end" if self.train_from is None else "top"
         return (self.mode,)
