@@ -77,7 +77,7 @@ def test_a_resume_may_change_the_cache_but_not_the_decoder(config):
         assert torch.equal(values, weights_of(resumed)[name])
 
 
-def test_a_run_of_a_version_with_fewer_keys_goes_on(config):
+def test_a_run_of_a_version_with_other_keys_goes_on(config):
     whole = train(config("whole"))
     with pytest.raises(Stopped):
         train(config(), on_epoch=stop)
@@ -85,6 +85,11 @@ def test_a_run_of_a_version_with_fewer_keys_goes_on(config):
     content = json.loads(path.read_text())
     for key in ("decoder", "compile", "image_cache", "resume_labels"):
         del content["config"][key]
+    content["config"]["head"] = "boostlu"  # which later versions do not have
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="has a BoostLU head, which only older versions know"):
+        train(config(), resume=True)
+    content["config"]["head"] = "linear"
     path.write_text(json.dumps(content))
     with pytest.raises(Refused, match="changed since the run began: compile; start a new run"):
         train(config(compile=True), resume=True)

@@ -141,10 +141,6 @@ class RunConfig(Options):
     pretrained: bool = Field(default=True, description="start from pretrained weights")
     weights: str | None = Field(default=None, description="own safetensors file of the backbone")
     hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
-    head: Literal["linear", "boostlu"] = Field(
-        default="linear",
-        description="linear: pool, then classify; boostlu: classify every position, boost, average",
-    )
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
     )

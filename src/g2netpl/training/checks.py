@@ -64,8 +64,6 @@ def check_config(config: RunConfig) -> RunConfig:
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     last = config.modes[-1]
-    if config.head == "boostlu" and last != "end-to-end":
-        raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
     if config.compile and last != "end-to-end":
         raise InputError("compile: needs a backbone that learns as a whole: use --mode end-to-end")
     if config.train_from is not None and last != "top":
