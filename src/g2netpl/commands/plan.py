@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _NOT_HERE = (
     *("mode", "train_from", "linear_epochs", "view", "precision", "thresholds", "track"),
     *("test_labels", "test_images", "validation_labels", "setting", "resume_labels"),
-    *("compile", "image_cache"),
+    "image_cache",
 )
 
 

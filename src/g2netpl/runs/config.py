@@ -216,10 +216,6 @@ class RunConfig(Options):
     precision: Literal["float32", "bf16", "fp16"] = Field(
         default="float32", description="float32, bf16, or on a GPU fp16"
     )
-    compile: bool = Field(
-        default=False,
-        description="compile the backbone (torch.compile): minutes at the start; made for GPUs",
-    )
     track: tuple[str, ...] = Field(
         default=(), description="tensorboard, mlflow or trackio, each with :WHERE if need be"
     )

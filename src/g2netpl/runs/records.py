@@ -154,6 +154,7 @@ def read_training(folder: str | Path) -> Content:
         raise InputError(
             f"{folder}: has a BoostLU head, which only older versions know; train again"
         )
+    content["config"].pop("compile", None)  # of an older version, as the head is
     return content
 
 

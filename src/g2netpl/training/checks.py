@@ -64,8 +64,6 @@ def check_config(config: RunConfig) -> RunConfig:
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     last = config.modes[-1]
-    if config.compile and last != "end-to-end":
-        raise InputError("compile: needs a backbone that learns as a whole: use --mode end-to-end")
     if config.train_from is not None and last != "top":
         raise InputError(
             f"train_from: there is no such block in mode {config.mode}: use --mode top"

@@ -14,7 +14,6 @@ from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.mapped_memory import MemoryPlace
-from g2netpl.game.network.compiling import compile_network
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
@@ -203,9 +202,6 @@ class _FolderTraining:
             take_over_network(config.resume_labels, session.network)
             session.unsettle()
         inputs.prepare()
-        if config.compile:
-            network, size = session.network, config.image_size
-            compile_network(network, config.batch_size, size, accelerator.autocast)
         check_space(self.folder, (1 if self.resume else KEPT + 1) * session.checkpoint_bytes())
         return session
 
