@@ -295,8 +295,9 @@ def test_everything_on_images_counts_the_ablation_on_its_own():
     assert len(plan_of(*RECIPES, mode="end-to-end").trainings()) == 10 + 32 + 8 + 6
 
 
-def test_a_dry_run_says_how(photos, tmp_path, capsys):
-    assert run("ablation", photos, tmp_path / "out", "--dry-run") == 0
+@pytest.mark.parametrize("more", [[], ["--mode", "auto"]])  # which is the usual one here
+def test_a_dry_run_says_how(photos, tmp_path, capsys, more):
+    assert run("ablation", photos, tmp_path / "out", "--dry-run", *more) == 0
     images, *lines, last = capsys.readouterr().out.strip().splitlines()
     assert images.startswith("48 training, 12 validation and 20 test images")
     assert len(set(lines)) == len(lines) == 10
@@ -421,7 +422,7 @@ def files(photos, tmp_path):
 @pytest.mark.parametrize(
     ("data", "more", "expected"),
     [
-        (".", ["--mode", "foo"], "'end-to-end', 'linear' or 'linear-init', got 'foo'"),
+        (".", ["--mode", "foo"], "'linear-init' or 'auto', got 'foo'"),
         (".", ["--image-size", "8"], "image_size: "),
         (".", ["--epochs", "0"], "epochs: input should be greater than or equal to 1"),
         (".", ["--linear-epochs", "0"], "linear_epochs: "),
