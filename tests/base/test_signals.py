@@ -4,11 +4,13 @@ import contextlib
 import os
 import signal
 import threading
+from importlib import import_module
 
 import pytest
 from PIL import Image
 
 from g2netpl.base.signals import Interrupts, Stopped
+from g2netpl.cli import main
 from g2netpl.images.loader import ImageSource
 
 
@@ -113,3 +115,19 @@ def test_outside_the_main_thread_signals_are_none_of_our_business():
     thread.start()
     thread.join()
     assert seen == [before]
+
+
+@pytest.mark.parametrize("command", ["features", "predict", "export"])
+def test_a_command_that_keeps_nothing_ends_with_a_line(command, tmp_path, monkeypatch, capsys):
+    flags = {
+        "features": ["--labels", "train.csv", "--images", "photos", "--output", "out"],
+        "predict": ["run", "--images", "photos", "--output", "out.csv"],
+        "export": ["run", "--output", "out.onnx"],
+    }
+    monkeypatch.chdir(tmp_path)
+    module = import_module(f"g2netpl.commands.{command}")
+    monkeypatch.setattr(module, f"_{command}", lambda _: send(signal.SIGTERM))
+    assert main([command, *flags[command]]) == Stopped.exit_code
+    said = "g2netpl: stopped; nothing is kept; run the same command again\n"
+    assert capsys.readouterr().err == said
+    assert list(tmp_path.iterdir()) == []

@@ -167,7 +167,7 @@ def test_overwrite_waits_for_nobody_who_trains_there(compare, tmp_path):
 def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):
     arguments = ["compare", "--labels", str(photos / "train.csv"), "--images", str(photos)]
     arguments += ["--methods", "an", "--mode", "linear", "--output", str(tmp_path / "out"), *FLAGS]
-    assert main([*arguments, "--head", "linear"]) == 0
+    assert main(arguments) == 0
     test = (tmp_path / "out" / "labels" / "test.csv").read_text().splitlines()
     assert len(test) - 1 == 12
     (row,) = json.loads((tmp_path / "out" / "results.json").read_text())
@@ -316,8 +316,6 @@ def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--mode", "linear", "--head", "boostlu"], "head boostlu: needs feature maps"),
-        (["--hidden", "8", "--head", "boostlu"], "head boostlu: needs one linear layer"),
         (["--backbone", "resnet9999"], "resnet9999"),
         (["--mode", "linear-init", "--methods", "ups"], "trains the network anew each round"),
         (["--image-size", "4"], "image_size"),

@@ -20,6 +20,7 @@ from g2netpl.game.network.network import build_backbone
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
+from g2netpl.training import progress
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot
 
@@ -294,8 +295,9 @@ def test_everything_on_images_counts_the_ablation_on_its_own():
     assert len(plan_of(*RECIPES, mode="end-to-end").trainings()) == 10 + 32 + 8 + 6
 
 
-def test_a_dry_run_says_how(photos, tmp_path, capsys):
-    assert run("ablation", photos, tmp_path / "out", "--dry-run") == 0
+@pytest.mark.parametrize("more", [[], ["--mode", "auto"]])  # which is the usual one here
+def test_a_dry_run_says_how(photos, tmp_path, capsys, more):
+    assert run("ablation", photos, tmp_path / "out", "--dry-run", *more) == 0
     images, *lines, last = capsys.readouterr().out.strip().splitlines()
     assert images.startswith("48 training, 12 validation and 20 test images")
     assert len(set(lines)) == len(lines) == 10
@@ -312,7 +314,7 @@ def test_a_dry_run_of_upper_blocks_counts_what_they_compute(photos, tmp_path, mo
 
     told, on_images = [], durations.on_images
     monkeypatch.setattr(durations, "on_images", session)
-    monkeypatch.setattr(durations, "about", lambda seconds: told.append(seconds) or "a while")
+    monkeypatch.setattr(progress, "about", lambda seconds: told.append(seconds) or "a while")
     for flags in (["--mode", "end-to-end"], ["--mode", "top", "--train-from", "9"]):
         assert run("ablation", photos, tmp_path / "out", *flags, "--dry-run") == 0
     images = (60 + 20 / 10) / 2.0
@@ -420,7 +422,7 @@ def files(photos, tmp_path):
 @pytest.mark.parametrize(
     ("data", "more", "expected"),
     [
-        (".", ["--mode", "foo"], "or 'linear-init', got 'foo'"),
+        (".", ["--mode", "foo"], "'linear-init' or 'auto', got 'foo'"),
         (".", ["--image-size", "8"], "image_size: "),
         (".", ["--epochs", "0"], "epochs: input should be greater than or equal to 1"),
         (".", ["--linear-epochs", "0"], "linear_epochs: "),

@@ -6,7 +6,6 @@ from torch import nn
 
 from g2netpl.game.batches import Batch
 from g2netpl.game.methods import make_player
-from g2netpl.game.network.boostlu import BoostedNetwork
 from g2netpl.game.network.network import Network
 from g2netpl.game.network_step import batch_cost, network_cost
 from g2netpl.game.player import Proposal, Setup
@@ -117,7 +116,7 @@ def test_without_a_backbone_that_learns_nothing_is_split():
     assert calls == [False, False, True]
 
 
-def test_a_hidden_layer_belongs_to_the_classifier_and_boostlu_can_be_split():
+def test_a_hidden_layer_belongs_to_the_classifier():
     torch.manual_seed(0)
     head = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
     net = Network(nn.Linear(5, 6), head)
@@ -126,19 +125,3 @@ def test_a_hidden_layer_belongs_to_the_classifier_and_boostlu_can_be_split():
     same = gradients(net, batch_cost(net, INPUTS, whole, 1.2)[0])
     assert torch.allclose(found["classifier.0.weight"], same["classifier.0.weight"], atol=1e-7)
     assert not torch.allclose(found["backbone.weight"], same["backbone.weight"], atol=1e-6)
-
-    class Maps(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Conv2d(3, 6, 1)
-
-        def forward_features(self, images):
-            return self.layer(images)
-
-    boosted = BoostedNetwork(Maps(), nn.Linear(6, 3))
-    images = torch.randn(4, 3, 2, 2)
-    logits, apart = boosted(images, apart=True)
-    assert torch.equal(logits, apart)
-    apart.sum().backward()
-    assert boosted.backbone.layer.weight.grad is None
-    assert boosted.classifier.weight.grad is not None

@@ -2,7 +2,6 @@
 
 import io
 import json
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,6 @@ from safetensors.torch import load_file
 
 from g2netpl import RunConfig, read_labels, train
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.game.network import compiling
-from g2netpl.game.network.network import build_network
 from g2netpl.images import jpeg, loader
 from g2netpl.runs.metrics import evaluate
 
@@ -77,17 +74,23 @@ def test_a_resume_may_change_the_cache_but_not_the_decoder(config):
         assert torch.equal(values, weights_of(resumed)[name])
 
 
-def test_a_run_of_a_version_with_fewer_keys_goes_on(config):
+def test_a_run_of_a_version_with_other_keys_goes_on(config):
     whole = train(config("whole"))
     with pytest.raises(Stopped):
         train(config(), on_epoch=stop)
     path = Path(config().output) / "run.json"
     content = json.loads(path.read_text())
-    for key in ("decoder", "compile", "image_cache", "resume_labels"):
+    for key in ("decoder", "image_cache", "resume_labels"):
         del content["config"][key]
+    content["config"]["head"] = "boostlu"  # which later versions do not have
     path.write_text(json.dumps(content))
-    with pytest.raises(Refused, match="changed since the run began: compile; start a new run"):
-        train(config(compile=True), resume=True)
+    with pytest.raises(InputError, match="has a BoostLU head, which only older versions know"):
+        train(config(), resume=True)
+    content["config"]["head"] = "linear"
+    content["config"]["compile"] = False  # nor this
+    path.write_text(json.dumps(content))
+    with pytest.raises(Refused, match="changed since the run began: hidden; start a new run"):
+        train(config(hidden=8), resume=True)
     resumed = train(config(), resume=True)
     for name, values in weights_of(whole).items():
         assert torch.equal(values, weights_of(resumed)[name])
@@ -115,38 +118,6 @@ def test_bf16_on_a_cpu_trains_and_is_judged_as_it_predicts(config, photos, mode)
     assert found.mean_average_precision == pytest.approx(
         run.evaluation["test"]["mean_average_precision"], abs=1e-9
     )
-
-
-def test_a_compiled_backbone_starts_as_it_was_and_gives_the_same(monkeypatch):
-    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
-    network = build_network("tiny", 4, seed=1)
-    before = {name: value.clone() for name, value in network.state_dict().items()}
-    inputs = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    expected = network(inputs)
-    network.load_state_dict(before)
-    plain = network.vectors
-    compiling.compile_network(network, 5, 32)
-    assert network.vectors != plain
-    for name, value in network.state_dict().items():
-        assert torch.equal(value, before[name])
-    assert all(parameter.grad is None for parameter in network.parameters())
-    torch.testing.assert_close(network(inputs), expected)
-
-
-def test_what_cannot_be_compiled_is_one_line_and_leaves_no_folder(config, monkeypatch):
-    def broken(function):
-        def run(inputs):
-            raise RuntimeError("\nno C++ compiler was found\nmore") from ValueError("g++: missing")
-
-        return run
-
-    monkeypatch.setattr(torch, "compile", broken)
-    chosen = config(compile=True)
-    with pytest.raises(InputError, match=r"compile: torch\.compile does not work here \(ValueErro"):
-        train(chosen)
-    assert not Path(chosen.output).exists()
-    with pytest.raises(InputError, match="compile: needs a backbone that learns as a whole"):
-        train(config(compile=True, mode="linear"))
 
 
 @pytest.mark.parametrize(

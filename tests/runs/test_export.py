@@ -29,7 +29,6 @@ def with_network(small_run, folder, **changes):
     """The same run with another network, of random weights and batch statistics."""
     from safetensors.torch import save_file
 
-    from g2netpl.game.network.boostlu import boosted
     from g2netpl.game.network.network import build_network
 
     shutil.copytree(small_run, folder)
@@ -44,8 +43,6 @@ def with_network(small_run, folder, **changes):
         image_size=size,
         seed=3,
     )
-    if changes.get("head") == "boostlu":
-        network = boosted(network, name, size)
     random = torch.Generator().manual_seed(0)
     state = network.state_dict()
     for key, value in state.items():
@@ -78,7 +75,7 @@ def by_torch(run, pixels):
 
 NETWORKS = {
     "resnet18": {"backbone": "resnet18", "image_size": 64},
-    "lite0 and BoostLU": {"backbone": "lite0", "image_size": 64, "head": "boostlu"},
+    "lite0": {"backbone": "lite0", "image_size": 64},
 }
 
 

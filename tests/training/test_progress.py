@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from g2netpl.training.progress import epoch_bar, following, image_bar
+from g2netpl.training.progress import about, epoch_bar, following, image_bar
 
 NOTE = "[an] unobserved_weight=0.05 sspl:0.2 seed 0 rate 0.0003 batch 64: epoch 3: cost 0.1"
 RECORD = {"epoch": 2, "cost": 0.3, "validation_map": 0.25, "regret": 0.1, "undecided": 0.2}
@@ -65,3 +65,18 @@ def test_without_a_terminal_a_line_each():
         bar.epoch(RECORD)
     assert console.file.getvalue().splitlines()[:2] == [NOTE, "1/2 first"]
     assert "epoch 2: cost 0.3000" in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (59, "less than a minute"),
+        (75, "about a minute"),
+        (125, "about 2 minutes"),
+        (5300, "about 88 minutes"),
+        (5400, "about 1.5 hours"),
+        (4_000_000, "about 1,111.1 hours"),
+    ],
+)
+def test_durations_are_for_people(seconds, words):
+    assert about(seconds) == words

@@ -138,8 +138,6 @@ def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, d
         ({"train_from": "blocks.5"}, "train_from: the backbone cannot be cut at 'blocks.5'"),
         ({"mode": "linear"}, "train_from: .* use --mode top"),
         ({"view": "weak"}, "view weak: .* use one of them, or --mode end-to-end"),
-        ({"head": "boostlu"}, "head boostlu: .* use --mode end-to-end"),
-        ({"compile": True}, "compile: .* use --mode end-to-end"),
         ({"method": "fixmatch"}, "method fixmatch compares views .* use --mode end-to-end"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -317,7 +317,7 @@ BAD = {
     "a number that is empty": (["--epochs", ""], "epochs: .*valid integer"),
     "a path with a NUL": (["--output", "a\0b"], "output: must be a path"),
     "zero epochs": (["--epochs", "0"], "epochs: .*greater than or equal to 1"),
-    "an unknown mode": (["--mode", "quick"], "'end-to-end', 'top', 'linear' or 'linear-init'"),
+    "an unknown mode": (["--mode", "quick"], "'end-to-end', 'top', .*'linear-init' or 'auto'"),
 }
 
 

@@ -16,10 +16,10 @@ examples:
   g2netpl compare --methods an,g2netpl --settings sspl:0.2 --seeds 0,1 --epochs 12 \\
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
-With --labels networks are trained on image files as g2netpl train does, each in a folder of its own
-below OUT/runs; without test labels a fifth of the images is the test. A file of complete tags is
-one of full labels with --absent negative. Without --features and --labels the data are the built-in
-scenes, and the network a small CNN.
+With --labels networks are trained on image files as g2netpl train does, end to end unless --mode
+says otherwise, each in a folder of its own below OUT/runs; without test labels a fifth of the
+images is the test. A file of complete tags is one of full labels with --absent negative.
+Without --features and --labels the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
 through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
@@ -66,7 +66,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="full fspl sspl:0.2 positives:1+1 known:0.1 biased:frequency",
     )
     add("--set", action="append", default=[], metavar="METHOD.KEY=VALUE", help="change an option")
-    usual = {"epochs": 10, "hidden": 0}
+    usual = {"epochs": 10, "hidden": 0, "mode": None}
     add_grid_flags(parser, usual, "1e-3,3e-4; images 3e-4,1e-4", "64; images 16")
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with the comparison in OUTPUT")

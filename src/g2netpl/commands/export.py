@@ -12,6 +12,8 @@ is written only if onnxruntime and PyTorch agree on all scores to 1e-4.
 
 import argparse
 
+from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
@@ -33,6 +35,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Export, check, write the card."""
+    with Interrupts(NOTHING_KEPT):
+        _export(flags)
+
+
+def _export(flags: argparse.Namespace) -> None:
     from importlib import import_module
     from pathlib import Path
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.signals import NOTHING_KEPT, Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -37,6 +38,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
+    with Interrupts(NOTHING_KEPT):
+        _features(flags)
+
+
+def _features(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.disk import write_json
     from g2netpl.commands.training_flags import checked

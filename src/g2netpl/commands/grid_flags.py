@@ -53,11 +53,12 @@ def add_grid_flags(
 
 
 def image_keys(flags: argparse.Namespace, config: "RunConfig") -> dict[str, Any]:
-    """Those that only trainings on image files have, as far as they are given."""
+    """Those that only trainings on image files have, as far as they are given; no mode is auto."""
     from g2netpl.commands.training_flags import given_keys
 
     given = given_keys(flags)
-    return {name: getattr(config, name) for name in of_images() if name in given}
+    found = {name: getattr(config, name) for name in of_images() if name in given}
+    return {name: value for name, value in found.items() if (name, value) != ("mode", "auto")}
 
 
 def of_images() -> list[str]:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from g2netpl.runs.config import RunConfig
 
 _NOT_HERE = (
-    *("mode", "train_from", "head", "linear_epochs", "view", "precision", "thresholds", "track"),
+    *("mode", "train_from", "linear_epochs", "view", "precision", "thresholds", "track"),
     *("test_labels", "test_images", "validation_labels", "setting", "resume_labels"),
-    *("compile", "image_cache"),
+    "image_cache",
 )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.signals import NOTHING_KEPT, Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -38,6 +39,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Load the run, predict, write."""
+    with Interrupts(NOTHING_KEPT):
+        _predict(flags)
+
+
+def _predict(flags: argparse.Namespace) -> None:
     import numpy as np
 
     from g2netpl.base.console import Console

@@ -2,8 +2,8 @@
 
 examples:
   g2netpl train --labels labels.csv --images photos --output runs/first
-  g2netpl train --labels labels.csv --images photos --output runs/quick --mode linear
   g2netpl train --labels labels.csv --images photos --output runs/top --mode top
+  g2netpl train --labels labels.csv --images photos --output runs/full --mode end-to-end
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --labels labels.csv --images photos --groups folder --output runs/by-album
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow

@@ -10,14 +10,6 @@ from g2netpl.game.methods import find_method, needs_of
 from g2netpl.training.session import on_images
 
 
-def about(seconds: float) -> str:
-    """A duration for people: `about 20 minutes`, `about 3.5 hours`."""
-    minutes = seconds / 60
-    if minutes < 1.5:
-        return "less than a minute" if minutes < 1 else "about a minute"
-    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:,.1f} hours"
-
-
 def estimate_seconds(plan: Plan, jobs: int) -> float:
     """For all trainings of the plan, from one epoch of the game."""
     trainings = plan.trainings()

@@ -71,6 +71,7 @@ def search_grid(
     the seed and the results, so one that was broken off goes on.
     """
     study = None if trials is None else _study(config, rates, trials)
+    config = check_config(config)  # one mode for all cells
     _check(config)
     images: KeptImages = {}
     if study is None:
@@ -117,7 +118,7 @@ def _check(config: RunConfig) -> None:
     for cell in cells:
         if is_begun(cell):  # one that is not trained again is chosen from too
             free = {"learning_rate", "batch_size"}
-            check_same_training(cell, check_config(config), prints, data.all_paths, free)
+            check_same_training(cell, config, prints, data.all_paths, free)
     if data.validation is None:
         raise InputError(
             f"{config.labels}: no held-out images with known negatives to choose by, and nothing "

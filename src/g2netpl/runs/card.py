@@ -89,7 +89,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
         ("expected positives per image, k", f"{training['expected_positives']:.2f}"),
         ("method", f"{method}: {_summary(training['method'])}"),
         ("backbone", f"{training['backbone']}, {_start(training)}"),
-        ("head", f"{training['head']}{hidden}"),
+        ("classifier", f"linear{hidden}"),
         ("image size", f"{contents.image_size} × {contents.image_size}"),
         ("mode", f"{training['mode']}, {counted(training['epochs'], 'epoch')}"),
         ("batch size", str(training["batch_size"])),

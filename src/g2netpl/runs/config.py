@@ -45,6 +45,7 @@ PATHS = {
 
 PhaseMode = Literal["end-to-end", "top", "linear"]  # what learns: all, upper blocks, classifier
 Mode = Literal[PhaseMode, "linear-init"]
+AskedMode = Literal[Mode, "auto"]
 _LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
 
 
@@ -125,10 +126,11 @@ class RunConfig(Options):
         default="refuse", description="what to do about test images that are also training images"
     )
 
-    mode: Mode = Field(
-        default="end-to-end",
-        description="end-to-end, top (the upper blocks of the backbone), linear (frozen backbone) "
-        "or linear-init (linear, then everything)",
+    mode: AskedMode = Field(
+        default="auto",
+        description="end-to-end, top (the upper blocks of the backbone), linear (frozen backbone), "
+        "linear-init (linear, then everything), or auto: linear for a pretrained backbone without "
+        "a GPU, else end-to-end",
     )
     train_from: str | None = Field(
         default=None,
@@ -139,10 +141,6 @@ class RunConfig(Options):
     pretrained: bool = Field(default=True, description="start from pretrained weights")
     weights: str | None = Field(default=None, description="own safetensors file of the backbone")
     hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
-    head: Literal["linear", "boostlu"] = Field(
-        default="linear",
-        description="linear: pool, then classify; boostlu: classify every position, boost, average",
-    )
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"
     )
@@ -225,10 +223,6 @@ class RunConfig(Options):
     precision: Literal["float32", "bf16", "fp16"] = Field(
         default="float32", description="float32, bf16, or on a GPU fp16"
     )
-    compile: bool = Field(
-        default=False,
-        description="compile the backbone (torch.compile): minutes at the start; made for GPUs",
-    )
     track: tuple[str, ...] = Field(
         default=(), description="tensorboard, mlflow or trackio, each with :WHERE if need be"
     )
@@ -303,7 +297,8 @@ class RunConfig(Options):
 
     @property
     def modes(self) -> tuple[PhaseMode, ...]:
-        """What learns, phase by phase."""
+        """What learns, phase by phase; auto is decided before (`training/checks`)."""
+        assert self.mode != "auto"
         if self.mode == "linear-init":
             return "linear", "end-to-end" if self.train_from is None else "top"
         return (self.mode,)

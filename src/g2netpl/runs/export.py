@@ -30,7 +30,7 @@ _DRAWN = 17  # a full batch, and one image alone
 _LARGEST = 2**31 - 1  # bytes of a protobuf message
 _OF_DATA = ("fingerprints", "images", "training_images", "observed_fraction", "chosen_epoch")
 _OF_CONFIG = {
-    *("setting", "method", "options", "backbone", "pretrained", "mode", "head", "hidden"),
+    *("setting", "method", "options", "backbone", "pretrained", "mode", "hidden"),
     *("epochs", "batch_size", "seed"),
 }
 

@@ -150,6 +150,11 @@ def read_training(folder: str | Path) -> Content:
     if content["command"] != "train":
         raise InputError(f"{folder}: was written by 'g2netpl {content['command']}', not by train")
     check_record(Training, content, str(Path(folder) / RUN))
+    if content["config"].pop("head", "linear") != "linear":
+        raise InputError(
+            f"{folder}: has a BoostLU head, which only older versions know; train again"
+        )
+    content["config"].pop("compile", None)  # of an older version, as the head is
     return content
 
 

@@ -151,7 +151,6 @@ class Run(Classifier):
     @cached_property
     def network(self) -> "Network":
         """The network of the chosen epoch, on the CPU, in eval mode."""
-        from g2netpl.game.network.boostlu import boosted
         from g2netpl.game.network.network import build_backbone, build_network, load_weights
 
         name, size = self.config.backbone, self.config.image_size
@@ -164,8 +163,6 @@ class Run(Classifier):
             draws=draws,
             pools=bool(self.about.get("pools", False)),
         )
-        if self.config.head == "boostlu":
-            network = boosted(network, name, size)
         load_weights(network, self.folder / MODEL)
         return network.eval()
 

@@ -12,8 +12,9 @@ from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.jpeg import check_decoder
 from g2netpl.labels.settings import Setting
-from g2netpl.runs.config import PATHS, Mode, RunConfig, is_path
+from g2netpl.runs.config import PATHS, AskedMode, RunConfig, is_path
 from g2netpl.training.devices import on_cpu
+from g2netpl.training.modes import usual_mode
 from g2netpl.training.trackers import check_trackers
 
 FULL = "needs full labels"
@@ -27,7 +28,7 @@ WAYS_OUT = {
 
 
 def obstacle(
-    name: str, changes: Mapping[str, Any], *, full: bool, mode: Mode, images: bool = True
+    name: str, changes: Mapping[str, Any], *, full: bool, mode: AskedMode, images: bool = True
 ) -> str | None:
     """Why a method cannot be trained on such labels in such a way; None where it can."""
     method, needs = find_method(name), needs_of(name, changes)
@@ -45,7 +46,7 @@ def check_method(
     changes: Mapping[str, Any],
     *,
     full: bool,
-    mode: Mode,
+    mode: AskedMode,
     images: bool = True,
     ways_out: Mapping[str, str] = WAYS_OUT,
 ) -> None:
@@ -65,16 +66,14 @@ def check_view(config: RunConfig) -> None:
 
 
 def check_config(config: RunConfig) -> RunConfig:
-    """The configuration with its method's options read, or one line about what does not fit."""
+    """The configuration, its mode decided and its options read, or a line on what does not fit."""
+    if config.mode == "auto":
+        config = config.model_copy(update={"mode": usual_mode(config)[0]})
     full = Setting.parse(config.setting).kind == "full"
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     check_view(config)
     last = config.modes[-1]
-    if config.head == "boostlu" and last != "end-to-end":
-        raise InputError("head boostlu: needs feature maps of the images: use --mode end-to-end")
-    if config.compile and last != "end-to-end":
-        raise InputError("compile: needs a backbone that learns as a whole: use --mode end-to-end")
     if config.train_from is not None and last != "top":
         raise InputError(
             f"train_from: there is no such block in mode {config.mode}: use --mode top"

@@ -149,7 +149,7 @@ def take_over_network(folder: str | Path, network: Network, k: float = 1.0) -> N
     except RuntimeError:
         raise Refused(
             f"resume_labels: the network of {folder} is another one; give the same backbone, "
-            "hidden, head and classes, or train anew on the file of g2netpl review "
+            "hidden and classes, or train anew on the file of g2netpl review "
             f"{quote(str(folder))} --export labels.csv"
         ) from None
 

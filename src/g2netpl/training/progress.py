@@ -173,3 +173,11 @@ def _bar(console: Console, *more: ProgressColumn) -> Progress:
     expand = any(column.get_table_column().ratio for column in more)
     hidden = console.quiet or not console.is_terminal
     return Progress(*columns, *times, *more, console=console, disable=hidden, expand=expand)
+
+
+def about(seconds: float) -> str:
+    """A duration for people: `about 20 minutes`, `about 3.5 hours`."""
+    minutes = seconds / 60
+    if minutes < 1.5:
+        return "less than a minute" if minutes < 1 else "about a minute"
+    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:,.1f} hours"

@@ -25,7 +25,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import find_method, make_player, needs_of
-from g2netpl.game.network.boostlu import boosted
 from g2netpl.game.network.network import Backbone, Network, build_network
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
@@ -307,7 +306,7 @@ def network_of(
 ) -> Network:
     """The network that a run asks for; `draws` is k where labels are named by draws."""
     needs = needs_of(config.method, config.options)
-    network = build_network(
+    return build_network(
         backbone,
         classes,
         hidden=config.hidden,
@@ -316,9 +315,6 @@ def network_of(
         draws=draws,
         pools=needs.pools,
     )
-    if config.head == "boostlu":
-        return boosted(network, config.backbone, config.image_size)
-    return network
 
 
 def on_features(

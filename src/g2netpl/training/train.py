@@ -14,7 +14,6 @@ from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.mapped_memory import MemoryPlace
-from g2netpl.game.network.compiling import compile_network
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
@@ -46,6 +45,7 @@ from g2netpl.training.devices import accelerator_of
 from g2netpl.training.divergence import check_given_up
 from g2netpl.training.foresight import foresee
 from g2netpl.training.inputs import ImageInputs, backbone_of
+from g2netpl.training.modes import told_mode
 from g2netpl.training.rehearsal import check_memory, rehearse
 from g2netpl.training.results import finish
 from g2netpl.training.saving import CheckpointSaver
@@ -77,10 +77,14 @@ def train(
         if console is None or not processes.is_main:
             console = Console(quiet=True)
         with processes.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
+            if resume and config.mode == "auto" and not is_empty(Path(config.output)):
+                began: Any = read_training(config.output)["config"]
+                config = config.model_copy(update={"mode": began["mode"]})
+            undecided = config.mode == "auto"
             config = check_config(config)
             agree_on_command(processes, config, resume=resume, overwrite=overwrite)
             around = (console, interrupts, processes, lock)
-            training = _FolderTraining(config, overwrite, *around, on_epoch, on_saved)
+            training = _FolderTraining(config, undecided, overwrite, *around, on_epoch, on_saved)
             training.take_folder(resume)
             return training.run(kept)
 
@@ -90,6 +94,7 @@ class _FolderTraining:
     """A session that lives in a run folder, step by step."""
 
     config: RunConfig
+    undecided: bool  # nobody asked for its mode
     overwrite: bool
     console: Console
     interrupts: Interrupts
@@ -188,6 +193,8 @@ class _FolderTraining:
         agree_on_backbone(processes, backbone.module)
         backbone.module.to(accelerator.device)
         inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
+        if self.undecided and not self.console.quiet:
+            self.console.print(told_mode(config, inputs))
         k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
         place = MemoryPlace(self.folder / MEMORIES, config.label_memory * 1024**2, processes)
         session = Session(config, data, inputs, k, accelerator, processes, place)
@@ -195,9 +202,6 @@ class _FolderTraining:
             take_over_network(config.resume_labels, session.network)
             session.unsettle()
         inputs.prepare()
-        if config.compile:
-            network, size = session.network, config.image_size
-            compile_network(network, config.batch_size, size, accelerator.autocast)
         check_space(self.folder, (1 if self.resume else KEPT + 1) * session.checkpoint_bytes())
         return session
 

@@ -338,10 +338,16 @@ def _width(module: nn.Module, image_size: int) -> int | None:
     return int(vectors.shape[1]) if vectors.ndim == 2 else None
 
 
+_LITES = ("lite0", "lite1", "lite2")
 BACKBONES: dict[str, Callable[[bool], Backbone]] = {
     "tiny": _tiny,
-    **{name: partial(_lite, name) for name in ("lite0", "lite1", "lite2")},
+    **{name: partial(_lite, name) for name in _LITES},
 }
+
+
+def starts_trained(name: str, pretrained: bool, weights: str | Path | None) -> bool:
+    """Whether a backbone is known to have learnt before; of one that was added it is not."""
+    return weights is not None or (pretrained and (name in _LITES or name not in BACKBONES))
 
 
 def bare(network: nn.Module) -> nn.Module:
