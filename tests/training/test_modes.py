@@ -58,6 +58,8 @@ def mode_in(folder):
         ({"backbone": "tiny", "weights": "w"}, False, "linear", "without a GPU"),
         ({"backbone": "of-a-plugin"}, False, "end-to-end", "starts at random"),
         ({"backbone": "lite0", "method": "fixmatch"}, False, "end-to-end", "compares views"),
+        ({"backbone": "lite0", "view": "weak"}, False, "end-to-end", "no weak views"),
+        ({"backbone": "lite0", "train_from": "blocks.5"}, False, "top", "from blocks.5 on"),
     ],
 )
 def test_a_frozen_backbone_is_for_cpus_and_must_have_learnt(

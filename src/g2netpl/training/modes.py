@@ -22,6 +22,10 @@ def usual_mode(config: RunConfig) -> tuple[PhaseMode, str]:
     """The mode of a training that was asked for none, and why."""
     if find_method(config.method).two_views:
         return "end-to-end", f"{config.method} compares views of images"
+    if config.train_from is not None:
+        return "top", f"blocks from {config.train_from} on"
+    if config.view not in ("plain", "paper"):
+        return "end-to-end", f"a frozen backbone has no {config.view} views"
     if not starts_trained(config.backbone, config.pretrained, config.weights):
         return "end-to-end", f"the backbone {config.backbone} starts at random"
     if on_cpu(config):
