@@ -169,3 +169,11 @@ def test_labels_of_images_without_a_name_answer_the_sigmoids():
     assert torch.equal(answered[0], network(vectors)[0])
     assert torch.equal(answered[1], said[1, 4:])
     assert torch.equal(to_answer(said[:, :4], observed), said[:, :4])  # one expert
+
+
+def test_two_experts_believe_half_of_the_count_together():
+    rare, scores = Presence(nn.Identity(), 1e-4, 6, nn.Identity()), torch.zeros(1, 6)
+    before = rare(scores)
+    rare.learn_count(torch.zeros(6), 2.0)  # log n(x) less by 2
+    # where the chance is small a log rate is a logit
+    assert torch.allclose(before - rare(scores), torch.full((1, 6), 0.5 * 2.0), atol=1e-3)

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 import torch
+from small_pictures import SmallPictures
 
 from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
@@ -16,40 +17,26 @@ from g2netpl.images.loader import ImageSource, MirroredPart
 SHAPE = (2, 3)
 
 
-class Pictures:
-    """Files whose activations are their bytes as often as there is room; empty: unreadable."""
+class Pictures(SmallPictures):
+    """Their activations are their bytes as often as there is room; empty: unreadable."""
 
-    def __init__(self, folder):
-        self.folder, self.names, self.asked = folder / "pictures", "abcdefg", []
-        self.folder.mkdir()
-        for number, name in enumerate(self.names):
-            self.write(name, bytes([number, 10 * number]))
-
-    def write(self, name, content):
-        (self.folder / name).write_bytes(content)
-
-    def activations(self):
-        content = [list((self.folder / name).read_bytes()) * 3 for name in self.names]
-        found = [each or [np.nan] * 6 for each in content]
+    def made(self):
+        found = [each * 3 or [np.nan] * 6 for each in self.contents()]
         return np.array(found, np.float32).reshape(-1, *SHAPE)
-
-    def compute(self, rows):
-        self.asked.append(rows.tolist())
-        return self.activations()[rows]
 
     def get(self, cache, **named):
         """The rows that had to be computed."""
-        before, paths = len(self.asked), [str(self.folder / name) for name in self.names]
-        found = kept(cache, "key", paths, SHAPE, self.compute, **named)
+        before = len(self.asked)
+        found = kept(cache, "key", self.paths, SHAPE, self.compute, **named)
         assert isinstance(found, np.memmap)
         assert found.dtype == np.float16
-        np.testing.assert_array_equal(found, self.activations())
-        return [row for rows in self.asked[before:] for row in rows]
+        np.testing.assert_array_equal(found, self.made())
+        return self.asked_since(before)
 
 
 @pytest.fixture
 def pictures(tmp_path):
-    return Pictures(tmp_path)
+    return Pictures(tmp_path, "abcdefg")
 
 
 EVERY = list(range(7))

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from small_pictures import SmallPictures
 
 from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
@@ -15,37 +16,23 @@ from g2netpl.images import feature_cache, identity
 from g2netpl.images.feature_cache import cache_key, cached
 
 
-class Pictures:
-    """Files whose features are their first two bytes; empty ones cannot be read."""
+class Pictures(SmallPictures):
+    """Their features are their first two bytes; empty ones cannot be read."""
 
-    def __init__(self, folder):
-        self.folder, self.names, self.asked = folder / "pictures", "abcde", []
-        self.folder.mkdir()
-        for number, name in enumerate(self.names):
-            self.write(name, bytes([number, 10 * number]))
-
-    def write(self, name, content):
-        (self.folder / name).write_bytes(content)
-
-    def features(self):
-        content = [(self.folder / name).read_bytes() for name in self.names]
-        return np.array([list(each) or [np.nan] * 2 for each in content], np.float32)
-
-    def compute(self, rows):
-        self.asked.append(rows.tolist())
-        return self.features()[rows]
+    def made(self):
+        return np.array([each or [np.nan] * 2 for each in self.contents()], np.float32)
 
     def get(self, cache, **named):
         """The features, and the rows that had to be computed for them."""
-        before, paths = len(self.asked), [str(self.folder / name) for name in self.names]
-        features = cached(cache, "key", paths, 2, self.compute, **named)
-        np.testing.assert_array_equal(features, self.features())
-        return [row for rows in self.asked[before:] for row in rows]
+        before = len(self.asked)
+        features = cached(cache, "key", self.paths, 2, self.compute, **named)
+        np.testing.assert_array_equal(features, self.made())
+        return self.asked_since(before)
 
 
 @pytest.fixture
 def pictures(tmp_path):
-    return Pictures(tmp_path)
+    return Pictures(tmp_path, "abcde")
 
 
 def test_the_cache_computes_once_and_repairs_itself(pictures, tmp_path):
