@@ -25,7 +25,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import find_method, make_player, needs_of
-from g2netpl.game.network.network import Backbone, Network, build_network
+from g2netpl.game.network.network import Backbone, Network, build_network, starts_trained
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
@@ -289,8 +289,8 @@ class Session:
 def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
     """How the labels of a training came to be known, and who says so."""
     asked = config.observation or find_method(config.method).observation
-    if asked == "auto" and config.mode != "linear":
-        return "random", "the backbone learns too"
+    if asked == "auto" and config.mode != "linear" and not _is_trained(config):
+        return "random", "the backbone starts at random"
     if asked == "auto":
         return look(data.visible.held)
     if asked == "draw" and len(data.table.classes) < 2:
@@ -299,6 +299,10 @@ def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, 
             "g2netpl without --observation"
         )
     return asked, "given" if config.observation else "as the method has it"
+
+
+def _is_trained(config: RunConfig) -> bool:
+    return starts_trained(config.backbone, config.pretrained, config.weights)
 
 
 def network_of(
