@@ -29,11 +29,11 @@ _SHOWN = 20
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
-    taken = ("labels", "images", "max_bad", "workers", *READING, *parts, "groups", "seed")
+    taken = ("labels", "images", "max_bad", "workers", *READING_SEVERAL, *parts, "groups", "seed")
     add_config_flags(parser, taken, required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
@@ -48,17 +48,19 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.commands.labelling import check_target, share_of_labels
     from g2netpl.commands.training_flags import checked
     from g2netpl.images.inspection import inspect_images, inspect_labels, write_problems
+    from g2netpl.labels.files import each_file
     from g2netpl.training.progress import image_bar
 
     console, config = Console(), checked(flags)
     targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
+    read = each_file(config.labels) + each_file(config.test_labels or ())
     for target, ending in targets.items():
         if target is not None:
-            mine = flags.overwrite and target not in (flags.labels, flags.test_labels)
+            mine = flags.overwrite and target not in read
             check_target(target, (ending,), mine)
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
-    found = inspect_labels(flags.labels, config.format, config.reading())
+    found = inspect_labels(config.labels, config.format, config.reading())
     if found.table is not None:
         with image_bar(console, "looking at images", len(found.table)) as advance:
             inspect_images(
@@ -92,8 +94,9 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"page: {flags.html}", highlight=False)
     if found.errors:
         raise InputError(
-            f"{flags.labels}: {counted(len(found.errors), 'error')}; "
+            f"{found.labels}: {counted(len(found.errors), 'error')}; "
             f"the first: {found.errors[0].where}: {found.errors[0].what}"
+            + (f"; {found.remedy}" if found.remedy else "")
         )
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"a training may begin{unseen}", highlight=False)
@@ -109,7 +112,7 @@ def _elsewhere(config: "RunConfig") -> set[str]:
         for path, folder in files.items()
         if path is not None
         for root in [folder or config.images or image_folder(path, config.format)]
-        for name in read_labels(path, config.format, config.reading()).images
+        for name in read_labels(path, config.format, config.reading(folder)).images
     }
 
 
