@@ -149,7 +149,7 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
     return _read_joined(paths, format, reading)
 
 
-def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
+def _check_there(path: Path) -> None:
     try:
         if not path.exists():
             raise InputError(f"{path}: no such label file")
@@ -157,6 +157,10 @@ def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
             raise InputError(f"{path}: not a regular file")
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
+def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
+    _check_there(path)
     folder = format is None and path.is_dir()
     if folder:
         refuse_layout(path)
@@ -177,6 +181,8 @@ def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
 
 def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> LabelTable:
     """The files as one table, with one name for every class; all that is wrong in any is told."""
+    for path in paths:
+        _check_there(Path(path))
     root, ways = (None, [""] * len(paths)) if reading.one_folder else image_folders(paths, format)
     aliases = reading.aliases or {}
     # of several files each has its own classes, and none but these can be absent

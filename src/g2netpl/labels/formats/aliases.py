@@ -83,5 +83,5 @@ def unused_note(aliases: Mapping[str, str], classes: Iterable[str]) -> list[str]
         return []
     near = closest(unused[0], there.values())
     hint = "" if near is None else f"; did you mean {near!r}?"
-    count = f"{len(unused):,} of the {len(aliases):,} --aliases"
-    return [f"{count} no class here, the first {unused[0]!r}{hint}"]
+    count = f"{len(unused):,} of the {len(aliases):,} names in --aliases"
+    return [f"no class here is called {unused[0]!r} ({count}){hint}"]

@@ -65,10 +65,15 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     labels, clashes = _joined(parts, (len(images.every), len(classes.every)), rule)
     notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
     shared = _shared(part.rows for part in parts), _shared(part.columns for part in parts)
-    notes.append(f"{len(parts)} label files: {shared[0]} images and {shared[1]} classes in several")
+    notes.append(
+        f"{len(parts)} label files joined: {shared[0]} images and {shared[1]} classes are in more "
+        "than one"
+    )
     if len(clashes):
         problems = _problems(list(tables), images.every, classes.every, clashes)
-        notes.append(_settled(tables, problems, rule))
+        notes.append(
+            f"{counted(len(clashes), 'contradiction')}, {_settled(tables, problems, rule)}"
+        )
     sizes = _sizes(parts, labels.shape)
     table = LabelTable(images.every, classes.every, labels, sizes, notes)
     return _with_groups(table, tables)
@@ -91,40 +96,34 @@ def _settled(
         mistake.readable = lambda: merge(tables, "unknown")
         raise mistake
     taken = "taken as unknown" if rule == "unknown" else "the file named last counts"
-    first = f"{problems[0].where}: {problems[0].what}"
-    return f"{counted(len(problems), 'contradiction')}, {taken}; the first: {first}"
+    return f"{taken}; the first: {problems[0].where}: {problems[0].what}"
 
 
 class _Names:
     """The names of several lists, each once."""
 
     def __init__(self) -> None:
-        self.every: list[str] = []
-        self._exact: dict[str, int] = {}
-        self._looks: dict[str, int] = {}  # of names with accents
+        self._places: dict[str, int] = {}
+        self._looks: dict[str, str] = {}  # of names with accents
+
+    @property
+    def every(self) -> list[str]:
+        """In the order in which they came."""
+        return list(self._places)
 
     def places(self, names: Sequence[str]) -> Places:
         """Where the names of one more list are among all.
 
-        One that only looks the same as another of an earlier list is the same, unless both are
-        here.
+        One that only looks the same as a name of an earlier list is that, unless both are here.
         """
-        accented = {name for name in names if not name.isascii()}
-        found = (self._place(name, accented) for name in names)
-        places = np.fromiter(found, np.int64, len(names))
-        for name in accented & self._exact.keys():
-            self._looks.setdefault(composed(name), self._exact[name])
-        return places
-
-    def _place(self, name: str, accented: set[str]) -> int:
-        place = self._exact.get(name)
-        if place is None and name in accented:
-            place = self._looks.get(composed(name))
-            place = None if place is None or self.every[place] in accented else place
-        if place is None:
-            place = self._exact[name] = len(self.every)
-            self.every.append(name)
-        return place
+        known, same = self._places, {}
+        accented = dict.fromkeys(name for name in names if not name.isascii())
+        for name in accented:
+            other = self._looks.setdefault(composed(name), name)
+            if name not in known and other in known and other not in accented:
+                same[name] = other
+        found = (known.setdefault(same.get(name, name), len(known)) for name in names)
+        return np.fromiter(found, np.int64, len(names))
 
 
 def _joined(
