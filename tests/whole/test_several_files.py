@@ -3,12 +3,14 @@
 import csv
 import json
 import random
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from g2netpl import RunConfig, load_run, read_labels
+from g2netpl import Review, RunConfig, load_run, read_labels
 from g2netpl.cli import main
 from g2netpl.experiments.data import PhotoData, find_dataset
 from g2netpl.images.thumbnails import Roots
@@ -19,6 +21,7 @@ from g2netpl.training.data import read_training_data
 COLOURS = {"car": "red", "cat": "green", "tree": "blue"}
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
 QUICK += ["--device", "cpu"]
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "several-files.md"
 FILES = ["--labels", "alice.csv", "--labels", "bob.json", "--aliases", "aliases.txt"]
 
 
@@ -97,6 +100,13 @@ def test_a_team_checks_trains_and_completes(team, capsys):
     page = Path("run/report.html").read_text(encoding="utf-8")
     assert "g2netpl on alice.csv + bob.json" in page
     assert describe(run).training["labels"] == "alice.csv + bob.json"
+
+    review = Review("run")
+    review.decide("0" * 32, 0, 2, "yes", "random")
+    review.close()
+    assert main(["train", "--resume-labels", "run", "--output", "second"]) == 0
+    assert "1 label by review: 1 positive, 0 negative" in capsys.readouterr().out
+    assert load_run("second").config.labels == run.config.labels
     truth = ["--truth", "labels.csv", "--truth", "alice.csv"]
     assert main(["complete", "run", *truth]) == 0
     assert "against labels.csv + alice.csv, " in capsys.readouterr().out
@@ -165,3 +175,20 @@ def test_labels_are_one_path_or_several_in_a_configuration(team, tmp_path):
     assert RunConfig(labels=[tmp_path / "alice.csv"], output="run").labels == keys["labels"][0]
     again = RunConfig.read(json.loads(config.model_dump_json()), "run.json")
     assert again == config
+
+
+def test_the_example_of_the_page_prints_what_the_page_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8").partition("## An example")[2]
+    files = re.findall(r"^`(\S+)`:\n\n```\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["alice.csv", "bob.csv", "aliases.txt"]
+    for name, content in files:
+        Path(name).write_text(content)
+    commands = re.findall(r"```sh\ng2netpl (.*?)\n```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert len(commands) == 2
+    for command, said in commands:
+        main(shlex.split(command))
+        printed = capsys.readouterr()
+        assert printed.out + printed.err == said
+    (written,) = re.findall(r"now has:\n\n```\n(.*?)```", text, re.DOTALL)
+    assert Path("labels.csv").read_text() == written

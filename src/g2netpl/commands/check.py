@@ -4,6 +4,7 @@ examples:
   g2netpl check --labels labels.csv --images photos
   g2netpl check --labels labels.csv --images photos --html check.html --problems problems.csv
   g2netpl check --labels tags.csv --images photos --no-decode    quickly: do the images exist?
+  g2netpl check --labels alice.csv --labels bob.json --aliases aliases.txt --images photos
   g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
   g2netpl train --labels train.csv --images photos --test-labels test.csv --groups groups.csv …
 
