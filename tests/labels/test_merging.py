@@ -349,6 +349,14 @@ def test_all_mistakes_in_the_aliases_are_found(tmp_path):
         read_aliases(tmp_path / "none.txt")
 
 
+def test_check_lists_all_mistakes_in_the_aliases(folder, capsys):
+    (folder / "a.txt").write_text("x\ny = z\ny = w\n")
+    assert main(["check", "--labels", "alice.csv", "--aliases", "a.txt"]) == 2
+    out, err = capsys.readouterr()
+    assert "error: alias: 2\n  a.txt:1: expected 'other name = class', got 'x'\n  a.txt:3: " in out
+    assert err.startswith("g2netpl: alice.csv: 2 errors; the first: a.txt:1: expected")
+
+
 def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
     assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 0
     assert capsys.readouterr().out == (

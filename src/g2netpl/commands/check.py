@@ -48,7 +48,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.commands.labelling import check_target, share_of_labels
     from g2netpl.commands.training_flags import checked
-    from g2netpl.images.inspection import inspect_images, inspect_labels, write_problems
+    from g2netpl.images.inspection import inspect_images, write_problems
     from g2netpl.labels.files import each_file
     from g2netpl.training.progress import image_bar
 
@@ -61,7 +61,7 @@ def run(flags: argparse.Namespace) -> None:
             check_target(target, (ending,), mine)
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
-    found = inspect_labels(config.labels, config.format, config.reading())
+    found = _inspected(config)
     if found.table is not None:
         with image_bar(console, "looking at images", len(found.table)) as advance:
             inspect_images(
@@ -101,6 +101,18 @@ def run(flags: argparse.Namespace) -> None:
         )
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"a training may begin{unseen}", highlight=False)
+
+
+def _inspected(config: "RunConfig") -> "Inspection":
+    """What the label files say, or else what is wrong in those that tell how to read them."""
+    from g2netpl.images.inspection import Inspection, inspect_labels
+    from g2netpl.labels.formats import LabelFileError
+
+    try:
+        reading = config.reading()
+    except LabelFileError as problem:
+        return Inspection(config.labels, None, errors=list(problem.problems))
+    return inspect_labels(config.labels, config.format, reading)
 
 
 def _elsewhere(config: "RunConfig") -> set[str]:
