@@ -134,6 +134,8 @@ def test_mistakes_of_all_files_are_told_at_once_and_the_rest_is_looked_at(folder
     assert found.table.images == ("1.jpg", "2.jpg", "4.jpg", "3.jpg")
     with pytest.raises(InputError, match=r"^carl.csv: no such label file"):
         read_labels(["alice.csv", "carl.csv"])
+    with pytest.raises(InputError, match="expected a label file, or several, got none"):
+        read_labels([])
 
 
 def test_names_that_look_the_same_are_the_same(folder):

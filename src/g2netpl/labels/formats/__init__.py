@@ -133,8 +133,6 @@ def find_format(path: Path, name: str | None = None) -> Format:
 
 
 USUAL = Reading()
-
-
 Paths = str | Path | Sequence[str | Path]
 
 
@@ -144,6 +142,8 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
     Several files become one table, of all images and classes that any of them has.
     """
     paths = each_file(files)
+    if not paths:
+        raise InputError("expected a label file, or several, got none")
     if len(paths) == 1 and not reading.aliases:
         return _read_one(Path(paths[0]), format, reading)
     return _read_joined(paths, format, reading)
@@ -175,8 +175,8 @@ def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
         raise
     except InputError as problem:  # of a table that is no table; name the file once
         text = str(problem)
-        named = text.startswith((f"{path}:", f"{path.parent}/"))
-        raise InputError(text if named else f"{path}: {text}") from None
+        says_where = text.startswith((f"{path}:", f"{path.parent}/"))
+        raise InputError(text if says_where else f"{path}: {text}") from None
 
 
 def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> LabelTable:

@@ -57,12 +57,13 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     """One table of those of all files."""
     if len(tables) == 1:
         return next(iter(tables.values()))
-    images, classes = _Names(), _Names()
+    all_images, all_classes = _Names(), _Names()
     parts = [
-        _Part(table, images.places(table.images), classes.places(table.classes))
+        _Part(table, all_images.places(table.images), all_classes.places(table.classes))
         for table in tables.values()
     ]
-    labels, clashes = _joined(parts, (len(images.every), len(classes.every)), rule)
+    images, classes = all_images.every, all_classes.every
+    labels, clashes = _joined(parts, (len(images), len(classes)), rule)
     notes = [f"{file}: {note}" for file, table in tables.items() for note in table.notes]
     shared = _shared(part.rows for part in parts), _shared(part.columns for part in parts)
     notes.append(
@@ -70,13 +71,12 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
         "than one"
     )
     if len(clashes):
-        problems = _problems(list(tables), images.every, classes.every, clashes)
+        problems = _problems(list(tables), images, classes, clashes)
         notes.append(
             f"{counted(len(clashes), 'contradiction')}, {_settled(tables, problems, rule)}"
         )
     sizes = _sizes(parts, labels.shape)
-    table = LabelTable(images.every, classes.every, labels, sizes, notes)
-    return _with_groups(table, tables)
+    return _with_groups(LabelTable(images, classes, labels, sizes, notes), tables)
 
 
 def below(table: LabelTable, way: str) -> LabelTable:
@@ -197,10 +197,13 @@ def _lines(path: Path, names: set[str]) -> dict[str, int]:
     if path.suffix.lower() != ".csv" or not path.is_file():
         return {}
     found: dict[str, int] = {}
-    for line, row in csv_table(path, Problems(), delimiter(path))[2]:
-        name = plain_name(unguarded(row[0]))
-        if name in names:
-            found.setdefault(name, line)
+    try:
+        for line, row in csv_table(path, Problems(), delimiter(path))[2]:
+            name = plain_name(unguarded(row[0]))
+            if name in names:
+                found.setdefault(name, line)
+    except LabelFileError:  # something else under this name
+        return {}
     return found
 
 
