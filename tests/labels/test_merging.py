@@ -260,8 +260,8 @@ def test_files_in_different_folders_name_their_images_from_the_folder_above(fold
     table = read_labels(files)
     assert table.images == ("zoo/1.jpg", "zoo/2.jpg", "park/2.jpg", "park/3.jpg")
     assert image_folder(files).resolve() == folder
-    note = "the files lie in different folders: their images are named below ."
-    assert table.notes[-1] == note
+    note = "the files lie in different folders: their images are named below . (--images: all "
+    assert table.notes[-1] == f"{note}names are below that folder)"
     assert read_labels(files, reading=Reading(one_folder=True)).images == (
         "1.jpg",
         "2.jpg",
@@ -406,6 +406,9 @@ def test_merge_of_other_folders_with_and_without_images(folder, capsys):
     assert read_labels("all.csv").images == ("1.jpg", "2.jpg", "more/2.jpg", "more/3.jpg")
     assert main([*arguments, "--images", "photos", "--overwrite"]) == 0
     assert read_labels("all.csv").images == ("1.jpg", "2.jpg", "3.jpg")
+    arguments = ["observe", "--labels", "alice.csv", "--labels", "more/bob.csv", "--setting", "own"]
+    assert main([*arguments, "--images", "photos", "--output", "seen.csv"]) == 0
+    assert read_labels("seen.csv").images == ("1.jpg", "2.jpg", "3.jpg")
 
 
 def test_other_commands_take_several_files_too(folder, capsys):

@@ -14,7 +14,7 @@ from g2netpl import Review, RunConfig, load_run, read_labels
 from g2netpl.cli import main
 from g2netpl.experiments.data import PhotoData, find_dataset
 from g2netpl.images.thumbnails import Roots
-from g2netpl.runs.config import read_keys
+from g2netpl.runs.config_file import read_keys
 from g2netpl.runs.export import describe
 from g2netpl.training.data import read_training_data
 

@@ -87,7 +87,8 @@ def run(flags: argparse.Namespace) -> None:
             highlight=False,
         )
     if flags.truth is not None:
-        shown = compare_with_truth(completed, flags.truth, config.format, config.reading())
+        reading = config.reading(trained.config.images)
+        shown = compare_with_truth(completed, flags.truth, config.format, reading)
         console.print(shown, highlight=False)
     if flags.output is not None:
         write_completed(completed, flags.output)

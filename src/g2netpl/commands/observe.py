@@ -19,7 +19,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.training_flags import add_config_flags
 
     needed = ("labels", "setting", "output")
-    add_config_flags(parser, (*needed, "seed", *READING_SEVERAL), required=needed)
+    add_config_flags(parser, (*needed, "images", "seed", *READING_SEVERAL), required=needed)
     parser.add_argument("--to", metavar="FORMAT", help="format to write (default: by its name)")
     parser.add_argument("--overwrite", action="store_true", help="replace the output")
 

@@ -85,7 +85,8 @@ def checked(flags: argparse.Namespace) -> "RunConfig":
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
     from g2netpl.commands.parsing import split_changes
-    from g2netpl.runs.config import RunConfig, over, read_keys
+    from g2netpl.runs.config import RunConfig
+    from g2netpl.runs.config_file import over, read_keys
 
     given, changes = given_keys(flags), split_changes(flags.set)
     if changes:

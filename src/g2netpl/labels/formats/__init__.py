@@ -206,7 +206,8 @@ def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> 
         raise error
     notes = unused_note(aliases, names)
     if any(ways):
-        notes.append(f"the files lie in different folders: their images are named below {root}")
+        where = f"their images are named below {root} (--images: all names are below that folder)"
+        notes.append(f"the files lie in different folders: {where}")
     table = merge(tables, reading.contradictions)
     return table.with_notes((*table.notes, *notes))
 
