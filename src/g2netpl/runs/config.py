@@ -254,11 +254,12 @@ class RunConfig(Options):
     @field_validator(*sorted(SEVERAL), mode="before")
     @classmethod
     def _texts_of_paths(cls, value: object) -> object:
-        if not isinstance(value, list | tuple):
-            return cls._text_of_path(value)
-        if not value:
+        if value is None:
+            return value
+        parts = value if isinstance(value, list | tuple) else [value]
+        texts = [cls._text_of_path(each) for each in parts]
+        if not texts or not all(isinstance(text, str) for text in texts):
             raise ValueError("must be a path, or a list of them")
-        texts = [cls._text_of_path(each) for each in value]
         return texts if len(texts) > 1 else texts[0]
 
     _none = field_validator("learning_rate", "ema", "max_bad", "checkpoint_steps", mode="before")(
