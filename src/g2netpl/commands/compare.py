@@ -154,7 +154,7 @@ def _data(flags: argparse.Namespace, config: "RunConfig") -> "Data":
         return load_array_data(flags.features)
     dataset = find_dataset(flags.labels, given.pop("test_labels", None), given.pop("images", None))
     if dataset.kind != "images":
-        raise InputError(f"{flags.labels}: a features folder; give it as --features")
+        raise InputError(f"{dataset.root}: a features folder; give it as --features")
     return PhotoData(dataset, {"mode": "end-to-end", **given})
 
 

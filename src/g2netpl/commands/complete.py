@@ -20,8 +20,8 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING
-    from g2netpl.commands.training_flags import add_config_flags
+    from g2netpl.commands.labelling import READING_SEVERAL
+    from g2netpl.commands.training_flags import OneMore, add_config_flags
 
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--output", help="long table to write, .csv, .parquet or .pq")
@@ -34,10 +34,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="fill in only so many labels that this share is right (default: all)",
     )
     parser.add_argument(
-        "--truth", metavar="LABELS", help="full labels, to measure the filled-in ones against"
+        "--truth",
+        action=OneMore,
+        metavar="LABELS",
+        help="full labels, to measure the filled-in ones against; several are joined",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    add_config_flags(parser, READING)
+    add_config_flags(parser, READING_SEVERAL)
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -84,7 +87,8 @@ def run(flags: argparse.Namespace) -> None:
             highlight=False,
         )
     if flags.truth is not None:
-        shown = compare_with_truth(completed, flags.truth, config.format, config.reading())
+        reading = config.reading(trained.config.images)
+        shown = compare_with_truth(completed, flags.truth, config.format, reading)
         console.print(shown, highlight=False)
     if flags.output is not None:
         write_completed(completed, flags.output)

@@ -29,9 +29,11 @@ _TAKEN = (
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
-    add_config_flags(parser, _TAKEN, {"image_size": 256}, ("labels", "images", "output"))
+    taken = (*_TAKEN, *READING_SEVERAL)
+    add_config_flags(parser, taken, {"image_size": 256}, ("labels", "images", "output"))
     parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
 
@@ -69,15 +71,17 @@ def _features(flags: argparse.Namespace) -> None:
 
 def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
     """The labels to train on, and those of the test file or of a fifth of the images."""
+    from g2netpl.labels.files import named
     from g2netpl.labels.formats import read_labels, read_matching
     from g2netpl.labels.settings import split_table
     from g2netpl.training.data import with_groups
 
-    table = read_labels(config.labels)
+    how = (config.format, config.reading())
+    table = read_labels(config.labels, *how)
     if config.test_labels is not None:
-        return table, read_matching(config.test_labels, table)
+        return table, read_matching(config.test_labels, table, *how)
     if config.groups is not None:
-        (table,) = with_groups([table], config.groups, config.labels)
+        (table,) = with_groups([table], config.groups, named(config.labels))
     first, second = split_table(table, 0.2, config.seed)
     return table.take(first), table.take(second)
 

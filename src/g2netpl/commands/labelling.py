@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from g2netpl.labels.table import LabelTable
 
 
-READING = ("format", "absent", "separator", "classes")
-"""How label files are to be understood: keys of RunConfig."""
+READING = ("format", "absent", "separator", "classes", "aliases")
+"""How a label file is to be understood: keys of RunConfig."""
+READING_SEVERAL = (*READING, "contradictions")
+"""How several are."""
 
 
 def share_of_labels(table: "LabelTable") -> str:

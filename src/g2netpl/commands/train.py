@@ -6,6 +6,7 @@ examples:
   g2netpl train --labels labels.csv --images photos --output runs/full --mode end-to-end
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --labels labels.csv --images photos --groups folder --output runs/by-album
+  g2netpl train --labels alice.csv --labels bob.json --images photos --output runs/team
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
   g2netpl train --resume --output runs/first
   g2netpl train --resume-labels runs/first --output runs/second     after g2netpl review runs/first

@@ -83,9 +83,7 @@ class Plan:
 
     def comparisons(self, name: str) -> list[Comparison]:
         """The blocks of a recipe."""
-        recipe, features = self.recipes[name], None
-        if self.dataset.kind == "features":
-            features = self.dataset.root
+        recipe, features = self.recipes[name], self.dataset.features
         shared = {k: v for k, v in vars(self.protocol).items() if k not in ("epochs", "photos")}
         shared |= {"epochs": self.epochs(name), "keep_labels": recipe.watches_labels}
         shared |= {"observation": "random"}  # the paper has a sigmoid for every class
@@ -148,7 +146,7 @@ class Plan:
             self._data[mode] = (
                 PhotoData(self.dataset, keys, self.told)
                 if self.dataset.kind == "images"
-                else load_array_data(self.dataset.root)
+                else load_array_data(self.dataset.features)
             )
         return self._data[mode]
 

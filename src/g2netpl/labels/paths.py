@@ -82,6 +82,21 @@ def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
     return located.paths
 
 
+def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
+    """The folder that holds all of these, and what leads from it to each: `""`, or `photos/`."""
+    if len(set(map(os.path.abspath, folders))) == 1:
+        return folders[0], [""] * len(folders)
+    try:
+        common = os.path.commonpath([os.path.abspath(each) for each in folders])
+    except ValueError:  # drives of Windows
+        both = " and ".join(dict.fromkeys(map(str, folders)))
+        raise InputError(f"{both}: no folder holds both; name one with --images") from None
+    ways = [Path(os.path.relpath(each, common)).as_posix() for each in folders]
+    if not any(each.is_absolute() for each in folders):
+        common = os.path.relpath(common)
+    return Path(common), ["" if way == "." else f"{way}/" for way in ways]
+
+
 def list_images(root: str | Path) -> list[str]:
     """Names of all image files below `root`, by their ending, sorted; hidden files are left out."""
     root = os.fspath(root)

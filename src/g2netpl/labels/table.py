@@ -26,7 +26,9 @@ from g2netpl.labels.entries import (
     blocks,
     dense,
     per_image,
+    spread,
     take,
+    with_columns,
 )
 
 __all__ = [
@@ -167,6 +169,14 @@ class LabelTable:
     def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
         """The same images and classes with other labels."""
         return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
+
+    def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
+        """The same images with class j at places[j] of `classes`; others are unobserved."""
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = spread(sizes, places, len(classes), 0)
+        held = with_columns(self.held, places, len(classes))
+        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""

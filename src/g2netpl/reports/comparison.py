@@ -39,7 +39,7 @@ class _About(TypedDict):
     """run.json of a comparison, as far as the page shows it."""
 
     features: NotRequired[str | None]
-    labels: NotRequired[str | None]
+    labels: NotRequired[str | list[str] | None]
     set: NotRequired[list[str]]
 
 

@@ -18,7 +18,15 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.formats import Reading, find_format, parquet, read_labels, read_matching
+from g2netpl.labels.files import Files, named
+from g2netpl.labels.formats import (
+    USUAL,
+    Reading,
+    find_format,
+    parquet,
+    read_labels,
+    read_matching,
+)
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
@@ -138,23 +146,23 @@ def fill_in(
 
 
 def compare_with_truth(
-    completed: Completed, path: str, format: str | None = None, reading: Reading | None = None
+    completed: Completed, files: Files, format: str | None = None, reading: Reading = USUAL
 ) -> str:
     """How right the filled-in labels are, for people who know the full labels."""
-    truth = read_matching(path, completed.observed, format, reading)
+    truth = read_matching(files, completed.observed, format, reading)
     row_of = {name: row for row, name in enumerate(truth.images)}
     rows = [row_of.get(name, -1) for name in completed.observed.images]
     shared = np.array([row >= 0 for row in rows])
     if not shared.any():
-        raise InputError(f"{path}: knows none of the images of the run")
+        raise InputError(f"{named(files)}: knows none of the images of the run")
     known = truth.values[[row for row in rows if row >= 0]]
     filled_in = completed.sources[shared] > 0
     if not ((known == NEGATIVE) & filled_in).any():
         raise InputError(
-            f"{path}: names no negative among the labels filled in; with tags known to be "
+            f"{named(files)}: names no negative among the labels filled in; with tags known to be "
             "complete give --absent negative"
         )
-    lines = [f"against {path}, {counted(int(shared.sum()), 'image')}:"]
+    lines = [f"against {named(files)}, {counted(int(shared.sum()), 'image')}:"]
     for name in ("soft", "predicted"):
         number = SOURCES.index(name)
         asked = (completed.sources[shared] == number) & (known != UNOBSERVED)

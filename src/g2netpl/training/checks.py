@@ -11,6 +11,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.jpeg import check_decoder
+from g2netpl.labels.files import of_each
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.config import PATHS, AskedMode, RunConfig, is_path
 from g2netpl.training.devices import on_cpu
@@ -94,5 +95,5 @@ def check_config(config: RunConfig) -> RunConfig:
     for name in PATHS:  # a run can be resumed from any folder
         value = getattr(config, name)
         if value is not None and is_path(name, value):
-            changes[name] = os.path.abspath(value)
+            changes[name] = of_each(value, os.path.abspath)
     return config.model_copy(update=changes)

@@ -1,12 +1,12 @@
 """Label files in and out: one format per file, one row each in FORMATS."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import with_columns
+from g2netpl.labels.files import each_file, named
 from g2netpl.labels.formats import (
     coco,
     imagefolder,
@@ -19,9 +19,19 @@ from g2netpl.labels.formats import (
     tags,
     voc,
 )
+from g2netpl.labels.formats.aliases import read_aliases, renamed, unused_note, with_aliases
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
+from g2netpl.labels.formats.merging import below, merge
 from g2netpl.labels.formats.problems import LabelFileError, Problem
-from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
+from g2netpl.labels.formats.reading import (
+    Reading,
+    check_looks,
+    class_problem,
+    in_class_order,
+    places,
+    read_classes,
+)
+from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 
 __all__ = [
@@ -33,6 +43,8 @@ __all__ = [
     "find_format",
     "find_writer",
     "image_folder",
+    "image_folders",
+    "read_aliases",
     "read_classes",
     "read_labels",
     "read_matching",
@@ -121,13 +133,23 @@ def find_format(path: Path, name: str | None = None) -> Format:
 
 
 USUAL = Reading()
+Paths = str | Path | Sequence[str | Path]
 
 
-def read_labels(
-    path: str | Path, format: str | None = None, reading: Reading = USUAL
-) -> LabelTable:
-    """Read a label file of any known format; `format` overrides what the file looks like."""
-    path = Path(path)
+def read_labels(files: Paths, format: str | None = None, reading: Reading = USUAL) -> LabelTable:
+    """Read a label file of any known format; `format` overrides what the file looks like.
+
+    Several files become one table, of all images and classes that any of them has.
+    """
+    paths = each_file(files)
+    if not paths:
+        raise InputError("expected a label file, or several, got none")
+    if len(paths) == 1 and not reading.aliases:
+        return _read_one(Path(paths[0]), format, reading)
+    return _read_joined(paths, format, reading)
+
+
+def _check_there(path: Path) -> None:
     try:
         if not path.exists():
             raise InputError(f"{path}: no such label file")
@@ -135,6 +157,10 @@ def read_labels(
             raise InputError(f"{path}: not a regular file")
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
+def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
+    _check_there(path)
     folder = format is None and path.is_dir()
     if folder:
         refuse_layout(path)
@@ -149,8 +175,41 @@ def read_labels(
         raise
     except InputError as problem:  # of a table that is no table; name the file once
         text = str(problem)
-        named = text.startswith((f"{path}:", f"{path.parent}/"))
-        raise InputError(text if named else f"{path}: {text}") from None
+        says_where = text.startswith((f"{path}:", f"{path.parent}/"))
+        raise InputError(text if says_where else f"{path}: {text}") from None
+
+
+def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> LabelTable:
+    """The files as one table, with one name for every class; all that is wrong in any is told."""
+    for path in paths:
+        _check_there(Path(path))
+    root, ways = (None, [""] * len(paths)) if reading.one_folder else image_folders(paths, format)
+    aliases = reading.aliases or {}
+    # of several files each has its own classes, and none but these can be absent
+    known = None if len(paths) > 1 else with_aliases(reading.classes, aliases)
+    tables: dict[str, LabelTable] = {}
+    names: list[str] = []
+    problems: list[Problem] = []
+    for path, way in zip(paths, ways, strict=True):
+        try:
+            table = _read_one(Path(path), format, replace(reading, classes=known))
+            names += table.classes
+            tables[path] = below(in_class_order(renamed(table, aliases), reading, path), way)
+        except LabelFileError as mistake:
+            problems += mistake.problems
+            rest = None if mistake.readable is None else mistake.readable()
+            if rest is not None:
+                tables[path] = below(renamed(rest, aliases), way)
+    if problems:
+        error = LabelFileError(problems)
+        error.readable = lambda: merge(tables, "unknown") if tables else None
+        raise error
+    notes = unused_note(aliases, names)
+    if any(ways):
+        where = f"their images are named below {root} (--images: all names are below that folder)"
+        notes.append(f"the files lie in different folders: {where}")
+    table = merge(tables, reading.contradictions)
+    return table.with_notes((*table.notes, *notes))
 
 
 def find_writer(path: str | Path, format: str | None = None) -> Format:
@@ -185,19 +244,28 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 
 
-def image_folder(path: str | Path, format: str | None = None) -> Path:
-    """Where the images of a label file are, if nobody says."""
-    return find_format(Path(path), format).image_folder(Path(path))
+def image_folder(files: Paths, format: str | None = None) -> Path:
+    """Where the images of label files are, if nobody says."""
+    return image_folders(files, format)[0]
+
+
+def image_folders(files: Paths, format: str | None = None) -> tuple[Path, list[str]]:
+    """The folder that holds all images, and what leads from it to those of each file."""
+    paths = [Path(file) for file in each_file(files)]
+    return common_folder([find_format(path, format).image_folder(path) for path in paths])
 
 
 def read_matching(
-    path: str, table: LabelTable, format: str | None = None, reading: Reading | None = None
+    files: Paths, table: LabelTable, format: str | None = None, reading: Reading = USUAL
 ) -> LabelTable:
-    """A second label file, which must know the same classes; its columns are put in order."""
-    usual = reading or USUAL
-    if Path(path).exists() and not find_format(Path(path), format).names_classes(Path(path)):
-        return read_labels(path, format, replace(usual, classes=table.classes))
-    other = read_labels(path, format, replace(usual, classes=None))
+    """More label files, which must know the same classes; their columns are put in order."""
+    paths = [Path(file) for file in each_file(files)]
+    nameless = [
+        path.exists() and not find_format(path, format).names_classes(path) for path in paths
+    ]
+    if any(nameless):
+        return read_labels(files, format, replace(reading, classes=table.classes))
+    other = read_labels(files, format, replace(reading, classes=None))
     found = places(other.classes, table.classes)
     unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]
     there = set(found)
@@ -206,9 +274,7 @@ def read_matching(
     if odd:
         side = "only here" if odd[0] in other.classes else "missing here"
         raise InputError(
-            f"{path}: its classes differ from the training file's in {len(odd)}: {odd[0]!r} is "
-            f"{side}"
+            f"{named(files)}: its classes differ from the training file's in {len(odd)}: "
+            f"{odd[0]!r} is {side}"
         )
-    columns = [place for place in found if place is not None]
-    labels = with_columns(other.held, columns, len(table.classes))
-    return LabelTable(other.images, table.classes, labels, None, other.notes, other.groups)
+    return other.with_classes(table.classes, [place for place in found if place is not None])

@@ -27,17 +27,18 @@ class Problem:
 class LabelFileError(InputError):
     """A label file with mistakes: all of them in `problems`, the first one in the message.
 
-    `readable` gives a table of what could be read all the same, where the reader can tell.
+    `readable` gives a table of what could be read all the same, where the reader can tell; `hint`
+    says what to do, where that is not clear from the mistakes.
     """
 
     readable: Callable[[], LabelTable | None] | None = None
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
         first, more = problems[0], len(problems) - 1
         noun = "problem" if more == 1 else "problems"
         rest = f" (and {more:,} more {noun}: g2netpl check lists them)" if more else ""
-        super().__init__(f"{first.where}: {first.what}{rest}")
-        self.problems = tuple(problems)
+        super().__init__(f"{first.where}: {first.what}{rest}{'; ' if hint else ''}{hint}")
+        self.problems, self.hint = tuple(problems), hint
 
 
 class Problems:

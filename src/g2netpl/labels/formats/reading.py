@@ -1,6 +1,6 @@
 """How a label file is to be read, and what every reader does with the images and classes in it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import per_class, with_columns
+from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
@@ -23,6 +23,7 @@ from g2netpl.labels.table import (
 )
 
 Absent = Literal["unobserved", "negative"]
+Contradictions = Literal["refuse", "unknown", "last"]
 
 _BLOCK = 1 << 20  # cells that are compared at a time
 
@@ -34,6 +35,9 @@ class Reading:
     absent: Absent | None = None  # what a label means that the file does not name; None: usual
     separator: str | None = None  # between tags; None: ';' or '|'
     classes: tuple[str, ...] | None = None  # the only classes there may be, in this order
+    aliases: Mapping[str, str] | None = None  # other names of classes; see `read_aliases`
+    contradictions: Contradictions = "refuse"  # between files: the last one may count, or none
+    one_folder: bool = False  # image names of all files are relative to one; else each to its own
 
     def absent_value(self, usual: Absent) -> int:
         """The label of a class that the file does not name for an image."""
@@ -52,12 +56,7 @@ def in_class_order(table: LabelTable, reading: Reading, where: str) -> LabelTabl
             problems.add(where, "unknown class", unknown_class(name, reading, len(problems.found)))
     problems.raise_any()
     columns = [place for place in found.values() if place is not None]
-    labels = with_columns(table.held, columns, len(reading.classes))
-    sizes = None
-    if table.sizes is not None:
-        sizes = np.zeros(labels.shape, dtype=np.float32)
-        sizes[:, columns] = table.sizes
-    return LabelTable(table.images, reading.classes, labels, sizes, table.notes, table.groups)
+    return table.with_classes(reading.classes, columns)
 
 
 def places(names: Sequence[str], known: Sequence[str]) -> list[int | None]:
