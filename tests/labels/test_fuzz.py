@@ -112,6 +112,7 @@ BASES = {
     "tags": ("tags", written("tags", "tags.csv")),
     "csv": ("csv", written("csv", "labels.csv")),
     "csv with quotes": ("csv", quoted),
+    "xlsx": ("xlsx", written("xlsx", "labels.xlsx")),
     "parquet": ("parquet", written("parquet", "labels.parquet")),
     "parquet with lists": ("parquet", tag_lists),
     "coco": ("coco", coco),
