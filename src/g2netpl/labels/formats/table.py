@@ -197,10 +197,11 @@ class _Rows:
 
     def _without_labels(self, problems: Iterable[Problem]) -> list[str]:
         """Classes of whose cells more are no labels than labels."""
-        wrong = Counter(each.column for each in problems)
+        odds = Counter(each.column for each in problems if each.column)
         known = (self._values() != UNOBSERVED).sum(axis=0).tolist()
-        pairs = zip(self.classes, known, strict=True)
-        return list(dict.fromkeys(name for name, right in pairs if name and wrong[name] > right))
+        for name, labels in zip(self.classes, known, strict=True):
+            odds[name] -= labels
+        return [name for name, more in odds.items() if name and more > 0]
 
     def _values(self) -> LabelMatrix:
         nothing = np.zeros((0, len(self.classes)), dtype=np.int8)
