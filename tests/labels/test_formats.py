@@ -31,6 +31,7 @@ PATHS = {
     "openimages": "labels.csv",
     "tags": "labels.csv",
     "csv": "labels.csv",
+    "xlsx": "labels.xlsx",
     "parquet": "labels.parquet",
     "coco": "labels.json",
     "label-studio": "labels.json",
@@ -66,11 +67,13 @@ def put(path, content):
 ODD_IMAGES = {
     "voc": ("ü,1.jpg", '"q".jpg', "a;b|c.jpg", "x.png.jpg", "%20+.jpg"),
     "nuswide": ("sub/ü,1.jpg", '"q" r', "a;b|c.jpg", "x\u2028y\x0b.jpg", "%20+#?.png"),
+    "xlsx": ("sub/ü, 1", '"q"\t.jpg', " a;b|c.jpg\n", "x\u2028y\x85.jpg", "%20+#?=&.png"),
     "openimages": ("sub/ü,1.jpg", '"q"\r\n.jpg', "a;b|c.JPEG", "x.png.jpg", "%20+#?=.png"),
 }
 ANY_IMAGES = ("sub/ü, 1", '"q"\r.jpg', " a;b|c.jpg\n", "x\u2028y\x85.jpg", "%20+#?=&.png")
 ODD_CLASSES = {
     "tags": ("zebra, wild", 'a "dog"', "naïve\r\ncat", "猫", "=1+1"),
+    "xlsx": ("zebra; wild", 'a "dog"', "naïve|\ncat", "猫", "labels"),
     "voc": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
     "nuswide": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
 }
@@ -297,7 +300,7 @@ def test_a_voc_list_is_not_written_beside_lists_of_other_classes(tmp_path):
 
 def test_the_ending_says_what_is_written(tmp_path):
     table = LabelTable(("a.jpg",), ("cat",), np.array([[1]]))
-    for name in ("csv", "parquet", "coco", "voc", "nuswide", "spml"):
+    for name in ("csv", "xlsx", "parquet", "coco", "voc", "nuswide", "spml"):
         write_labels(table, tmp_path / PATHS[name])
         assert find_format(tmp_path / PATHS[name]) is FORMATS[name]
     write_labels(table, tmp_path / "metadata.jsonl")
@@ -676,7 +679,7 @@ def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
     assert csv_table.read(quoted, Reading()).classes == ("a, b",)
 
 
-NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yes", "1.00", "٣"]
+NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yess", "1.00", "٣"]
 MISTAKES = {
     "cell": (lambda row: [row[0], *row[1:-1], "NO LABEL"], "expected 1, 0 or an empty cell"),
     "long": (lambda row: [*row, "1"], "cells as in the header"),
@@ -827,3 +830,14 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
         read_labels(path)
     with pytest.raises(InputError, match=r"pip install 'g2netpl\[parquet\]'"):
         write_labels(UNKNOWN, tmp_path / "other.parquet")
+
+
+def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "labels.xlsx"
+    write_labels(UNKNOWN, path)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(InputError, match=r"labels\.xlsx: .*pip install 'g2netpl\[xlsx\]'"):
+        read_labels(path)
+    with pytest.raises(InputError, match=r"pip install 'g2netpl\[xlsx\]'"):
+        write_labels(UNKNOWN, tmp_path / "other.xlsx")
+    assert not (tmp_path / "other.xlsx").exists()

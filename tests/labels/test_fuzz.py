@@ -1,10 +1,12 @@
 """Damaged files: whatever the bytes are, a reader gives a valid table or one of our own errors."""
 
+import io
 import json
 import random
 import resource
 import signal
 import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -112,6 +114,7 @@ BASES = {
     "tags": ("tags", written("tags", "tags.csv")),
     "csv": ("csv", written("csv", "labels.csv")),
     "csv with quotes": ("csv", quoted),
+    "xlsx": ("xlsx", written("xlsx", "labels.xlsx")),
     "parquet": ("parquet", written("parquet", "labels.parquet")),
     "parquet with lists": ("parquet", tag_lists),
     "coco": ("coco", coco),
@@ -158,6 +161,17 @@ def mutated(data, chance):
     return bytes(data)
 
 
+def mutated_within(data, chance):
+    """One part of a workbook damaged, which is then packed anew: no checksum tells of it."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(packed, "w") as after:
+        chosen = chance.choice([name for name in before.namelist() if name.startswith("xl/")])
+        for name in before.namelist():
+            content = before.read(name)
+            after.writestr(name, mutated(content, chance) if name == chosen else content)
+    return packed.getvalue()
+
+
 def is_valid(table):
     return (
         isinstance(table, LabelTable)
@@ -193,7 +207,9 @@ def test_a_damaged_file_is_an_error_of_ours_or_a_table(tmp_path, base):
     try:
         for number in range(MUTANTS):
             file = chance.choice(list(files))
-            file.write_bytes(damaged := mutated(files[file], chance))
+            within = file.suffix == ".xlsx" and number % 2
+            damage = mutated_within if within else mutated
+            file.write_bytes(damaged := damage(files[file], chance))
             signal.alarm(SECONDS)
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")

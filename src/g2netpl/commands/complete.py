@@ -3,7 +3,7 @@
 examples:
   g2netpl complete runs/first --output completed.csv                 every label, with its source
   g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
-  g2netpl complete runs/first --table full.csv                       a label file, all 1 and 0
+  g2netpl complete runs/first --table full.xlsx                      a label file, all 1 and 0
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
@@ -20,11 +20,11 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING_SEVERAL
+    from g2netpl.commands.labelling import READING_SEVERAL, add_bom_flag
     from g2netpl.commands.training_flags import OneMore, add_config_flags
 
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--output", help="long table to write, .csv, .parquet or .pq")
+    parser.add_argument("--output", help="long table to write, .csv, .xlsx, .parquet or .pq")
     parser.add_argument("--table", help="label file to write")
     parser.add_argument("--to", metavar="FORMAT", help="format of --table (default: by its name)")
     parser.add_argument(
@@ -40,6 +40,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="full labels, to measure the filled-in ones against; several are joined",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    add_bom_flag(parser)
     add_config_flags(parser, READING_SEVERAL)
 
 
@@ -49,7 +50,7 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.base.console import Console
     from g2netpl.base.errors import InputError
-    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+    from g2netpl.commands.labelling import ENDINGS, check_target, share_of_labels, write_new
     from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import find_writer, label_studio
     from g2netpl.runs.completion import compare_with_truth, complete, write_completed
@@ -61,7 +62,7 @@ def run(flags: argparse.Namespace) -> None:
     if flags.sure is not None and not 0.5 <= flags.sure < 1:
         raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
     if flags.output is not None:
-        check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
+        check_target(flags.output, ENDINGS, flags.overwrite)
     if flags.table is not None:
         proposals = flags.to == "label-studio"
         check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
@@ -91,7 +92,7 @@ def run(flags: argparse.Namespace) -> None:
         shown = compare_with_truth(completed, flags.truth, config.format, reading)
         console.print(shown, highlight=False)
     if flags.output is not None:
-        write_completed(completed, flags.output)
+        write_completed(completed, flags.output, flags.bom)
         console.print(f"written to {flags.output}", highlight=False)
     if flags.table is not None:
         if proposals:
@@ -100,7 +101,8 @@ def run(flags: argparse.Namespace) -> None:
             known = completed.observed.known
             content = f"{known:,} known labels as annotations, {new.sum():,} as predictions"
         else:
-            for note in write_new(completed.table, flags.table, flags.to, flags.overwrite):
+            parts = (completed.table, flags.table, flags.to, flags.overwrite, flags.bom)
+            for note in write_new(*parts):
                 console.print(f"note: {note}", highlight=False)
             content = share_of_labels(completed.table)
         console.print(f"{content}\nwritten to {flags.table}", highlight=False)

@@ -6,6 +6,7 @@ examples:
   g2netpl convert tags.csv full.csv --absent negative      tags known to be complete
   g2netpl convert labels.csv tasks.json --to label-studio
   g2netpl convert photos-by-class labels.csv               a folder per class
+  g2netpl convert photos.xlsx labels.csv --tags-column Motif --ignore-columns Date,Camera
 
 A label never changes its meaning: where the new format cannot say "unknown", nothing is written.
 """
@@ -15,13 +16,14 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.labelling import READING, add_bom_flag
     from g2netpl.commands.training_flags import add_config_flags
 
     parser.add_argument("source", help="label file, or folder, to read")
     parser.add_argument("target", help="label file to write")
     parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")
     parser.add_argument("--overwrite", action="store_true", help="replace the target")
+    add_bom_flag(parser)
     add_config_flags(parser, READING)
 
 
@@ -34,7 +36,7 @@ def run(flags: argparse.Namespace) -> None:
 
     console, config = Console(), checked(flags)
     table = read_labels(flags.source, config.format, config.reading())
-    notes = write_new(table, flags.target, flags.to, flags.overwrite)
+    notes = write_new(table, flags.target, flags.to, flags.overwrite, flags.bom)
     console.print(share_of_labels(table), highlight=False)
     for note in (*table.notes, *notes):
         console.print(f"note: {note}", highlight=False)

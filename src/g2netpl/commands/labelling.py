@@ -1,5 +1,6 @@
 """What was found in a label file, and files that are to be written."""
 
+import argparse
 import os
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,14 @@ if TYPE_CHECKING:
     from g2netpl.labels.table import LabelTable
 
 
-READING = ("format", "absent", "separator", "classes", "aliases")
+READING = (
+    *("format", "absent", "separator", "classes", "aliases"),
+    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding"),
+)
 """How a label file is to be understood: keys of RunConfig."""
 READING_SEVERAL = (*READING, "contradictions")
 """How several are."""
+ENDINGS = (".csv", ".xlsx", ".parquet", ".pq")  # of tables to write
 
 
 def share_of_labels(table: "LabelTable") -> str:
@@ -44,7 +49,9 @@ def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) ->
         raise InputError(f"{path}: cannot be written ({above} is not a folder)")
 
 
-def write_new(table: "LabelTable", target: str, format: str | None, overwrite: bool) -> list[str]:
+def write_new(
+    table: "LabelTable", target: str, format: str | None, overwrite: bool, bom: bool = False
+) -> list[str]:
     """Write a label file that is not there yet; returns what the format could not keep."""
     from g2netpl.base.disk import writing
     from g2netpl.labels.formats import find_writer, write_labels
@@ -52,4 +59,11 @@ def write_new(table: "LabelTable", target: str, format: str | None, overwrite: b
     check_target(target, None, overwrite)
     find_writer(target, format)
     with writing(target):
-        return write_labels(table, target, format)
+        return write_labels(table, target, format, bom)
+
+
+def add_bom_flag(parser: argparse.ArgumentParser) -> None:
+    """--bom, of commands that write CSV for people."""
+    parser.add_argument(
+        "--bom", action="store_true", help="begin CSV with a byte order mark, as Excel needs it"
+    )

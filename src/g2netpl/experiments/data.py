@@ -272,8 +272,9 @@ class PhotoData:
         """The same, with the files below `folder` where the test is a part of the label file."""
         whole, format = self.read.table, self.own_keys.get("format")
         dataset = with_test_part(self.dataset, folder, whole, format)
-        used = {} if dataset is self.dataset else dict.fromkeys(_OF_THE_FILES)
-        return PhotoData(dataset, {**self.own_keys, **used}, self.told)
+        used = () if dataset is self.dataset else _OF_THE_FILES
+        own = {name: value for name, value in self.own_keys.items() if name not in used}
+        return PhotoData(dataset, own, self.told)
 
     def __str__(self) -> str:
         train, test = self.tables
@@ -287,5 +288,8 @@ class PhotoData:
         )
 
 
-_OF_THE_FILES = ("format", "absent", "separator", "classes", "aliases")  # how they are read
+_OF_THE_FILES = (  # how they are read
+    *("format", "absent", "separator", "classes", "aliases"),
+    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding"),
+)
 Data = ArrayData | PhotoData

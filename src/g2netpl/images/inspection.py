@@ -155,6 +155,9 @@ def inspect_images(
     except InputError as problem:
         found.refuse(root, "image names", str(problem).removeprefix(f"{root}: "))
         return
+    if located.notes:
+        table = found.table = table.with_images(located.names)
+        found.facts += located.notes
     missing = set(located.missing)
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
     names = [name for row, name in enumerate(table.images) if row not in missing]
@@ -172,12 +175,9 @@ def inspect_images(
             table = table.with_unlabelled(unlisted)
             names += unlisted
             paths += [PathBelow(root, name) for name in unlisted]
-    spelt = {name.casefold(): name for name in there}
     for row in located.missing:
-        name = table.images[row]
-        near = spelt.get(name.casefold())
-        hint = "" if near is None else f"; did you mean {near!r}?"
-        found.refuse(found.labels, "images not there", f"image {name!r} is not in {root}{hint}")
+        what = f"image {table.images[row]!r} is not in {root}"
+        found.refuse(found.labels, "images not there", what)
     if not decode:
         return
     facts = []

@@ -166,6 +166,10 @@ class LabelTable:
             None if self.groups is None else [self.groups[row] for row in rows.tolist()],
         )
 
+    def with_images(self, images: Sequence[str]) -> "LabelTable":
+        """The same labels of images that are called otherwise."""
+        return LabelTable(images, self.classes, self.held, self.sizes, self.notes, self.groups)
+
     def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
         """The same images and classes with other labels."""
         return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import Scores
-from g2netpl.base.disk import text_written_whole, writing
+from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import (
@@ -28,7 +28,8 @@ from g2netpl.labels.formats import (
     read_matching,
 )
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, beginning, read_text
+from g2netpl.labels.formats.sheet import sheet_written
+from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
@@ -181,7 +182,7 @@ def compare_with_truth(
     return "\n".join(lines)
 
 
-def write_completed(completed: Completed, path: str | Path) -> None:
+def write_completed(completed: Completed, path: str | Path, bom: bool = False) -> None:
     """A row per image and class: value, score, source."""
     classes = list(completed.observed.classes)
     names = np.array(SOURCES, dtype=object)
@@ -201,7 +202,7 @@ def write_completed(completed: Completed, path: str | Path) -> None:
             }
 
     kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
-    _write(Path(path), kinds, rows())
+    _write(Path(path), kinds, rows(), bom)
 
 
 def mark_between(classes: Sequence[str], with_scores: bool) -> str:
@@ -224,6 +225,7 @@ def write_predictions(
     scores: Scores,
     decided: npt.NDArray[np.bool_],
     with_scores: bool,
+    bom: bool = False,
 ) -> None:
     """A row per image: its labels as tags, and a score per class."""
     mark, tags = mark_between(classes, with_scores), np.array(classes, dtype=object)
@@ -241,7 +243,7 @@ def write_predictions(
             yield columns
 
     kinds = {"image": "text", "labels": "text"}
-    _write(path, kinds | dict.fromkeys(classes if with_scores else (), "float"), rows())
+    _write(path, kinds | dict.fromkeys(classes if with_scores else (), "float"), rows(), bom)
 
 
 def read_names(path: str) -> list[str]:
@@ -269,15 +271,14 @@ def _short(values: npt.NDArray[np.float32]) -> list[float]:
     return shortened
 
 
-def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
-    """Write columns as CSV or Parquet, some rows at a time."""
+def _write(path: Path, kinds: dict[str, str], parts: Table, bom: bool) -> None:
+    """Write columns as Parquet, CSV or a workbook, some rows at a time."""
     with writing(path):
-        if path.suffix.lower() == ".csv":
-            with text_written_whole(path) as file:
-                writer = CsvWriter(file)
-                writer.write(kinds)
-                for columns in parts:
-                    for row in zip(*columns.values(), strict=True):
-                        writer.write(row)
-        else:
+        if path.suffix.lower() in (".parquet", ".pq"):
             parquet.write_columns(path, kinds, parts)
+            return
+        with sheet_written(path, bom) as writer:
+            writer.write(kinds)
+            for columns in parts:
+                for row in zip(*columns.values(), strict=True):
+                    writer.write(row)

@@ -21,7 +21,7 @@ from g2netpl.images.jpeg import Decoder
 from g2netpl.images.views import ViewName
 from g2netpl.labels.files import Files
 from g2netpl.labels.formats import FORMATS, Reading, read_aliases, read_classes
-from g2netpl.labels.formats.reading import Absent, Contradictions
+from g2netpl.labels.formats.reading import Absent, Contradictions, Duplicates
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
 
@@ -117,6 +117,27 @@ class RunConfig(Options):
         default="refuse",
         description="what counts where one label file says 1 and another 0: refuse, unknown, or "
         "last (the file named last)",
+    )
+    image_column: str | None = Field(
+        default=None,
+        description="column of a CSV file or workbook that names the images (default: the one "
+        "called image, file, filename, path or the like)",
+    )
+    tags_column: str | None = Field(
+        default=None,
+        description="its column of tags (default: the one called labels, tags, keywords, species "
+        "or the like; without one every column is a class)",
+    )
+    ignore_columns: tuple[str, ...] = Field(
+        default=(), description="its columns to leave out, separated by commas"
+    )
+    duplicates: Duplicates = Field(
+        default="refuse",
+        description="what to do about rows of one image that say different things: refuse or "
+        "unite (what any of them knows)",
+    )
+    encoding: str | None = Field(
+        default=None, description="of CSV files, such as cp1252 (default: UTF-8, or as they say)"
     )
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
@@ -282,6 +303,20 @@ class RunConfig(Options):
             raise ValueError("must not be empty")
         return value
 
+    @field_validator("ignore_columns", mode="before")
+    @classmethod
+    def _some_columns(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str | None) -> str | None:
+        try:
+            b"a".decode(value or "utf-8")
+        except (LookupError, UnicodeError):
+            raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
+        return value
+
     @field_validator("image_cache")
     @classmethod
     def _known_cache(cls, value: str) -> str:
@@ -319,6 +354,11 @@ class RunConfig(Options):
             aliases=None if self.aliases is None else read_aliases(self.aliases),
             contradictions=self.contradictions,
             one_folder=(images or self.images) is not None,
+            image_column=self.image_column,
+            tags_column=self.tags_column,
+            ignore_columns=self.ignore_columns,
+            duplicates=self.duplicates,
+            encoding=self.encoding,
         )
 
     def most_bad(self, images: int) -> int:

@@ -18,7 +18,7 @@ from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import image_folder, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.look_alikes import look_alikes_note
-from g2netpl.labels.paths import find, list_images, locate
+from g2netpl.labels.paths import find, find_all, list_images
 from g2netpl.labels.settings import (
     SPML_SEED,
     IndexArray,
@@ -235,15 +235,17 @@ def _located(
     files: Files, table: LabelTable, root: str, config: RunConfig
 ) -> tuple[Listed, list[str]]:
     """The images that are there, and a note on the others."""
-    if config.missing == "refuse":
-        hint = " (--missing leave-out goes on without them)"
-        return Listed(table, locate(table.images, root, hint)), []
-    located = find(table.images, root)
+    hint = " (--missing leave-out goes on without them)"
+    refuse = config.missing == "refuse"
+    located = find_all(table.images, root, hint) if refuse else find(table.images, root)
+    if located.notes:
+        table = table.with_images(located.names)
     if not located.missing:
-        return Listed(table, located.paths), []
+        return Listed(table, located.paths), located.notes
     there = np.setdiff1d(np.arange(len(table)), located.missing)
     note = f"{counted(len(located.missing), 'image')} of {named(files)} not there: left out"
-    return Listed(table.take(there), [located.paths[row] for row in there]), [note]
+    paths = [located.paths[row] for row in there]
+    return Listed(table.take(there), paths), [*located.notes, note]
 
 
 def _with_unlisted(

@@ -18,6 +18,7 @@ from g2netpl.labels.formats import (
     table,
     tags,
     voc,
+    xlsx,
 )
 from g2netpl.labels.formats.aliases import read_aliases, renamed, unused_note, with_aliases
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
@@ -58,35 +59,57 @@ class Format:
 
     recognises: Callable[[Path], bool]
     read: Callable[[Path, Reading], LabelTable]
-    write: Callable[[LabelTable, Path], list[str]]  # gives notes on what was left out
+    write: Callable[..., list[str]]  # of a table, to a path; gives notes on what was left out
     summary: str
     endings: tuple[str, ...]  # to recognise a file by that is still to be written
     image_folder: Callable[[Path], Path] = lambda path: path.parent  # if nobody says where they are
     lists_all: bool = False  # other images in the folder belong to other parts of the data set
-    names_classes: Callable[[Path], bool] = lambda path: True  # also a class without any label
+    names_classes: Callable[[Path, Reading], bool] = lambda path, reading: True
+    """Whether it names also a class without any label."""
+    is_text: bool = False  # CSV, which may begin with a byte order mark
 
 
 def _format(
-    module: Any, summary: str, *endings: str, lists_all: bool = False, names_classes: bool = True
+    module: Any,
+    summary: str,
+    *endings: str,
+    lists_all: bool = False,
+    names_classes: bool = True,
+    is_text: bool = False,
 ) -> Format:
     """What a module can do; its images lie beside the file unless it says otherwise."""
     folder = getattr(module, "image_folder", Format.image_folder)
-    names = getattr(module, "names_classes", lambda path: names_classes)
+    names = getattr(module, "names_classes", lambda path, reading: names_classes)
     does = (module.recognises, module.read, module.write)
-    return Format(*does, summary, endings, folder, lists_all, names)
+    return Format(*does, summary, endings, folder, lists_all, names, is_text)
 
 
 FORMATS: dict[str, Format] = {
     "openimages": _format(
-        openimages, "CSV `ImageID,LabelName,Confidence`, a row per known label", names_classes=False
+        openimages,
+        "CSV `ImageID,LabelName,Confidence`, a row per known label",
+        names_classes=False,
+        is_text=True,
     ),
     "tags": _format(
         tags,
         "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
         names_classes=False,
+        is_text=True,
     ),
     "csv": _format(
-        table, "CSV with `image` and a column per class: 1, 0, or empty for unknown", ".csv"
+        table,
+        "CSV with `image` and a column per class: 1, 0, or empty for unknown",
+        ".csv",
+        is_text=True,
+    ),
+    "xlsx": Format(
+        xlsx.recognises,
+        table.read,
+        table.write,
+        "a workbook (.xlsx) whose first sheet has either shape of the CSV files",
+        (".xlsx",),
+        names_classes=table.names_classes,
     ),
     "parquet": _format(parquet, "Parquet in either shape of the CSV files", ".parquet", ".pq"),
     "coco": _format(
@@ -224,8 +247,13 @@ def find_writer(path: str | Path, format: str | None = None) -> Format:
     raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}")
 
 
-def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:
-    """Write a label file; returns notes on what the format could not keep."""
+def write_labels(
+    table: LabelTable, path: str | Path, format: str | None = None, bom: bool = False
+) -> list[str]:
+    """Write a label file; returns notes on what the format could not keep.
+
+    With `bom` a CSV file begins with a byte order mark, by which Excel knows that it is UTF-8.
+    """
     path = Path(path)
     row = find_writer(path, format)
     for name in table.classes:
@@ -239,7 +267,7 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
         if problem is not None:
             raise InputError(f"{path}: nothing is written: image {name!r}: {problem}")
     try:
-        return row.write(table, path)
+        return row.write(table, path, **({"bom": True} if bom and row.is_text else {}))
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 
@@ -261,7 +289,8 @@ def read_matching(
     """More label files, which must know the same classes; their columns are put in order."""
     paths = [Path(file) for file in each_file(files)]
     nameless = [
-        path.exists() and not find_format(path, format).names_classes(path) for path in paths
+        path.exists() and not find_format(path, format).names_classes(path, reading)
+        for path in paths
     ]
     if any(nameless):
         return read_labels(files, format, replace(reading, classes=table.classes))

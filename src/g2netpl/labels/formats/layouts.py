@@ -12,7 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import coco, imagefolder, label_studio, openimages, parquet, spml, tags
+from g2netpl.labels.formats import coco, imagefolder, label_studio, openimages, parquet, spml
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, delimiter
 
 OFFICIAL = (  # training labels, test labels
@@ -128,7 +128,7 @@ def _label_files(folder: Path) -> Iterator[Path]:
 def _is_table(path: Path) -> bool:
     """A CSV file whose header is one of label files."""
     first = beginning(path).split(delimiter(path))[0].strip().strip('"').lower()
-    return first in IMAGE_HEADERS or tags.recognises(path) or openimages.recognises(path)
+    return first in IMAGE_HEADERS or openimages.recognises(path)
 
 
 def _is_json(path: Path) -> bool:

@@ -22,6 +22,7 @@ class Problem:
     where: str
     kind: str
     what: str
+    column: str = ""  # of a table that has a column per class
 
 
 class LabelFileError(InputError):
@@ -47,9 +48,9 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def add(self, where: str, kind: str, what: str) -> None:
+    def add(self, where: str, kind: str, what: str, column: str = "") -> None:
         """Keep one more; beyond a hundred thousand there is no point in reading on."""
-        self.found.append(Problem(where, kind, what))
+        self.found.append(Problem(where, kind, what, column))
         if len(self.found) >= MOST_PROBLEMS:
             self.raise_any()
 
