@@ -277,5 +277,5 @@ class PhotoData:
         )
 
 
-_OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
+_OF_THE_FILE = ("format", "absent", "separator", "classes", "tag_level")  # to read what was split
 Data = ArrayData | PhotoData

@@ -5,7 +5,7 @@ import stat
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -107,6 +107,11 @@ class RunConfig(Options):
     separator: str | None = Field(default=None, description="between tags (default: ';' or '|')")
     classes: str | None = Field(
         default=None, description="file with the classes there may be, one per line"
+    )
+    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = Field(
+        default=None,
+        description="of tags in photos with levels such as animal|bird|kestrel the class: leaf "
+        "(kestrel), all (each of the three), or a number (1: animal; default: leaf)",
     )
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
@@ -289,7 +294,7 @@ class RunConfig(Options):
     def reading(self) -> Reading:
         """How label files are to be understood."""
         classes = None if self.classes is None else read_classes(self.classes)
-        return Reading(self.absent, self.separator, classes)
+        return Reading(self.absent, self.separator, classes, self.tag_level or "leaf")
 
     def most_bad(self, images: int) -> int:
         """How many of so many images may be unreadable."""

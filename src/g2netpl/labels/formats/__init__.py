@@ -14,12 +14,13 @@ from g2netpl.labels.formats import (
     nuswide,
     openimages,
     parquet,
+    photo_tags,
     spml,
     table,
     tags,
     voc,
 )
-from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
+from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes, tags_hint
 from g2netpl.labels.formats.problems import LabelFileError, Problem
 from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
 from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
@@ -105,6 +106,11 @@ FORMATS: dict[str, Format] = {
         "metadata.jsonl",
         names_classes=False,
     ),
+    "photo-tags": _format(
+        photo_tags,
+        "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars beside them",
+        names_classes=False,
+    ),
 }
 
 
@@ -144,11 +150,12 @@ def read_labels(
         check_looks(table, str(path))
         if folder:
             refuse_odd_classes(path, table.classes)
+            table = table.with_notes((*table.notes, *tags_hint(path)))
         return table
     except LabelFileError:
         raise
     except InputError as problem:  # of a table that is no table; name the file once
-        text = str(problem)
+        text = "; ".join((str(problem), *(tags_hint(path) if folder else ())))
         named = text.startswith((f"{path}:", f"{path.parent}/"))
         raise InputError(text if named else f"{path}: {text}") from None
 

@@ -23,6 +23,7 @@ from g2netpl.labels.table import (
 )
 
 Absent = Literal["unobserved", "negative"]
+TagLevel = int | Literal["leaf", "all"]
 
 _BLOCK = 1 << 20  # cells that are compared at a time
 
@@ -34,6 +35,7 @@ class Reading:
     absent: Absent | None = None  # what a label means that the file does not name; None: usual
     separator: str | None = None  # between tags; None: ';' or '|'
     classes: tuple[str, ...] | None = None  # the only classes there may be, in this order
+    level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which of them are classes
 
     def absent_value(self, usual: Absent) -> int:
         """The label of a class that the file does not name for an image."""
