@@ -56,8 +56,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
             collector.label(place, row, tag, POSITIVE)
     notes = tally.notes()
     if library.troubles:
-        what = f"{len(library.troubles):,} headers or sidecars cannot be read"
-        notes.append(f"{what}, the first: {library.troubles[0]}")
+        faults = counted(len(library.troubles), "fault")
+        notes.append(f"{faults} in tags, which are not read; the first: {library.troubles[0]}")
     if not tally.labelled:
         raise InputError(f"{path}: no photo has a tag to learn from: {'; '.join(notes)}")
     return collector.table(reading.absent_value("unobserved"), notes)
@@ -128,7 +128,8 @@ class _Tally:
             f"{counts['beside']:,} in sidecars, {counts['both']:,} in both"
         ]
         if counts["flat"]:
-            notes.append(f"{counted(counts['flat'], 'photo')} have no tag of level {self._level}")
+            what = f"without a tag of level {self._level}"
+            notes.append(f"{counted(counts['flat'], 'tagged photo')} {what}")
         if self._others:
             what = f"{counted(len(self._others), 'tag')} not among the classes"
             notes.append(f"{what}, as {min(self._others)!r}: left out")

@@ -77,12 +77,10 @@ class Library:
     def sidecars(self, name: str) -> list[str]:
         """The sidecars of a photo: `IMG.JPG.xmp` before `IMG.xmp`."""
         above, file = os.path.split(name)
-        folder = self._folder(above)
-        found = folder.spelt(f"{file}.xmp")
-        stem = os.path.splitext(file)[0]
-        if not folder.spelt(stem):  # of which it would be the sidecar
-            found = [*found, *folder.spelt(f"{stem}.xmp")]
-        return [os.path.join(above, each) for each in found]
+        folder, stem = self._folder(above), os.path.splitext(file)[0]
+        found = [each for of in (file, stem) for each in folder.spelt(f"{of}.xmp")]
+        mine = (each for each in found if each[:-4] == file or each[:-4] not in folder.photos)
+        return [os.path.join(above, each) for each in mine]
 
     def shares_stem(self, name: str) -> bool:
         """Whether `IMG.xmp` would be the sidecar of another photo too."""
@@ -121,20 +119,19 @@ class _Folder:
 
     def __init__(self, path: str) -> None:
         self._names: dict[str, list[str]] = defaultdict(list)
-        self.stems: Counter[str] = Counter()
         try:
-            names = sorted(os.listdir(path))
+            for name in sorted(os.listdir(path)):
+                self._names[name.lower()].append(name)
         except OSError:
-            return
-        for name in names:
-            small = name.lower()
-            self._names[small].append(name)
-            if small.endswith(SUFFIXES):
-                self.stems[os.path.splitext(small)[0]] += 1
+            pass  # as who opens the photo will tell
+        photos = (names for small, names in self._names.items() if small.endswith(SUFFIXES))
+        self.photos = {name for names in photos for name in names}
+        self.stems = Counter(os.path.splitext(name)[0].lower() for name in self.photos)
 
     def spelt(self, name: str) -> list[str]:
-        """The files of a name, whatever letters of it are capitals."""
-        return self._names.get(name.lower(), [])
+        """The file of a name, or else those with other letters of it as capitals."""
+        found = self._names.get(name.lower(), [])
+        return [name] if name in found else found
 
 
 def _tags_of(kind: str, content: bytes) -> Tags:

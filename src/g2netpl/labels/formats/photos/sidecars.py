@@ -6,7 +6,7 @@ changes are tried before the first is made.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +16,9 @@ import numpy.typing as npt
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats.photos import xmp
-from g2netpl.labels.formats.photos.library import Library, Photo, Places, Tags, whole, why
+from g2netpl.labels.formats.photos.library import Library, Photo, Places, TagPath, Tags, whole, why
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.paths import find
+from g2netpl.labels.paths import SUFFIXES, find
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix, LabelTable
 
@@ -31,9 +31,9 @@ class Change:
 
     sidecar: str
     is_new: bool
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    confirmed: tuple[str, ...]
+    added: list[str]
+    removed: list[str]
+    confirmed: list[str]
     lists: Mapping[xmp.Property, Sequence[str]]  # what is put at the end of each
 
     def content(self, library: Library) -> bytes:
@@ -98,12 +98,12 @@ class Plan:
         notes = [
             f"{counted(len(self.changes), 'sidecar')}, {new:,} of them new: "
             f"{counted(added, 'tag')} added, {removed:,} taken out"
-            + (f", {confirmed:,} confirmed" if confirmed else "")
+            + (f", {confirmed:,} confirmed by people" if confirmed else "")
         ]
         if self.stay:
             notes.append(
-                f"{counted(self.stay, 'tag')} that a label speaks against in photos themselves or "
-                "in a second sidecar: nothing is taken out there"
+                f"{counted(self.stay, 'negative label')} against a tag in the photo itself, or in "
+                "a second sidecar: it stays there"
             )
         return notes
 
@@ -114,49 +114,43 @@ class Plan:
         return [*self.notes(), *shown, *([f"and {more:,} more"] if more > 0 else [])]
 
     def _change(self, row: int, photo: Photo, values: LabelMatrix) -> Change:
-        name, classes = self.table.images[row], self.table.classes
-        sidecar = self._sidecar(name, photo)
+        sidecar = self._sidecar(self.table.images[row], photo)
         tags = photo.beside.get(sidecar)
-        there = {composed(word) for path in photo.paths for word in path}
-        negative = [classes[column] for column in np.flatnonzero(values == NEGATIVE)]
-        leaves = {composed(path[-1]) for path in whole((tags or Tags()).paths)}
-        removed = tuple(each for each in negative if composed(each) in leaves)
         others = [photo.own, *(each for of, each in photo.beside.items() if of != sidecar)]
-        elsewhere = {composed(path[-1]) for each in others for path in whole(each.paths)}
-        self.stay += sum(composed(each) in elsewhere for each in negative)
-        added, guessed, confirmed = [], [], []
-        for column in np.flatnonzero(values == POSITIVE).tolist():
-            is_guess = self._guessed is not None and bool(self._guessed[row, column])
-            if composed(classes[column]) not in there:
-                added.append(classes[column])
-                guessed += added[-1:] if is_guess else []
-            elif not is_guess and tags is not None and composed(classes[column]) in tags.ours:
-                confirmed.append(classes[column])
-        lists = self._lists(photo, tags, added, guessed, set(map(composed, negative)))
-        is_new = tags is None
-        return Change(sidecar, is_new, tuple(added), removed, tuple(confirmed), lists)
+        negative, positive = (self._named(values == sign) for sign in (NEGATIVE, POSITIVE))
+        removed = _among(negative, _last_words([] if tags is None else [tags]))
+        self.stay += len(_among(negative, _last_words(others)))
+        there = {composed(word) for path in photo.paths for word in path}
+        added = [name for name in positive if composed(name) not in there]
+        guesses = set() if self._guessed is None else set(self._named(self._guessed[row]))
+        known = [name for name in positive if name not in guesses]
+        confirmed = [] if tags is None else _among(known, tags.ours)
+        lists = self._lists(photo, tags, added, negative)
+        lists[xmp.ADDED] = [name for name in added if name in guesses]
+        return Change(sidecar, tags is None, added, removed, confirmed, lists)
+
+    def _named(self, chosen: npt.NDArray[np.bool_]) -> list[str]:
+        return [self.table.classes[column] for column in np.flatnonzero(chosen).tolist()]
 
     def _lists(
-        self,
-        photo: Photo,
-        tags: Tags | None,
-        added: list[str],
-        guessed: list[str],
-        negative: set[str],
+        self, photo: Photo, tags: Tags | None, added: list[str], negative: list[str]
     ) -> dict[xmp.Property, list[str]]:
-        """What goes to the end of each list; a new sidecar takes over what the photo says."""
+        """What goes to the end of each list; a new sidecar takes over what the photo says.
+
+        Programs that find tags with levels look at no other list, so that one has to hold all.
+        """
         new = [self._places.only(name) for name in added]
+        refused = set(map(composed, negative))
         before = photo.paths if tags is None else tags.paths
-        before = frozenset(path for path in before if composed(path[-1]) not in negative)
-        lists = {xmp.SUBJECT: list(added), xmp.ADDED: list(guessed)}
-        if tags is None:
-            lists[xmp.SUBJECT] = [*sorted({path[-1] for path in before}), *added]
+        before = frozenset(path for path in before if composed(path[-1]) not in refused)
+        taken_over = before if tags is None else frozenset[TagPath]()
+        lists = {xmp.SUBJECT: [*sorted({path[-1] for path in taken_over}), *added]}
         if tags is not None and xmp.HIERARCHY in tags.lists:
             lists[xmp.HIERARCHY] = ["|".join(path) for path in new]
-        elif any(len(path) > 1 for path in (*new, *(before if tags is None else ()))):
+        elif any(len(path) > 1 for path in (*new, *taken_over)):
             lists[xmp.HIERARCHY] = ["|".join(path) for path in (*whole(before), *new)]
         if tags is not None and xmp.TAGS_LIST in tags.lists:
-            fit = [path for path in new if not any("/" in word for word in path)]
+            fit = (path for path in new if not any("/" in word for word in path))
             lists[xmp.TAGS_LIST] = ["/".join(path) for path in fit]
         return lists
 
@@ -182,6 +176,14 @@ class Plan:
         problems.raise_any()
 
 
+def _last_words(places: Iterable[Tags]) -> set[str]:
+    return {composed(path[-1]) for tags in places for path in whole(tags.paths)}
+
+
+def _among(names: Iterable[str], words: Set[str]) -> list[str]:
+    return [name for name in names if composed(name) in words]
+
+
 def _check(table: LabelTable, folder: Path) -> None:
     """See that photos and classes are such as can be tagged."""
     if not folder.is_dir():
@@ -191,6 +193,11 @@ def _check(table: LabelTable, folder: Path) -> None:
             raise InputError(
                 f"{folder}: class {name!r} cannot be a tag: it holds '|', spaces at its ends or "
                 "characters that XML has not"
+            )
+    for name in table.images:
+        if not name.lower().endswith(SUFFIXES) or any(part[:1] == "." for part in name.split("/")):
+            raise InputError(
+                f"{folder}: image {name!r}: expected a name of a photo, with an ending such as .jpg"
             )
     missing = find(table.images, folder).missing
     if missing:

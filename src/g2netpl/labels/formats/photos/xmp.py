@@ -71,14 +71,9 @@ class Element:
     role: Role | None
     of: Property | None  # whose list or item it is
     start: int
-    inner: int = -1  # its end tag; its own start where it is empty, `<rdf:Bag/>`
+    inner: int = -1  # its end tag; −1 where it has none, `<rdf:Bag/>`
     end: int = -1
     text: str = ""
-
-    @property
-    def is_empty_tag(self) -> bool:
-        """Whether it is a start and an end in one."""
-        return self.inner == self.start
 
 
 @dataclass
@@ -205,8 +200,10 @@ class _Reader:
         element = self._open.pop()
         if element.role is None:
             return
-        element.inner = self._parser.CurrentByteIndex
-        element.end = _end_of_tag(self._packet.text, element.inner)
+        element.end = _end_of_tag(self._packet.text, element.start)
+        if self._packet.text[element.end - 2 : element.end] != b"/>":
+            element.inner = self._parser.CurrentByteIndex
+            element.end = _end_of_tag(self._packet.text, element.inner)
         if element.role == "item":
             self._packet.items.append(element)
         elif element.of is not None and element.text.strip():
@@ -241,6 +238,11 @@ def _before(text: bytes, at: int) -> int:
     return at
 
 
+def _indent(packet: Packet, element: Element) -> bytes:
+    """The space before an element."""
+    return packet.text[_before(packet.text, element.start) : element.start]
+
+
 def _end_of_tag(text: bytes, at: int) -> int:
     """Behind the tag that begins at a place; a `>` in an attribute does not end it."""
     tag = _TAG.match(text, at)
@@ -272,7 +274,7 @@ def _appended(packet: Packet, element: Element, property: Property, names: Seque
     last = [item for item in packet.items if item.of is property and item.end <= element.end]
     indent = "\n     "
     if last:
-        indent = packet.text[_before(packet.text, last[-1].start) : last[-1].start].decode()
+        indent = _indent(packet, last[-1]).decode()
     return _inside(packet, element, _lines(packet, names, indent))
 
 
@@ -296,11 +298,12 @@ def _in_description(packet: Packet, content: bytes) -> Change:
 
 def _inside(packet: Packet, element: Element, content: bytes) -> Change:
     """What is put at the end of an element, which may have been empty."""
-    if not element.is_empty_tag:
+    if element.inner >= 0:
         at = _before(packet.text, element.inner)
         return at, at, content
     name = _raw_name(packet, element)
-    return element.end - 2, element.end, b">" + content + b"\n    </" + name + b">"
+    indent = _indent(packet, element)
+    return element.end - 2, element.end, b">" + content + indent + b"</" + name + b">"
 
 
 def levels(keyword: str, mark: str) -> tuple[str, ...]:
