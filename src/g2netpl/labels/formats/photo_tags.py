@@ -115,7 +115,7 @@ class _Tally:
             inside=inside,
             beside=beside,
             both=inside and beside,
-            ours=len(photo.paths - given),
+            ours=len({path[-1] for path in photo.paths - given}),
             flat=0 if found or not given else 1,
         )
         return sorted(mine)
