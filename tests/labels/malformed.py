@@ -236,6 +236,27 @@ def line(content):
 
 captions = "".join(f"{number}.jpg,caption {number}\n" for number in range(70_000))
 
+# Photos
+
+XMP = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description>
+<dc:subject xmlns:dc="http://purl.org/dc/elements/1.1/"><rdf:Bag><rdf:li>cat</rdf:li></rdf:Bag>
+</dc:subject></rdf:Description></rdf:RDF>"""
+LAUGHS = "<!DOCTYPE a [<!ENTITY a0 'ha'>" + "".join(
+    f"<!ENTITY a{level + 1} '{f'&a{level};' * 10}'>" for level in range(9)
+)
+LAUGHS += "]><rdf:RDF>&a9;</rdf:RDF>"
+
+
+def sidecar(content):
+    """A photo without anything in it, and tags beside it."""
+
+    def make(folder):
+        put(folder / "photos/a.jpg.xmp", content)
+        return put(folder / "photos/a.jpg", "").parent
+
+    return make
+
+
 CASES = {
     # wide CSV
     "csv: a row is too short": Case(
@@ -809,6 +830,37 @@ CASES = {
     ),
     "folder: an image with two answers": Case(
         line('{"file_name": "a.jpg", "labels": []}'), "metadata.jsonl:2: image 'a.jpg' is listed al"
+    ),
+    "photos: without any tag": Case(
+        lambda folder: put(folder / "photos/x.jpg", "").parent,
+        "photos: no photo has a tag to learn from: 0 of 1 photos have tags in themselves, 0 in",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a file and no folder": Case(
+        csv("image,cat\na,1\n"),
+        "labels.csv: expected a folder of photos",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a sidecar with a DOCTYPE": Case(
+        sidecar("<!DOCTYPE a [<!ENTITY b 'cat'>]><a>&b;</a>"),
+        "1 fault in tags, which are not read; the first: ",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a sidecar of a billion laughs": Case(
+        sidecar(LAUGHS), "a DOCTYPE is refused", ("--format", "photo-tags")
+    ),
+    "photos: a sidecar nested ten thousand deep": Case(
+        sidecar("<a>" * 10_000), "nested too deeply", ("--format", "photo-tags")
+    ),
+    "photos: a sidecar of twenty million spaces": Case(
+        sidecar(" " * 20_000_000),
+        "a part of 20,000,000 bytes; 16,777,216 at most are read",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a level that no tag has": Case(
+        sidecar(XMP),
+        "1 tagged photo without a tag of level 2",
+        ("--format", "photo-tags", "--tag-level", "2"),
     ),
     "folder: metadata in Parquet that is none": Case(
         lambda folder: put(folder / "p/metadata.parquet", "x").parent,

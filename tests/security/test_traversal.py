@@ -278,7 +278,8 @@ def test_every_format_carries_names(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         found.append(find_format(make(folder, "inside.jpg")))
-    assert {id(row) for row in found} == {id(row) for row in FORMATS.values()}
+    names = FORMATS.keys() - {"photo-tags"}  # which finds photos, and takes no names
+    assert {id(row) for row in found} == {id(FORMATS[name]) for name in names}
 
 
 # Links that are made after the names were checked

@@ -290,6 +290,6 @@ class PhotoData:
 
 _OF_THE_FILES = (  # how they are read
     *("format", "absent", "separator", "classes", "aliases"),
-    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding"),
+    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
 )
 Data = ArrayData | PhotoData

@@ -63,6 +63,15 @@ class Completed:
         )
         return new
 
+    def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
+        """What people said, also since, and positives that were filled in; which of them those are.
+
+        Negatives that were filled in are left unknown: only people may say no to a tag.
+        """
+        known, positive = reviewed.values != UNOBSERVED, self.values == POSITIVE
+        filled_in = np.where(positive, POSITIVE, UNOBSERVED)
+        return reviewed.with_values(np.where(known, reviewed.values, filled_in)), positive & ~known
+
     def __str__(self) -> str:
         counts = np.bincount(self.sources.ravel(), minlength=len(SOURCES))
         shown = [f"{count:,} {name}" for name, count in zip(SOURCES, counts, strict=True) if count]

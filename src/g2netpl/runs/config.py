@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -138,6 +138,11 @@ class RunConfig(Options):
     )
     encoding: str | None = Field(
         default=None, description="of CSV files, such as cp1252 (default: UTF-8, or as they say)"
+    )
+    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = Field(
+        default=None,
+        description="of tags in photos with levels such as animal|bird|kestrel the class: leaf "
+        "(kestrel), all (each of the three), or a number (1: animal; default: leaf)",
     )
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
@@ -359,6 +364,7 @@ class RunConfig(Options):
             ignore_columns=self.ignore_columns,
             duplicates=self.duplicates,
             encoding=self.encoding,
+            level=self.tag_level or "leaf",
         )
 
     def most_bad(self, images: int) -> int:

@@ -14,6 +14,7 @@ from g2netpl.labels.formats import (
     nuswide,
     openimages,
     parquet,
+    photo_tags,
     spml,
     table,
     tags,
@@ -21,7 +22,7 @@ from g2netpl.labels.formats import (
     xlsx,
 )
 from g2netpl.labels.formats.aliases import read_aliases, renamed, unused_note, with_aliases
-from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
+from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes, tags_hint
 from g2netpl.labels.formats.merging import below, merge
 from g2netpl.labels.formats.problems import LabelFileError, Problem
 from g2netpl.labels.formats.reading import (
@@ -140,6 +141,11 @@ FORMATS: dict[str, Format] = {
         "metadata.jsonl",
         names_classes=False,
     ),
+    "photo-tags": _format(
+        photo_tags,
+        "a folder of photos with tags in them (XMP, IPTC) or in .xmp sidecars beside them",
+        names_classes=False,
+    ),
 }
 
 
@@ -193,11 +199,12 @@ def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
         check_looks(table, str(path))
         if folder:
             refuse_odd_classes(path, table.classes)
+            table = table.with_notes((*table.notes, *tags_hint(path)))
         return table
     except LabelFileError:
         raise
     except InputError as problem:  # of a table that is no table; name the file once
-        text = str(problem)
+        text = "; ".join((str(problem), *(tags_hint(path) if folder else ())))
         says_where = text.startswith((f"{path}:", f"{path.parent}/"))
         raise InputError(text if says_where else f"{path}: {text}") from None
 

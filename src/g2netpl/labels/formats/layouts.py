@@ -12,7 +12,15 @@ from pathlib import Path
 from shlex import quote
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import coco, imagefolder, label_studio, openimages, parquet, spml
+from g2netpl.labels.formats import (
+    coco,
+    imagefolder,
+    label_studio,
+    openimages,
+    parquet,
+    photo_tags,
+    spml,
+)
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, delimiter
 
 OFFICIAL = (  # training labels, test labels
@@ -79,6 +87,13 @@ def refuse_odd_classes(folder: Path, classes: Sequence[str]) -> None:
         f"{folder}: images lie in folders called {_named(classes)}, which are no names of classes; "
         "name a label file (--format imagefolder takes the folders all the same)"
     )
+
+
+def tags_hint(folder: Path) -> list[str]:
+    """What to say of a folder without a label file whose photos carry tags."""
+    if imagefolder.metadata_files(folder) or not photo_tags.carry_tags(folder):
+        return []
+    return ["the photos carry tags of their own, which --format photo-tags reads"]
 
 
 def _named(names: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ from g2netpl.labels.table import (
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
 Duplicates = Literal["refuse", "unite"]
+TagLevel = int | Literal["leaf", "all"]
 
 UNITE = "--duplicates unite puts its rows together"
 _BLOCK = 1 << 20  # cells that are compared at a time
@@ -45,6 +46,7 @@ class Reading:
     ignore_columns: tuple[str, ...] = ()
     duplicates: Duplicates = "refuse"  # rows of one image that say different things
     encoding: str | None = None  # of a text that does not begin with it; None: UTF-8
+    level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which of them are classes
 
     def absent_value(self, usual: Absent) -> int:
         """The label of a class that the file does not name for an image."""
