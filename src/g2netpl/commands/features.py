@@ -87,6 +87,7 @@ def _computed(
 ) -> "FeatureFolder":
     """What the frozen backbone makes of all images."""
     from g2netpl.base.arrays import finite_rows
+    from g2netpl.base.progress import Work
     from g2netpl.images.engine import Unfit, faster, worth
     from g2netpl.images.features import FeatureFolder, compute_features
     from g2netpl.images.loader import ImageSource
@@ -94,7 +95,6 @@ def _computed(
     from g2netpl.training.data import Listed, keep_test_apart
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import backbone_of
-    from g2netpl.training.progress import epoch_bar
 
     paths = [locate(part.images, config.images or "") for part in (train, test)]
     parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
@@ -116,8 +116,8 @@ def _computed(
             console.print(f"note: features by PyTorch: {why}", highlight=False)
 
     def compute(source: ImageSource) -> "Features":
-        with epoch_bar(console, 1, len(source)) as bar:
-            features = compute_features(module, source, on_batch=bar.advance)
+        with Work(console, "features", len(source)) as work:
+            features = compute_features(module, source, on_batch=work.advance)
         for row in (~finite_rows(features)).nonzero()[0]:
             path = source.dataset.paths[row]
             raise InputError(f"{path}: the backbone makes no finite numbers of it")

@@ -86,8 +86,8 @@ def _config(flags: argparse.Namespace) -> "RunConfig":
 
 def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console") -> "Plan":
     """Train on more and more labelled images, and put a curve through the results."""
+    from g2netpl.base.progress import follow
     from g2netpl.experiments import labelling_plan as planning
-    from g2netpl.training.progress import follow
 
     features, table = planning.read_pool(config, flags.features is not None, console)
     planning.check_plan(table, config.labels)

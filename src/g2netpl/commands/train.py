@@ -55,10 +55,12 @@ def _train(flags: argparse.Namespace) -> None:
     with launched.said_once():
         config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
-    for key in ("best_epoch", "validation_map", "test_map", "last_test_map", "pseudo_label_map"):
+    if result.result["validation_map"] is not None:  # else it is the last, as was said before
+        console.print(f"best epoch: {result.result['best_epoch']}", highlight=False)
+    for key in ("validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
         if value is not None:
-            shown = f"{value:.1%}" if key.endswith("map") else str(value)
+            shown = f"{value:.1%}"
             shown += _over_present(result.evaluation.get(key.removesuffix("_map")))
             console.print(
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False

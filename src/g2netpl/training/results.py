@@ -9,7 +9,9 @@ import numpy.typing as npt
 import torch
 
 from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks
+from g2netpl.base.console import Console
 from g2netpl.base.disk import write_json
+from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
@@ -27,7 +29,7 @@ from g2netpl.training.settling import settle
 from g2netpl.training.snapshots import Snapshot, load_network
 
 
-def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
+def finish(session: Session, snapshot: Snapshot, began: float, console: Console) -> Result | None:
     """Write the network, the labels, the thresholds and the metrics; returns the figures.
 
     The ranks predict together, and the first one writes.
@@ -42,7 +44,9 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
     }
     load_network(session.learner, snapshot.best_network)
     every, make = session.inputs.all(session.mode), partial(room, folder)
-    predicted = predict_all(session.learner, every, processes=session.processes, make=make)
+    with Work(console, "completing labels", len(every)) as work:
+        around = (None, work.advance, session.processes, make)
+        predicted = predict_all(session.learner, every, *around)
     if not session.processes.is_main:
         return None
     session.network.eval()
