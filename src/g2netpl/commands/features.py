@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
+    *("format", "absent", "separator", "classes", "one_of", "test_images", "decoder", "device"),
 )
 
 
@@ -73,9 +74,10 @@ def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
     from g2netpl.labels.settings import split_table
     from g2netpl.training.data import with_groups
 
-    table = read_labels(config.labels)
+    how = (config.format, config.reading())
+    table = read_labels(config.labels, *how)
     if config.test_labels is not None:
-        return table, read_matching(config.test_labels, table)
+        return table, read_matching(config.test_labels, table, *how)
     if config.groups is not None:
         (table,) = with_groups([table], config.groups, config.labels)
     first, second = split_table(table, 0.2, config.seed)
@@ -96,7 +98,8 @@ def _computed(
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import backbone_of
 
-    paths = [locate(part.images, config.images or "") for part in (train, test)]
+    roots = (config.images or "", config.test_images or config.images or "")
+    paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
     parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
@@ -105,7 +108,12 @@ def _computed(
     backbone.module.to(device_of(config.device))
 
     sources = [
-        ImageSource(part, config.image_size, backbone.mean, backbone.std, workers=config.workers)
+        ImageSource(
+            part,
+            *(config.image_size, backbone.mean, backbone.std),
+            workers=config.workers,
+            decoder=config.decoder,
+        )
         for part in paths
     ]
     module = backbone.module

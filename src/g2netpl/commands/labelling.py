@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from g2netpl.labels.table import LabelTable
 
 
-READING = ("format", "absent", "separator", "classes")
+READING = ("format", "absent", "separator", "classes", "one_of")
 """How label files are to be understood: keys of RunConfig."""
 
 

@@ -20,6 +20,7 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
+from g2netpl.labels import one_of
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
 from g2netpl.labels.formats.text import CsvWriter
@@ -102,6 +103,8 @@ def inspect_labels(
     whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
+    if not reading.one_of and one_of.looks_so(table.held):
+        found.facts.append(one_of.HINT)
     found.classes = class_counts(table)
     if whole and len(table) < 2:
         found.refuse(path, "images", f"expected at least 2, got {len(table)}")

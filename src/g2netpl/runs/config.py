@@ -108,6 +108,11 @@ class RunConfig(Options):
     classes: str | None = Field(
         default=None, description="file with the classes there may be, one per line"
     )
+    one_of: bool = Field(
+        default=False,
+        description="each image has exactly one class, as a photo of one species: its name says "
+        "all, and every image gets its likeliest class",
+    )
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
     options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
@@ -289,7 +294,7 @@ class RunConfig(Options):
     def reading(self) -> Reading:
         """How label files are to be understood."""
         classes = None if self.classes is None else read_classes(self.classes)
-        return Reading(self.absent, self.separator, classes)
+        return Reading(self.absent, self.separator, classes, self.one_of)
 
     def most_bad(self, images: int) -> int:
         """How many of so many images may be unreadable."""

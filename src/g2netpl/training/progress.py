@@ -14,10 +14,10 @@ from g2netpl.runs.records import Epoch, Reading
 _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
 _FEW_STEPS, _A_WHILE = 3, 10.0  # steps and seconds from which the time of all is told
 _SHORT = 60.0  # seconds that need not be told
-_TERMS = (
-    "regret: what the soft labels would still gain by their best move; undecided: those between "
-    "0.25 and 0.75"
-)
+_TERMS = {
+    "regret": "regret: what the soft labels would still gain by their best move",
+    "undecided": "undecided: soft labels between 0.25 and 0.75",
+}
 _FORWARD = 1 / 3  # of a step; the way back is about two forwards
 
 
@@ -125,8 +125,9 @@ class Epochs(Work):
 
     def epoch(self, record: Epoch) -> None:
         """An epoch is done."""
-        if not self._explained and record.get("regret") is not None:
+        terms = [text for key, text in _TERMS.items() if record.get(key) is not None]
+        if terms and not self._explained:
             self._explained = True
-            self.tell(_TERMS)
+            self.tell("; ".join(terms))
         note = describe(record)
         self.say(note if self.shown else f"epoch {record['epoch']}: {note}")

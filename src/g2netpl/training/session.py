@@ -290,6 +290,8 @@ class Session:
 def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
     """How the labels of a training came to be known, and who says so."""
     asked = config.observation or find_method(config.method).observation
+    if asked == "auto" and config.one_of and len(data.table.classes) > 1:
+        return "draw", "one class per image: its share is its chance"
     if asked == "auto" and config.mode != "linear":
         return "random", "the backbone learns too"
     if asked == "auto":

@@ -165,7 +165,7 @@ class _FolderTraining:
         data, earlier = read_training_data(self.config), self.config.resume_labels
         if earlier is not None and not self.resume:
             data = compared_with(earlier, data)
-        return with_decisions(data, decisions)
+        return with_decisions(data, decisions, self.config.one_of)
 
     def describe(self, data: TrainingData) -> dict[str, Any]:
         """The content of run.json, the same for all ranks."""

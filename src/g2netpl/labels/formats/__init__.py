@@ -22,6 +22,7 @@ from g2netpl.labels.formats import (
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
 from g2netpl.labels.formats.problems import LabelFileError, Problem
 from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
+from g2netpl.labels.one_of import by_one
 from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 
 __all__ = [
@@ -144,7 +145,7 @@ def read_labels(
         check_looks(table, str(path))
         if folder:
             refuse_odd_classes(path, table.classes)
-        return table
+        return by_one(table, path) if reading.one_of else table
     except LabelFileError:
         raise
     except InputError as problem:  # of a table that is no table; name the file once

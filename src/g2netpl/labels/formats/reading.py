@@ -34,6 +34,7 @@ class Reading:
     absent: Absent | None = None  # what a label means that the file does not name; None: usual
     separator: str | None = None  # between tags; None: ';' or '|'
     classes: tuple[str, ...] | None = None  # the only classes there may be, in this order
+    one_of: bool = False  # every image has exactly one class
 
     def absent_value(self, usual: Absent) -> int:
         """The label of a class that the file does not name for an image."""
