@@ -23,6 +23,7 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.classifier import OnBatch
+from g2netpl.runs.frames import frame_of
 from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
@@ -48,6 +49,10 @@ class Completed:
     def table(self) -> LabelTable:
         """As a label table."""
         return LabelTable(self.observed.images, self.observed.classes, self.values)
+
+    def as_frame(self) -> Any:
+        """The labels as a data frame of pandas: 1, 0, or missing where left unknown."""
+        return frame_of(self.values, self.observed.images, self.observed.classes)
 
     def proposed(self) -> npt.NDArray[np.bool_]:
         """Labels that nobody observed and that are now positive."""
