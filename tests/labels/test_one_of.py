@@ -6,7 +6,7 @@ import pytest
 from g2netpl import LabelTable, Reading, read_labels
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import LabelFileError
-from g2netpl.labels.one_of import answered, by_one, looks_so
+from g2netpl.labels.formats.one_of import answered, by_one, looks_so
 
 ONE_OF = Reading(one_of=True)
 

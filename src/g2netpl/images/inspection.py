@@ -20,9 +20,16 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
-from g2netpl.labels import one_of
 from g2netpl.labels.entries import per_class
-from g2netpl.labels.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.labels.formats import (
+    USUAL,
+    LabelFileError,
+    Problem,
+    Reading,
+    find_format,
+    one_of,
+    read_labels,
+)
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.paths import find, list_images

@@ -25,8 +25,8 @@ from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.counts import from_counted
 from g2netpl.labels.entries import with_labels
+from g2netpl.labels.formats.one_of import answered
 from g2netpl.labels.formats.text import CsvWriter
-from g2netpl.labels.one_of import answered
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.folder import REVIEW
 from g2netpl.runs.run import Run

@@ -13,9 +13,8 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
 from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import is_own_folder, several_tags
-from g2netpl.labels import one_of
 from g2netpl.labels.entries import per_class
-from g2netpl.labels.formats import find_format, read_labels, read_matching
+from g2netpl.labels.formats import find_format, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.look_alikes import look_alikes_note

@@ -20,9 +20,9 @@ from g2netpl.labels.formats import (
     voc,
 )
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
+from g2netpl.labels.formats.one_of import by_one
 from g2netpl.labels.formats.problems import LabelFileError, Problem
 from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
-from g2netpl.labels.one_of import by_one
 from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 
 __all__ = [
