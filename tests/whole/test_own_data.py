@@ -158,7 +158,8 @@ def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     doubtful = np.abs(scores - 0.5) < 0.2499
     assert (values[doubtful] == -1).all()
     assert 0 < doubtful.sum() < 600
-    assert main(["complete", str(trained)]) == 2
+    assert main(["complete", str(trained)]) == 0  # completed.csv in the run folder
+    assert main(["complete", str(trained)]) == 3
     assert main(["complete", str(trained), "--table", "x.csv", "--sure", "0.2"]) == 2
 
 

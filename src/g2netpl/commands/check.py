@@ -46,11 +46,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
     from g2netpl.base.console import Console
+    from g2netpl.base.progress import Work
     from g2netpl.commands.labelling import check_target, share_of_labels
     from g2netpl.commands.training_flags import checked
     from g2netpl.images.inspection import inspect_images, write_problems
     from g2netpl.labels.files import each_file
-    from g2netpl.training.progress import image_bar
 
     console, config = Console(), checked(flags)
     targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
@@ -63,14 +63,14 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
     found = _inspected(config)
     if found.table is not None:
-        with image_bar(console, "looking at images", len(found.table)) as advance:
+        with Work(console, "looking at images", len(found.table)) as work:
             inspect_images(
                 found,
                 config.images,
                 config.format,
                 config.workers,
                 config.max_bad,
-                advance,
+                work.advance,
                 decode=not flags.no_decode,
                 elsewhere=_elsewhere(config),
             )
@@ -133,12 +133,12 @@ def _look_for_duplicates(
     console: "Console", found: "Inspection", config: "RunConfig", target: str | None
 ) -> None:
     """Tell how many images look the same, and in how many parts of a training; write groups."""
+    from g2netpl.base.progress import Work
     from g2netpl.images.inspection import look_at_files
     from g2netpl.images.near_duplicates import named_groups, near_duplicates
     from g2netpl.labels.formats.groups import write_groups
     from g2netpl.labels.table import group_numbers
     from g2netpl.training.data import read_training_data
-    from g2netpl.training.progress import image_bar
 
     try:
         data = read_training_data(config)
@@ -147,9 +147,9 @@ def _look_for_duplicates(
         found.refuse(where, "refused by a training", what)
         return
     others = [path for path in data.all_paths if path not in found.looks]
-    with image_bar(console, "looking at the other files' images", len(others)) as advance:
+    with Work(console, "looking at the other files' images", len(others)) as work:
         for each in look_at_files(others, config.workers):
-            advance(1)
+            work.advance()
             if each.problem is None:
                 found.looks[each.path] = each.look
     seen = [each for each in data.all_images if each[0] in found.looks]

@@ -1,11 +1,15 @@
 """Fill in every unknown label of the training set of a run.
 
 examples:
+  g2netpl complete runs/first                      runs/first/completed.csv: images with their tags
   g2netpl complete runs/first --output completed.csv                 every label, with its source
   g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
   g2netpl complete runs/first --table full.xlsx                      a label file, all 1 and 0
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
   g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
+
+Without --output and --table, completed.csv in the run folder gets a row per image with its labels
+as tags, which a spreadsheet opens and `train` reads.
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (of images held out from
@@ -54,21 +58,27 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
+    from dataclasses import replace
+    from pathlib import Path
+
     from g2netpl.base.console import Console
     from g2netpl.base.errors import InputError
+    from g2netpl.base.progress import Work
     from g2netpl.commands.labelling import ENDINGS, PHOTO_TAGS, check_target, written
     from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import find_writer
-    from g2netpl.runs.completion import compare_with_truth, complete, write_completed
+    from g2netpl.runs.completion import compare_with_truth, complete, write_completed, write_tags
+    from g2netpl.runs.folder import COMPLETED
     from g2netpl.runs.run import load_run
 
     console, config = Console(), checked(flags)
+    tags = None
     if flags.output is None and flags.table is None and flags.truth is None:
-        raise InputError("complete: nothing to do; give --output, --table or --truth")
+        tags = str(Path(flags.run) / COMPLETED)
     if flags.sure is not None and not 0.5 <= flags.sure < 1:
         raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
-    if flags.output is not None:
-        check_target(flags.output, ENDINGS, flags.overwrite)
+    for target in filter(None, (flags.output, tags)):
+        check_target(target, ENDINGS, flags.overwrite)
     if flags.table is not None and flags.to != PHOTO_TAGS:
         proposals = flags.to == "label-studio"
         check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
@@ -81,7 +91,9 @@ def run(flags: argparse.Namespace) -> None:
             f"{trained.expected_positives:.2f}",
             f"every label is decided by {trained.thresholds}",
         )
-        if trained.thresholds.by_draw:
+        if trained.thresholds.one_of:
+            hint = "every image has its likeliest class"
+        elif trained.thresholds.by_draw:
             hint = f"every label is decided: {trained.thresholds.rule}, or absent"
         elif trained.has_soft_labels().any():
             hint = f"every label is decided, so that about k = {k} positives per image come out"
@@ -95,11 +107,19 @@ def run(flags: argparse.Namespace) -> None:
         )
     if flags.truth is not None:
         reading = config.reading(trained.config.images)
+        reading = replace(reading, one_of=config.one_of or trained.config.one_of)
         shown = compare_with_truth(completed, flags.truth, config.format, reading)
         console.print(shown, highlight=False)
+    if tags is not None:
+        if not flags.dry_run:
+            write_tags(completed, tags, flags.bom)
+        console.print(
+            f"each image with its labels: {written(tags, flags.dry_run)}", highlight=False
+        )
     if flags.output is not None:
         if not flags.dry_run:
-            write_completed(completed, flags.output, flags.bom)
+            with Work(console, "writing", len(completed.observed)) as work:
+                write_completed(completed, flags.output, flags.bom, work.advance)
         console.print(written(flags.output, flags.dry_run), highlight=False)
     if flags.table is not None:
         for line in _write_table(completed, flags):

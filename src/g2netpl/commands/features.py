@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
+    *("format", "absent", "separator", "classes", "one_of", "test_images", "decoder", "device"),
 )
 
 
@@ -91,6 +92,7 @@ def _computed(
 ) -> "FeatureFolder":
     """What the frozen backbone makes of all images."""
     from g2netpl.base.arrays import finite_rows
+    from g2netpl.base.progress import Work
     from g2netpl.images.engine import Unfit, faster, worth
     from g2netpl.images.features import FeatureFolder, compute_features
     from g2netpl.images.loader import ImageSource
@@ -98,9 +100,9 @@ def _computed(
     from g2netpl.training.data import Listed, keep_test_apart
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import backbone_of
-    from g2netpl.training.progress import epoch_bar
 
-    paths = [locate(part.images, config.images or "") for part in (train, test)]
+    roots = (config.images or "", config.test_images or config.images or "")
+    paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
     parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
@@ -109,7 +111,12 @@ def _computed(
     backbone.module.to(device_of(config.device))
 
     sources = [
-        ImageSource(part, config.image_size, backbone.mean, backbone.std, workers=config.workers)
+        ImageSource(
+            part,
+            *(config.image_size, backbone.mean, backbone.std),
+            workers=config.workers,
+            decoder=config.decoder,
+        )
         for part in paths
     ]
     module = backbone.module
@@ -120,8 +127,8 @@ def _computed(
             console.print(f"note: features by PyTorch: {why}", highlight=False)
 
     def compute(source: ImageSource) -> "Features":
-        with epoch_bar(console, 1, len(source)) as bar:
-            features = compute_features(module, source, on_batch=bar.advance)
+        with Work(console, "features", len(source)) as work:
+            features = compute_features(module, source, on_batch=work.advance)
         for row in (~finite_rows(features)).nonzero()[0]:
             path = source.dataset.paths[row]
             raise InputError(f"{path}: the backbone makes no finite numbers of it")

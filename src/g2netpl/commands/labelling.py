@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 READING = (
     *("format", "absent", "separator", "classes", "aliases"),
     *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
+    "one_of",
 )
 """How a label file is to be understood: keys of RunConfig."""
 READING_SEVERAL = (*READING, "contradictions")

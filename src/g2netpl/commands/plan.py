@@ -86,9 +86,9 @@ def _config(flags: argparse.Namespace) -> "RunConfig":
 
 def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console") -> "Plan":
     """Train on more and more labelled images, and put a curve through the results."""
+    from g2netpl.base.progress import follow
     from g2netpl.experiments import labelling_plan as planning
     from g2netpl.labels.files import named
-    from g2netpl.training.progress import follow
 
     features, table = planning.read_pool(config, flags.features is not None, console)
     planning.check_plan(table, named(config.labels))

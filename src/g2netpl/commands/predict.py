@@ -50,12 +50,12 @@ def _predict(flags: argparse.Namespace) -> None:
     import numpy as np
 
     from g2netpl.base.console import Console
+    from g2netpl.base.progress import Work
     from g2netpl.commands.labelling import ENDINGS, check_target
     from g2netpl.commands.training_flags import checked
     from g2netpl.runs.bundle import load_bundle
     from g2netpl.runs.completion import mark_between, write_predictions
     from g2netpl.runs.run import load_run
-    from g2netpl.training.progress import image_bar
 
     console, workers = Console(), checked(flags).workers
     check_target(flags.output, ENDINGS, flags.overwrite)
@@ -69,8 +69,8 @@ def _predict(flags: argparse.Namespace) -> None:
     trained = load_bundle(flags.run) if is_bundle else load_run(flags.run)
     mark = mark_between(trained.classes, not flags.no_scores)
     thresholds = _thresholds(trained.thresholds, flags.threshold)
-    with image_bar(console, "predicting", len(paths)) as advance:
-        scores = trained.predict(paths, workers=workers, max_bad=len(paths), on_batch=advance)
+    with Work(console, "predicting", len(paths)) as work:
+        scores = trained.predict(paths, workers=workers, max_bad=len(paths), on_batch=work.advance)
     unread = np.flatnonzero(np.isnan(scores).any(axis=1))
     read = len(names) - len(unread)
     if not read:

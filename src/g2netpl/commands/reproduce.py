@@ -93,8 +93,8 @@ def _reproduce(flags: argparse.Namespace) -> None:
 
 def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
     """What would be trained, and for how long."""
+    from g2netpl.base.progress import about
     from g2netpl.experiments.durations import estimate_seconds
-    from g2netpl.training.progress import about
 
     trainings = plan.trainings()
     for training in trainings:

@@ -28,6 +28,7 @@ from g2netpl.labels.formats import (
     Problem,
     Reading,
     image_folder,
+    one_of,
     read_labels,
 )
 from g2netpl.labels.formats.text import CsvWriter
@@ -116,6 +117,8 @@ def inspect_labels(files: Paths, format: str | None = None, reading: Reading = U
     whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
+    if not reading.one_of and one_of.looks_so(table.held):
+        found.facts.append(one_of.HINT)
     found.classes = class_counts(table)
     if whole and len(table) < 2:
         found.refuse(path, "images", f"expected at least 2, got {len(table)}")

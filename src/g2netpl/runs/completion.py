@@ -31,6 +31,9 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.sheet import sheet_written
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.runs.classifier import OnBatch
+from g2netpl.runs.frames import frame_of
+from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
 from g2netpl.runs.thresholds import Thresholds, choose
@@ -55,6 +58,10 @@ class Completed:
     def table(self) -> LabelTable:
         """As a label table."""
         return LabelTable(self.observed.images, self.observed.classes, self.values)
+
+    def as_frame(self) -> Any:
+        """The labels as a data frame of pandas: 1, 0, or missing where left unknown."""
+        return frame_of(self.values, self.observed.images, self.observed.classes)
 
     def proposed(self) -> npt.NDArray[np.bool_]:
         """Labels that nobody observed and that are now positive."""
@@ -104,7 +111,7 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     if sure is not None and predicted is not None:
         held_out = (run.held_out or {}).get("validation")
         by = sure_by_validation(sure, thresholds, held_out, observed.values)
-    if predicted is not None and (thresholds.by_draw or by is not None):
+    if predicted is not None and (thresholds.by_draw or thresholds.one_of or by is not None):
         soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
     parts = (observed, soft, raw, thresholds, run.expected_positives)
     return fill_in(*parts, sure if by is None else by, predicted)
@@ -134,6 +141,8 @@ def fill_in(
         decided[soft] = by_k.decide(scores[soft])
     known = observed.values != UNOBSERVED
     scores = np.where(known, observed.values, scores).astype(np.float32)
+    if thresholds.one_of:
+        decided = thresholds.decide(scores)
     values = decided.astype(np.int8)
     if isinstance(sure, Sure):
         values = sure.decide(scores)
@@ -146,6 +155,8 @@ def fill_in(
             most = 1 - (1 - most) ** 2
         values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
         values[most <= 1 - sure] = NEGATIVE
+    if thresholds.one_of:
+        values = one_each(values, scores)
     values[np.isnan(scores)] = UNOBSERVED
     values = np.where(known, observed.values, values).astype(np.int8)
     sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)
@@ -191,8 +202,17 @@ def compare_with_truth(
     return "\n".join(lines)
 
 
-def write_completed(completed: Completed, path: str | Path, bom: bool = False) -> None:
-    """A row per image and class: value, score, source."""
+def write_tags(completed: Completed, path: str | Path, bom: bool = False) -> None:
+    """A row per image: its labels as tags."""
+    observed, positive = completed.observed, completed.values == POSITIVE
+    names = (observed.images, observed.classes)
+    write_predictions(Path(path), *names, completed.scores, positive, with_scores=False, bom=bom)
+
+
+def write_completed(
+    completed: Completed, path: str | Path, bom: bool = False, on_batch: OnBatch = None
+) -> None:
+    """A row per image and class: value, score, source; `on_batch` is told of images written."""
     classes = list(completed.observed.classes)
     names = np.array(SOURCES, dtype=object)
 
@@ -209,6 +229,8 @@ def write_completed(completed: Completed, path: str | Path, bom: bool = False) -
                 "score": [None if each != each else each for each in _short(scores)],
                 "source": names[completed.sources[part].ravel()].tolist(),
             }
+            if on_batch is not None:
+                on_batch(len(images))
 
     kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
     _write(Path(path), kinds, rows(), bom)

@@ -144,6 +144,11 @@ class RunConfig(Options):
         description="of tags in photos with levels such as animal|bird|kestrel the class: leaf "
         "(kestrel), all (each of the three), or a number (1: animal; default: leaf)",
     )
+    one_of: bool = Field(
+        default=False,
+        description="each image has exactly one class, as a photo of one species: its name says "
+        "all, and every image gets its likeliest class",
+    )
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
     options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
@@ -365,6 +370,7 @@ class RunConfig(Options):
             duplicates=self.duplicates,
             encoding=self.encoding,
             level=self.tag_level or "leaf",
+            one_of=self.one_of,
         )
 
     def most_bad(self, images: int) -> int:

@@ -66,6 +66,23 @@ def check_view(config: RunConfig) -> None:
         )
 
 
+def check_one_of(config: RunConfig) -> None:
+    """Refuse what contradicts one class per image."""
+    if not config.one_of:
+        return
+    if config.expected_positives not in ("estimate", "truth", 1.0):
+        raise InputError(
+            f"expected_positives: {config.expected_positives:g}, but with --one-of it is 1: leave "
+            "one of them out"
+        )
+    if config.thresholds.startswith("precision"):
+        raise InputError(
+            f"thresholds {config.thresholds}: with --one-of every image gets its likeliest class; "
+            "leave it out, and have sure ones alone by g2netpl complete --sure P or predict "
+            "--threshold P"
+        )
+
+
 def check_config(config: RunConfig) -> RunConfig:
     """The configuration, its mode decided and its options read, or a line on what does not fit."""
     if config.mode == "auto":
@@ -74,6 +91,7 @@ def check_config(config: RunConfig) -> RunConfig:
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     check_view(config)
+    check_one_of(config)
     last = config.modes[-1]
     if config.train_from is not None and last != "top":
         raise InputError(

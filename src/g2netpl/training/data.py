@@ -15,7 +15,7 @@ from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import several_tags
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.files import Files, named
-from g2netpl.labels.formats import image_folder, read_labels, read_matching
+from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.paths import find, find_all, list_images
@@ -134,7 +134,7 @@ def read_training_data(config: RunConfig) -> TrainingData:
             f"{labels}; leave them out with --only-listed"
         )
     share = config.validation if own is None else 0.0
-    data = split_and_observe(table, setting, share, config.seed)
+    data = split_and_observe(table, setting, share, config.seed, config.one_of)
     if own is not None and can_rank(own.table.held):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
@@ -147,15 +147,19 @@ def read_training_data(config: RunConfig) -> TrainingData:
 def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
     """A table in memory, split and observed as the configuration says."""
     setting = Setting.parse(config.setting)
-    data = split_and_observe(table, setting, config.validation, config.seed)
+    table = one_of.by_one(table) if config.one_of else table
+    data = split_and_observe(table, setting, config.validation, config.seed, config.one_of)
     check_learnable(data.visible, named(config.labels))
     return data
 
 
-def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: int) -> TrainingData:
+def split_and_observe(
+    table: LabelTable, setting: Setting, share: float, seed: int, by_one: bool = False
+) -> TrainingData:
     """Hold out a share of the images that something is known about, observe the others.
 
     None are held out that nothing could be chosen by, or that nothing could be learnt without.
+    `by_one` says that each image has one class, so that who knows it knows all.
     """
     training, held_out = _split(table, setting, share, seed)
     validation, why = table.take(held_out), ""
@@ -172,6 +176,8 @@ def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: i
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
         visible = observe(table.take(training), setting, seed)
+    if by_one:
+        visible = one_of.by_one(visible)
     if why:
         return TrainingData(table, training, visible, held_out, note=_last_epoch(why))
     note = f"chosen by mAP on {len(held_out):,} held-out images"
@@ -216,6 +222,8 @@ def _read_listed(config: RunConfig) -> tuple[Listed, list[str]]:
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     notes += look_alikes_note(table)
+    if not config.one_of and one_of.looks_so(table.held):
+        notes.append(one_of.HINT)
     root = _root(config.labels, None, config)
     listed, missing = _located(config.labels, table, root, config)
     return listed, [*notes, *missing]

@@ -24,6 +24,7 @@ from g2netpl.labels.formats import (
 from g2netpl.labels.formats.aliases import read_aliases, renamed, unused_note, with_aliases
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes, tags_hint
 from g2netpl.labels.formats.merging import below, merge
+from g2netpl.labels.formats.one_of import by_one
 from g2netpl.labels.formats.problems import LabelFileError, Problem
 from g2netpl.labels.formats.reading import (
     Reading,
@@ -174,8 +175,10 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
     if not paths:
         raise InputError("expected a label file, or several, got none")
     if len(paths) == 1 and not reading.aliases:
-        return _read_one(Path(paths[0]), format, reading)
-    return _read_joined(paths, format, reading)
+        table = _read_one(Path(paths[0]), format, reading)
+    else:
+        table = _read_joined(paths, format, reading)
+    return by_one(table, named(paths)) if reading.one_of else table
 
 
 def _check_there(path: Path) -> None:

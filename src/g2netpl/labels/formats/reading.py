@@ -47,6 +47,7 @@ class Reading:
     duplicates: Duplicates = "refuse"  # rows of one image that say different things
     encoding: str | None = None  # of a text that does not begin with it; None: UTF-8
     level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which of them are classes
+    one_of: bool = False  # every image has exactly one class
 
     def absent_value(self, usual: Absent) -> int:
         """The label of a class that the file does not name for an image."""
