@@ -27,6 +27,7 @@ from g2netpl.labels.entries import (
     dense,
     per_image,
     take,
+    with_columns,
 )
 
 __all__ = [
@@ -189,6 +190,15 @@ class LabelTable:
             held = np.vstack([self.held, np.full(shape, UNOBSERVED, dtype=np.int8)])
         groups = None if self.groups is None else (*self.groups, *("" for _ in images))
         return LabelTable((*self.images, *images), self.classes, held, sizes, self.notes, groups)
+
+    def with_classes(self, names: Sequence[str]) -> "LabelTable":
+        """The same table with more classes, about which nothing is known."""
+        classes = (*self.classes, *names)
+        held = with_columns(self.held, np.arange(len(self.classes)), len(classes))
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = np.pad(sizes, ((0, 0), (0, len(names))))
+        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints.
