@@ -162,9 +162,11 @@ class PhotoReview(Review):
         return self._photo(row, self._worthy(row, order), {})
 
     def _once_more(self, undone: list[tuple[int, Decision]]) -> dict[str, Any]:
-        """The photo as it was when it was saved."""
+        """The photo as it was when it was saved; of a long rest that was not there, not all."""
         were = {self._split(entry)[1]: decision.old for entry, decision in reversed(undone)}
-        return self._photo(self._split(undone[0][0])[0], [*were], were)
+        on = [column for column, value in were.items() if value == POSITIVE]
+        shown = len(were) if len(were) <= 2 * _SHOWN else max(len(on), _SHOWN)
+        return self._photo(self._split(undone[0][0])[0], [*were][:shown], were)
 
     def _worthy(self, row: int, order: str) -> list[int]:
         """The classes that the order asks about, by their worth."""
@@ -184,11 +186,9 @@ class PhotoReview(Review):
         likely = self.columns[np.argsort(-chances[self.columns], kind="stable")]
         known = likely[values[likely] == POSITIVE].tolist()
         unknown = likely[values[likely] == UNOBSERVED]
-        needed = {*unknown[present[unknown]].tolist()}  # what is on must be seen
-        needed |= {column for column, value in were.items() if value == POSITIVE}
+        needed = {*unknown[present[unknown]].tolist(), *asked} - {*known}  # on, or in doubt
         places = max(_SHOWN - len(known), _FEWEST, len(needed))
-        candidates = dict.fromkeys((*needed, *asked, *unknown.tolist()))
-        shown = [column for column in candidates if column not in known][:places]
+        shown = [*dict.fromkeys((*needed, *unknown.tolist()))][:places]
         by_name = dict.fromkeys((*likely.tolist(), *shown))  # likely ones first, added ones last
         absent = [each for each in np.flatnonzero(values == NEGATIVE) if each not in shown]
 

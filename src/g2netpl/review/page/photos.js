@@ -37,10 +37,12 @@ export function show(question) {
     if (!question.tags.some((tag) => tag.name === name)) question.tags.push(newTag(name));
   }
   ask("What is in this picture?");
-  $("why").textContent = "Saving says no to the tags that are off. What is not shown stays unknown.";
+  $("why").textContent = "What is off is saved as not in it. What is not shown stays unknown.";
   $("find").value = "";
   showFound();
   showTags();
+  scrollTo(0, 0);
+  $("panel").scrollTop = 0;
   $("known-title").hidden = $("known").hidden = !question.known.length;
   showKnown(question.known);
 }
@@ -78,9 +80,22 @@ function toggle(place) {
   $("tags").children[place].firstChild.setAttribute("aria-pressed", tag.on);
 }
 
+// A no is a no only of what could be seen: where tags are out of sight, saving shows them first.
+function allSeen(question) {
+  const last = $("tags").lastElementChild;
+  const bar = $("answers"), covers = getComputedStyle(bar).position === "fixed";
+  const end = covers ? bar.getBoundingClientRect().top : Math.min(innerHeight, $("panel").getBoundingClientRect().bottom);
+  if (question.seen || last.getBoundingClientRect().bottom <= end) return true;
+  question.seen = true;
+  last.scrollIntoView({ block: "center" });
+  $("status").textContent = "There are more tags. Look at them, then save.";
+  return false;
+}
+
 function give(kind) {
   const question = page.upcoming[0];
   if (!question || page.undoing || (kind === "rest" && !page.state.can_say_rest)) return;
+  if (kind !== "skip" && !allSeen(question)) return;
   const [on, off] = [true, false].map((side) => question.tags.filter((tag) => tag.on === side));
   const adds = on.filter(({ column, name }) => column === null && !page.added.includes(name));
   const seen = off.filter(({ column, name }) => column !== null || page.added.includes(name)); // not: added and regretted
@@ -89,7 +104,7 @@ function give(kind) {
   const shown = kind === "skip" ? on.filter((tag) => !adds.includes(tag)) : on;
   const told = on.length ? on.map(({ name }) => name).join(", ") : "nothing of what was shown";
   const said = kind === "skip" ? { skipped: shown.length + seen.length } : { yes: on.length, no: seen.length };
-  const words = { save: told, rest: `${on.length ? told : "nothing"}, and nothing else`, skip: "skipped" };
+  const words = { save: told, rest: `${on.length ? told : "nothing"}, and nothing else`, skip: `${question.image}: skipped` };
   page.answer({ answer: kind, on: names(shown), off: names(seen) }, words[kind], said);
 }
 
