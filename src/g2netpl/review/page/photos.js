@@ -33,6 +33,7 @@ export const skip = () => give("skip");
 export const subject = (question) => question.image;
 
 export function show(question) {
+  question.tags = question.tags.filter(({ column, name, on }) => column !== null || on || page.added.includes(name));
   for (const name of page.added.slice(-OFFERED)) {
     if (!question.tags.some((tag) => tag.name === name)) question.tags.push(newTag(name));
   }
