@@ -133,12 +133,9 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
                 value = fit(flags, merged, output, seed, expected_positives=k)
             maps[output.name] = value
             gain = 100 * (value - maps["none"])
-            per_hundred, per_minute = 100 * gain / said["answers"], gain / minutes
-            print(
-                f"    {name}: mAP {100 * value:.2f} ({gain:+.2f}: {per_hundred:+.2f} per 100 "
-                f"answers, {per_minute:+.3f} a minute)",
-                flush=True,
-            )
+            rates = (100 * gain / said["answers"], gain / minutes)
+            told = ": {:+.2f} per 100 answers, {:+.3f} a minute".format(*rates) if count > 1 else ""
+            print(f"    {name}: mAP {100 * value:.2f} ({gain:+.2f}{told})", flush=True)
     return maps
 
 

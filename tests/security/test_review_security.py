@@ -260,6 +260,7 @@ PHOTOS = {
     "a photo for another host": lambda s: s.post(DECIDE, photo(), Host="evil.example"),
     "a photo as a form": lambda s: s.post(DECIDE, photo(), Content_Type="text/plain"),
     "a class after the last": lambda s: s.post(DECIDE, photo(on=[3])),
+    "a photo of which nothing is said": lambda s: s.post(DECIDE, photo(on=[], off=[])),
     "a class on and off": lambda s: s.post(DECIDE, photo(off=[0])),
     "tags that are no list": lambda s: s.post(DECIDE, photo(on={"0": 1})),
     "tags in tags": lambda s: s.post(DECIDE, photo(on=[[0]])),

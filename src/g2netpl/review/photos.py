@@ -10,7 +10,7 @@ Somebody may add a class that the run does not know. Its labels are numbered aft
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,12 +44,10 @@ class PhotoReview(Review):
     @property
     def added(self) -> list[str]:
         """Classes that people have added to those of the run, in this order."""
-        known = {
-            self._split(entry)[1]
-            for entry, value in self._values_added.items()
-            if value != UNOBSERVED
-        }
-        return [self._class(column) for column in sorted(known)]
+        with self._lock:
+            values = self._values_added.items()
+            known = {self._split(entry)[1] for entry, value in values if value != UNOBSERVED}
+            return [self._class(column) for column in sorted(known)]
 
     @property
     def can_say_rest(self) -> bool:
@@ -84,14 +82,10 @@ class PhotoReview(Review):
             self._names_added.append(tag)
         return self._entry(row, len(self.saved.classes) + self._names_added.index(tag))
 
-    def _unknown(self, row: int) -> Iterator[int]:
-        columns = self.columns.tolist()
-        for number in [*(self._entry(row, column) for column in columns), *self._new_labels(row)]:
-            if self._get(number) == UNOBSERVED:
-                yield number
-
-    def _new_labels(self, row: int) -> list[int]:
-        return [self._number(row, name) for name in self.added]
+    def _unknown(self, row: int) -> list[int]:
+        """Labels of a photo about which nothing is known, those of added classes too."""
+        labels = [self._number(row, tag) for tag in (*self.columns.tolist(), *self.added)]
+        return [entry for entry in labels if self._get(entry) == UNOBSERVED]
 
     def _order(self, entry: int) -> str:
         return ADDED if entry >= self.saved.observed.size else PHOTOS
@@ -189,7 +183,8 @@ class PhotoReview(Review):
         needed = {*unknown[present[unknown]].tolist(), *asked} - {*known}  # on, or in doubt
         places = max(_SHOWN - len(known), _FEWEST, len(needed))
         shown = [*dict.fromkeys((*needed, *unknown.tolist()))][:places]
-        by_name = dict.fromkeys((*likely.tolist(), *shown))  # likely ones first, added ones last
+        in_order = [column for column in likely.tolist() if column in shown]
+        in_order += [column for column in shown if column >= len(values)]  # added ones last
         absent = [each for each in np.flatnonzero(values == NEGATIVE) if each not in shown]
 
         def tag(column: int) -> dict[str, Any]:
@@ -208,7 +203,7 @@ class PhotoReview(Review):
         return {
             "row": row,
             "image": self.saved.images[row],
-            "tags": [tag(column) for column in (*(x for x in by_name if x in shown), *known)],
+            "tags": [tag(column) for column in (*in_order, *known)],
             "added": self.added,
             "known": [
                 {

@@ -148,8 +148,8 @@ class PhotoServer(ReviewServer):
         only(body, "id", "row", "answer", "on", "off")
         id, row, answer = _id(body), self._check_row(body["row"]), body["answer"]
         on, off = self._check_tags(body["on"], added=True), self._check_tags(body["off"])
-        if len({*on, *off}) < len(on) + len(off):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "a class comes twice")
+        if not 0 < len(on) + len(off) == len({*on, *off}):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "expected what was shown, each class once")
         if answer == "skip":
             self.review.skip(id, row, [*on, *off])
         elif answer == "save" or (answer == "rest" and self.review.can_say_rest):
@@ -165,8 +165,8 @@ class PhotoServer(ReviewServer):
             if not isinstance(tag, str):
                 self._check_column(tag)
             elif tag not in self.review.added:
-                problem = "no such class" if not added else None
-                problem = problem or new_class_problem(tag, self.review.saved.classes)
+                known = self.review.saved.classes
+                problem = new_class_problem(tag, known) if added else "no such class"
                 if problem:
                     raise Refusal(HTTPStatus.BAD_REQUEST, problem)
         return tags
