@@ -352,7 +352,7 @@ def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
     assert (new["backbone"], new["image_size"], new["method"]) == ("tiny", 32, "an")
 
 
-def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path):
+def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, capsys):
     """Whole photos bring labels of both signs, as if they were missing at random."""
     flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--setting"]
     flags += ["fspl", "--backbone", "tiny", "--mode", "linear", "--image-size", "32", "--epochs"]
@@ -366,6 +366,8 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path):
         review.save(f"{row:032x}", row, on, [], rest=True)
     review.close()
     assert look(reviewed_labels(run).held)[0] == "random"
+    assert main(["review", str(run), "--export", str(tmp_path / "labels.csv")]) == 0
+    assert "--validation 0 --observation draw …" in capsys.readouterr().out
     assert go_on(run, tmp_path / "second") == 0
     assert read_training(run)["observation"] == "draw"
     assert read_training(tmp_path / "second")["observation"] == "draw"
