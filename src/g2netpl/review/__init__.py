@@ -2,5 +2,6 @@
 
 `session` asks whether a class is in a picture and `questions` chooses about which, `counting` asks
 how many there are; `asking` is what both share. `server` and `http` serve the page and trust
-nobody, `answers_writer` appends to review.jsonl.
+nobody, `answers_writer` appends to review.jsonl. `label_studio` lets Label Studio ask instead:
+`learner` predicts for it, takes its answers and is trained on them.
 """

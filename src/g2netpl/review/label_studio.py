@@ -13,7 +13,7 @@ from typing import Any
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.json_file import member
 from g2netpl.labels.formats.label_studio_controls import Control, prediction, read_controls
-from g2netpl.labels.formats.label_studio_tasks import address_in, labels_in
+from g2netpl.labels.formats.label_studio_tasks import address_in, image_name, labels_in
 from g2netpl.labels.table import POSITIVE
 from g2netpl.review.http import Answer, LocalServer, Refusal, to_json
 from g2netpl.review.learner import Learner
@@ -75,10 +75,8 @@ class LabelStudioServer(LocalServer):
 
     def _predict(self, body: dict[str, Any]) -> dict[str, Any]:
         controls = _controls(member(body, "label_config", str, "predict"))
-        addresses = [
-            _address(task, f"task {place}", controls)
-            for place, task in enumerate(member(body, "tasks", list, "predict"))
-        ]
+        tasks = enumerate(member(body, "tasks", list, "predict"))
+        addresses = [self._readable(task, f"task {place}", controls) for place, task in tasks]
         version, classes = self.learner.model.version, self.learner.classes
         results = [
             {"model_version": version, "score": 0.0, "result": []}
@@ -87,6 +85,14 @@ class LabelStudioServer(LocalServer):
             for said in self.learner.say(addresses)
         ]
         return {"results": results, "model_version": version}
+
+    def _readable(self, task: Any, where: str, controls: tuple[Control, ...]) -> str:
+        """The address of a task's image; nothing of an odd one, so that the others are answered."""
+        try:
+            return _address(task, where, controls)
+        except InputError as problem:
+            self.learner.tell(f"no prediction: {problem}")
+            return ""
 
     def _event(self, body: dict[str, Any]) -> dict[str, Any]:
         action = member(body, "action", str, "webhook")
@@ -144,4 +150,6 @@ class LabelStudioServer(LocalServer):
 
 
 def _address(task: Any, where: str, controls: tuple[Control, ...]) -> str:
-    return address_in(member(task, "data", dict, where), where, controls[0].key)
+    address = address_in(member(task, "data", dict, where), where, controls[0].key)
+    image_name(address, where)  # so that an odd one is told here
+    return address

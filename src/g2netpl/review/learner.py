@@ -87,11 +87,11 @@ class Learner:
     def close(self) -> None:
         """End a training, and let go of the answers."""
         with self._lock:
-            self._wanted = False
+            self._wanted, thread = False, self._thread
             if self._process is not None:
                 self._process.terminate()
-        if self._thread is not None:
-            self._thread.join()
+        if thread is not None:
+            thread.join()
         self.review.close()
 
     def say(self, addresses: Sequence[str]) -> list[Said | None]:
@@ -141,30 +141,30 @@ class Learner:
 
     def learn(self) -> str:
         """Train on all answers, in the background; gives what will happen."""
-        answers = latest([*read_decisions(self.folder, DECIDED), *self.review.log.decisions])
-        if not answers:
+        if not latest(self.review.log.decisions):
             return "no answers yet"
         with self._lock:
             if self._thread is not None and self._thread.is_alive():
                 self._wanted = True
-                return "a training is under way; another one follows"
-            if answers == self._trained_on():
+                return "a training is under way; one more follows if there are new answers"
+            if not self._has_new():
                 return "nothing new since the last training"
             self._thread = Thread(target=self._train, daemon=True)
             self._thread.start()
-        return f"training on {counted(len(answers), 'answer')}"
+        return f"training on {counted(len(latest(self.review.log.decisions)), 'answer')}"
 
     def _train(self) -> None:
         while True:
             self._train_once()
             with self._lock:
                 self._process = None
-                if not self._wanted:
+                if not self._wanted or not self._has_new():
+                    self._thread = None
                     return
                 self._wanted = False
 
     def _train_once(self) -> None:
-        self.tell(f"training on {counted(len(self.review.log.decisions), 'answer')}")
+        self.tell(f"training on {counted(len(latest(self.review.log.decisions)), 'answer')}")
         self.model.keep_network()
         command = [sys.executable, "-m", "g2netpl", "train", "--overwrite"]
         command += ["--resume-labels", str(self.folder), "--output", str(self.answered)]
@@ -188,8 +188,11 @@ class Learner:
         else:
             self.tell(f"trained: {self.model.version} predicts from now on")
 
-    def _trained_on(self) -> object:
-        return read_decisions(self.answered, DECIDED) if is_finished(self.answered) else None
+    def _has_new(self) -> bool:
+        """Whether there are answers that the latest training did not know."""
+        before = read_decisions(self.folder, DECIDED)
+        known = latest([*before, *latest(self.review.log.decisions)])
+        return not is_finished(self.answered) or read_decisions(self.answered, DECIDED) != known
 
     def _check_answered(self) -> None:
         if not is_begun(self.answered):

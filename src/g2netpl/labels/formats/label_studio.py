@@ -193,8 +193,9 @@ def _unfold(flat: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
         id = member(each, "id", int, where)
         data = {key: value for key, value in each.items() if key not in {*controls} | _ABOUT}
         task = tasks.setdefault(id, {"id": id, "data": data, "annotations": []})
-        results = [item for key in controls for item in _results(key, each[key])]
-        task["annotations"].append({"result": results})
+        if each["annotation_id"] is not None:
+            results = [item for key in controls for item in _results(key, each[key])]
+            task["annotations"].append({"result": results})
     return list(tasks.values())
 
 

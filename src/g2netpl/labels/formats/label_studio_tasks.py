@@ -39,7 +39,7 @@ def address_in(data: dict[str, Any], where: str, key: str = "image") -> str:
     """The address of the image in the data of a task: under `key`, or else the only one."""
     texts = [value for name, value in data.items() if isinstance(value, str) and name != "text"]
     if len(texts) > 1:
-        texts = [text for text in texts if text.partition("?")[0].lower().endswith(SUFFIXES)]
+        texts = [text for text in texts if _looks_like_image(text.lower())]
     address = data.get(key, texts[0] if len(texts) == 1 else None)
     if not isinstance(address, str) or not address.strip():
         raise mistake(where, f"expected the image's name in 'data', as {{{key!r}: name}}")
@@ -115,6 +115,10 @@ def labels_in(annotation: Any, where: str) -> Iterator[tuple[str, int]]:
             if not isinstance(name, str):
                 raise mistake(where, f"expected names of classes, got {name!r:.60}")
             yield name, value
+
+
+def _looks_like_image(address: str) -> bool:
+    return address.endswith(SUFFIXES) or address.partition("?")[0].endswith(SUFFIXES)
 
 
 def _remote_path(address: str) -> PurePosixPath | None:
