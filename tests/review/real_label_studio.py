@@ -42,12 +42,13 @@ class LabelStudio:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": "", **there}
             )
-        for _ in range(600):
+        for _ in range(1200):  # its first start takes a minute, or several on a busy machine
             try:
                 return self.ask("GET", "/api/projects")
             except OSError:
                 assert self.process.poll() is None, (folder / "label-studio.log").read_text()
                 time.sleep(0.5)
+        self.close()
         raise AssertionError("Label Studio did not start")
 
     def close(self):
