@@ -54,7 +54,8 @@ def run(flags: argparse.Namespace) -> None:
         raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
     config = read_training(flags.run)["config"]
     roots = Roots.of_run(config, flags.images)
-    learner = Learner(flags.run, roots, lambda line: console.print(line, highlight=False))
+    more = () if flags.images is None else ("--images", flags.images)
+    learner = Learner(flags.run, roots, lambda line: console.print(line, highlight=False), more)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         roots.check(learner.review.saved.images)

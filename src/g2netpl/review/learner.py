@@ -67,10 +67,19 @@ class Model:
 
 
 class Learner:
-    """Predictions, answers and trainings around one run; `tell` is told what happens."""
+    """Predictions, answers and trainings around one run.
 
-    def __init__(self, folder: str | Path, roots: Roots, tell: Callable[[str], None]) -> None:
-        self.folder, self.roots, self.tell = Path(folder), roots, tell
+    `tell` is told what happens; `flags` are given to each training.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        roots: Roots,
+        tell: Callable[[str], None],
+        flags: Sequence[str] = (),
+    ) -> None:
+        self.folder, self.roots, self.tell, self.flags = Path(folder), roots, tell, flags
         name = self.folder.resolve()
         self.answered = name.with_name(f"{name.name}-answered")
         self._check_answered()
@@ -83,11 +92,12 @@ class Learner:
         self._thread: Thread | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._wanted = False  # one more training, when this one has ended
+        self._closed = False
 
     def close(self) -> None:
         """End a training, and let go of the answers."""
         with self._lock:
-            self._wanted, thread = False, self._thread
+            self._closed, thread = True, self._thread
             if self._process is not None:
                 self._process.terminate()
         if thread is not None:
@@ -158,7 +168,7 @@ class Learner:
             self._train_once()
             with self._lock:
                 self._process = None
-                if not self._wanted or not self._has_new():
+                if self._closed or not self._wanted or not self._has_new():
                     self._thread = None
                     return
                 self._wanted = False
@@ -168,8 +178,10 @@ class Learner:
         self.model.keep_network()
         command = [sys.executable, "-m", "g2netpl", "train", "--overwrite"]
         command += ["--resume-labels", str(self.folder), "--output", str(self.answered)]
-        command += ["--images", str(self.roots.images)]
+        command += self.flags
         with self._lock:
+            if self._closed:
+                return
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
