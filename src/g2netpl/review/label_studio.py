@@ -128,7 +128,8 @@ class LabelStudioServer(LocalServer):
         if isinstance(annotation, dict) and annotation.get("was_cancelled") is True:
             return 0
         address = _address(task, "task", controls)
-        said = dict.fromkeys(self._refused(controls, address, seen, changed), "no")
+        refused = sorted(self._refused(controls, address, seen, changed))
+        said = dict.fromkeys(refused, "no")
         for name, value in sorted(labels_in(annotation, "annotation"), key=lambda pair: pair[1]):
             said[name] = "yes" if value == POSITIVE else "no"
         return self.learner.answer(address, said)
