@@ -62,7 +62,7 @@ class LabelStudio:
         head = {"Authorization": f"Token {TOKEN}", "Content-Type": kind}
         asked = urllib.request.Request(self.address + path, content, head, method=method)
         try:
-            with urllib.request.urlopen(asked, timeout=120) as answer:
+            with urllib.request.urlopen(asked, timeout=900) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as problem:
             raise AssertionError(f"{method} {path}: {problem.read().decode()}") from None
