@@ -26,6 +26,7 @@ from g2netpl.labels.entries import (
     blocks,
     dense,
     per_image,
+    spread,
     take,
     with_columns,
 )
@@ -165,9 +166,21 @@ class LabelTable:
             None if self.groups is None else [self.groups[row] for row in rows.tolist()],
         )
 
+    def with_images(self, images: Sequence[str]) -> "LabelTable":
+        """The same labels of images that are called otherwise."""
+        return LabelTable(images, self.classes, self.held, self.sizes, self.notes, self.groups)
+
     def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
         """The same images and classes with other labels."""
         return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
+
+    def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
+        """The same images with class j at places[j] of `classes`; others are unobserved."""
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = spread(sizes, places, len(classes), 0)
+        held = with_columns(self.held, places, len(classes))
+        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""
@@ -190,15 +203,6 @@ class LabelTable:
             held = np.vstack([self.held, np.full(shape, UNOBSERVED, dtype=np.int8)])
         groups = None if self.groups is None else (*self.groups, *("" for _ in images))
         return LabelTable((*self.images, *images), self.classes, held, sizes, self.notes, groups)
-
-    def with_classes(self, names: Sequence[str]) -> "LabelTable":
-        """The same table with more classes, about which nothing is known."""
-        classes = (*self.classes, *names)
-        held = with_columns(self.held, np.arange(len(self.classes)), len(classes))
-        sizes = self.sizes
-        if sizes is not None:
-            sizes = np.pad(sizes, ((0, 0), (0, len(names))))
-        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints.

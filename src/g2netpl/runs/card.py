@@ -26,6 +26,7 @@ _FIGURES = {
     "precision": "precision",
     "recall": "recall",
     "F1": "f1",
+    "accuracy": "accuracy",  # where each image has one class
 }
 
 
@@ -51,7 +52,7 @@ def make_card(run: Run, exported: Exported, file: str, licence: str | None = Non
         about=contents,
         exported=exported,
         facts=_facts(contents),
-        figures=list(_FIGURES),
+        figures=[name for name in _FIGURES if name != "accuracy" or contents.one_of],
         parts=[{"name": part, "figures": _figures(run.evaluation[part])} for part in parts],
         chosen=training["chosen_epoch"] if "validation" in parts else None,
         limits=_limits(contents, counts),
@@ -117,16 +118,17 @@ def _start(training: dict[str, Any]) -> str:
 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
-    values = {name: cast(Content, metrics)[key] for name, key in _FIGURES.items()}
+    values = {name: cast(Content, metrics).get(key) for name, key in _FIGURES.items()}
     return {name: "unknown" if v is None else f"{v:.1%}" for name, v in values.items()}
 
 
 def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[dict[str, Any]]:
     measured = [run.evaluation[part]["average_precision"] for part in parts]
+    one_of = run.thresholds.one_of
     return [
         {
             **each.__dict__,
-            "threshold": "none" if threshold is None else f"{threshold:.3f}",
+            "threshold": "none" if threshold is None or one_of else f"{threshold:.3f}",
             "precision": ["" if v[place] is None else f"{v[place]:.1%}" for v in measured],
         }
         for place, (each, threshold) in enumerate(

@@ -13,10 +13,11 @@ import numpy as np
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import tags
-from g2netpl.labels.formats.groups import GROUP, Groups, group_header
+from g2netpl.labels.formats.columns import GROUP, is_tag_header
+from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
-from g2netpl.labels.formats.table import is_tag_header, refuse_odd_header
+from g2netpl.labels.formats.table import refuse_odd_header
 from g2netpl.labels.formats.text import IMAGE_HEADERS, read_bytes
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
 
@@ -60,13 +61,15 @@ def read(path: Path, reading: Reading) -> LabelTable:
         if problem is not None:
             problems.add(str(path), "header", f"column {position + 2}: {problem}")
     values = _matrix(file, problems)
-    names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
+    names, values, notes = without_twins(
+        images, values, lambda row: f"{path}: row {row}", problems, reading, file.classes
+    )
     problems.raise_any()
     table = LabelTable(tuple(names), tuple(file.classes), values, notes=tuple(notes))
     return as_told(groups.on(table), reading, str(path))
 
 
-def names_classes(path: Path) -> bool:
+def names_classes(path: Path, reading: Reading) -> bool:
     """A wide table does, tags do not."""
     return not is_tag_header(_File(path, Problems()).header)
 
