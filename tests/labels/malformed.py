@@ -744,11 +744,11 @@ CASES = {
     ),
     "parquet: one kilobyte becomes names of gigabytes": Case(
         grown_parquet(50_000, "a" * 100_000),
-        "labels.parquet: its texts take more than 67,108,864 bytes, in a file of 1,",
+        "labels.parquet: its cells take more than 67,108,864 bytes, in a file of 1,",
     ),
     "parquet: a quarter of a megabyte becomes tags of gigabytes": Case(
         grown_parquet(600_000, "a.jpg", tags="cat " * 1000),
-        "labels.parquet: its texts take more than 67,108,864 bytes, in a file of 2",
+        "labels.parquet: its cells take more than 67,108,864 bytes, in a file of 2",
     ),
     "parquet: twenty million times the same row": Case(
         parquet_bomb, "labels.parquet: the footer claims 20,000,000 rows, in "

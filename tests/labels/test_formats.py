@@ -38,6 +38,7 @@ PATHS = {
     "nuswide": "NUS-WIDE/ImageList/TrainImagelist.txt",
     "spml": "formatted_train_labels_obs.npy",
     "imagefolder": "photos",
+    "huggingface": "labels.parquet",
 }
 FULL_ONLY = ("voc", "nuswide")
 LISTS_LABELS_ONLY = ("openimages", "tags", "label-studio", "imagefolder")

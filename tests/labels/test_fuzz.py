@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from packed import pictures
 
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import FORMATS, Reading, find_format, read_labels, write_labels
@@ -121,6 +122,9 @@ BASES = {
     "nuswide": ("nuswide", written("nuswide", "NUS/ImageList/TestImagelist.txt", FULL)),
     "spml": ("spml", written("spml", "formatted_train_labels_obs.npy")),
     "imagefolder": ("imagefolder", lines),
+    "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
+    "huggingface as saved": ("huggingface", lambda folder: pictures(folder / "data.arrow").parent),
+    "huggingface with paths": ("huggingface", written("huggingface", "labels.parquet")),
 }
 TOKENS = [
     *(b'"', b"\n", b"\r", b"\0", b",", b";", b"-", b"9" * 20, b"1e999", b"..", b"/", b"\\", b" "),

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import with_columns
 from g2netpl.labels.formats import (
     coco,
+    huggingface,
     imagefolder,
     label_studio,
     nuswide,
@@ -36,6 +38,7 @@ __all__ = [
     "read_classes",
     "read_labels",
     "read_matching",
+    "unpack",
     "write_labels",
 ]
 
@@ -52,6 +55,7 @@ class Format:
     image_folder: Callable[[Path], Path] = lambda path: path.parent  # if nobody says where they are
     lists_all: bool = False  # other images in the folder belong to other parts of the data set
     names_classes: Callable[[Path], bool] = lambda path: True  # also a class without any label
+    unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None  # pictures inside
 
 
 def _format(
@@ -61,7 +65,9 @@ def _format(
     folder = getattr(module, "image_folder", Format.image_folder)
     names = getattr(module, "names_classes", lambda path: names_classes)
     does = (module.recognises, module.read, module.write)
-    return Format(*does, summary, endings, folder, lists_all, names)
+    return Format(
+        *does, summary, endings, folder, lists_all, names, getattr(module, "unpack", None)
+    )
 
 
 FORMATS: dict[str, Format] = {
@@ -75,6 +81,9 @@ FORMATS: dict[str, Format] = {
     ),
     "csv": _format(
         table, "CSV with `image` and a column per class: 1, 0, or empty for unknown", ".csv"
+    ),
+    "huggingface": _format(
+        huggingface, "a data set that Hugging Face's `datasets` saved, or Parquet with pictures"
     ),
     "parquet": _format(parquet, "Parquet in either shape of the CSV files", ".parquet", ".pq"),
     "coco": _format(
@@ -121,6 +130,7 @@ def find_format(path: Path, name: str | None = None) -> Format:
 
 
 USUAL = Reading()
+_WHOLE_FOLDERS = ("huggingface",)  # that are one data set, whatever else lies in them
 
 
 def read_labels(
@@ -135,10 +145,10 @@ def read_labels(
             raise InputError(f"{path}: not a regular file")
     except OSError as problem:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    folder = format is None and path.is_dir()
+    row = find_format(path, format)
+    folder = format is None and path.is_dir() and row not in map(FORMATS.get, _WHOLE_FOLDERS)
     if folder:
         refuse_layout(path)
-    row = find_format(path, format)
     try:
         table = row.read(path, reading)
         check_looks(table, str(path))
@@ -162,6 +172,8 @@ def find_writer(path: str | Path, format: str | None = None) -> Format:
         for ending in row.endings:
             if path.match(ending) if "*" in ending else path.name.lower().endswith(ending):
                 return row
+    if path.is_dir() or not path.suffix:
+        return FORMATS["imagefolder"]
     raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}")
 
 
@@ -183,6 +195,29 @@ def write_labels(table: LabelTable, path: str | Path, format: str | None = None)
         return row.write(table, path)
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def unpack(
+    table: LabelTable,
+    source: str | Path,
+    format: str | None,
+    target: str | Path,
+    to: str | None = None,
+    overwrite: bool = False,
+) -> LabelTable:
+    """Write pictures that lie inside a label file into a folder that is to be written.
+
+    Returns the table with their names there; a target that is no folder gets the labels alone.
+    """
+    source, target = Path(source), Path(target)
+    unpacked = find_format(source, format).unpack
+    if unpacked is None:
+        return table
+    if find_writer(target, to) is not FORMATS["imagefolder"]:
+        note = "the pictures stay where they are; name a folder to unpack them to"
+        return table.with_notes((*table.notes, note))
+    with writing(target):
+        return unpacked(source, table, imagefolder.metadata_file(target).parent, overwrite)
 
 
 def image_folder(path: str | Path, format: str | None = None) -> Path:
