@@ -39,6 +39,7 @@ PATHS = {
     "spml": "formatted_train_labels_obs.npy",
     "imagefolder": "photos",
     "huggingface": "labels.parquet",
+    "fiftyone": "look",
 }
 FULL_ONLY = ("voc", "nuswide")
 LISTS_LABELS_ONLY = ("openimages", "tags", "label-studio", "imagefolder")

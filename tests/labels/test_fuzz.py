@@ -108,6 +108,16 @@ def lines(folder):
     return put(folder / "metadata.jsonl", text)
 
 
+def samples(folder):
+    labels = [{"_cls": "Classification", "label": "dog", "tags": ["wrong"]}, {"label": "\u00fc"}]
+    content = [
+        {"filepath": "a b.jpg", "observed": {"_cls": "Classifications", "classifications": labels}},
+        {"filepath": "c.jpg", "tags": ["dog"], "soft": {"_cls": "Classification", "label": "cat"}},
+    ]
+    put(folder / "look/metadata.json", '{"info": {"default_classes": ["cat"]}, "version": "1"}')
+    return put(folder / "look/samples.json", json.dumps({"samples": content})).parent
+
+
 BASES = {
     "openimages": ("openimages", openimages),
     "tags": ("tags", written("tags", "tags.csv")),
@@ -124,6 +134,7 @@ BASES = {
     "imagefolder": ("imagefolder", lines),
     "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
     "huggingface as saved": ("huggingface", lambda folder: pictures(folder / "data.arrow").parent),
+    "fiftyone": ("fiftyone", samples),
     "huggingface with paths": ("huggingface", written("huggingface", "labels.parquet")),
 }
 TOKENS = [

@@ -5,6 +5,7 @@ examples:
   g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
   g2netpl complete runs/first --table full.csv                       a label file, all 1 and 0
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
+  g2netpl complete runs/first --table look --to fiftyone             the same, in FiftyOne
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (of images held out from
@@ -45,10 +46,11 @@ def run(flags: argparse.Namespace) -> None:
     from pathlib import Path
 
     from g2netpl.base.console import Console
+    from g2netpl.base.disk import writing
     from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target, share_of_labels, write_new
     from g2netpl.commands.training_flags import checked
-    from g2netpl.labels.formats import find_writer, label_studio
+    from g2netpl.labels.formats import find_writer
     from g2netpl.runs.completion import compare_with_truth, complete, write_completed
     from g2netpl.runs.run import load_run
 
@@ -60,9 +62,9 @@ def run(flags: argparse.Namespace) -> None:
     if flags.output is not None:
         check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
     if flags.table is not None:
-        proposals = flags.to == "label-studio"
-        check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
-        find_writer(flags.table, flags.to)
+        tasks = flags.to == "label-studio"
+        check_target(flags.table, (".json",) if tasks else None, flags.overwrite)
+        propose = find_writer(flags.table, flags.to).propose
     trained = load_run(flags.run)
     completed = complete(trained, flags.sure)
     console.print(str(completed), highlight=False)
@@ -90,11 +92,11 @@ def run(flags: argparse.Namespace) -> None:
         write_completed(completed, flags.output)
         console.print(f"written to {flags.output}", highlight=False)
     if flags.table is not None:
-        if proposals:
-            new = completed.proposed()
-            label_studio.write(completed.observed, Path(flags.table), new, completed.scores)
-            known = completed.observed.known
-            content = f"{known:,} known labels as annotations, {new.sum():,} as predictions"
+        if propose is not None:
+            new, known = completed.proposals(), completed.observed.known
+            with writing(flags.table):
+                propose(completed.observed, Path(flags.table), new)
+            content = f"{known:,} known labels as annotations, {new.new.sum():,} as predictions"
         else:
             for note in write_new(completed.table, flags.table, flags.to, flags.overwrite):
                 console.print(f"note: {note}", highlight=False)

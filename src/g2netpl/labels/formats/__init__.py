@@ -10,6 +10,7 @@ from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import with_columns
 from g2netpl.labels.formats import (
     coco,
+    fiftyone,
     huggingface,
     imagefolder,
     label_studio,
@@ -23,6 +24,7 @@ from g2netpl.labels.formats import (
 )
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes
 from g2netpl.labels.formats.problems import LabelFileError, Problem
+from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import Reading, check_looks, class_problem, places, read_classes
 from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 
@@ -56,6 +58,9 @@ class Format:
     lists_all: bool = False  # other images in the folder belong to other parts of the data set
     names_classes: Callable[[Path], bool] = lambda path: True  # also a class without any label
     unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None  # pictures inside
+    propose: Callable[[LabelTable, Path, Proposals], list[str]] | None = (
+        None  # beside what is known
+    )
 
 
 def _format(
@@ -64,10 +69,9 @@ def _format(
     """What a module can do; its images lie beside the file unless it says otherwise."""
     folder = getattr(module, "image_folder", Format.image_folder)
     names = getattr(module, "names_classes", lambda path: names_classes)
+    more = (getattr(module, name, None) for name in ("unpack", "propose"))
     does = (module.recognises, module.read, module.write)
-    return Format(
-        *does, summary, endings, folder, lists_all, names, getattr(module, "unpack", None)
-    )
+    return Format(*does, summary, endings, folder, lists_all, names, *more)
 
 
 FORMATS: dict[str, Format] = {
@@ -108,6 +112,7 @@ FORMATS: dict[str, Format] = {
         *("_labels.npy", "_labels_obs.npy"),
         lists_all=True,
     ),
+    "fiftyone": _format(fiftyone, "FiftyOne's folder with samples.json: labels, tags, confidence"),
     "imagefolder": _format(
         imagefolder,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
@@ -130,7 +135,7 @@ def find_format(path: Path, name: str | None = None) -> Format:
 
 
 USUAL = Reading()
-_WHOLE_FOLDERS = ("huggingface",)  # that are one data set, whatever else lies in them
+_WHOLE_FOLDERS = ("huggingface", "fiftyone")  # that are one data set, whatever else lies in them
 
 
 def read_labels(

@@ -19,6 +19,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
 from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -93,6 +94,11 @@ def write(
         tasks.append(task)
     write_text_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
     return silent_classes(table)
+
+
+def propose(table: LabelTable, path: Path, proposals: Proposals) -> list[str]:
+    """Write tasks with what a run proposes, to be reviewed."""
+    return write(table, path, proposals.new, proposals.scores)
 
 
 def _read_task(task: Any, place: int, collector: Collector) -> bool:
