@@ -86,7 +86,8 @@ def _export(flags: argparse.Namespace) -> None:
     with writing(card):
         write_text_whole(card, text, "backslashreplace")
         if is_folder:
-            write_text_whole(output / hub.CONFIG, hub.config_text(exported.contents))
+            about = hub.config_text(trained.classes, trained.config.image_size)
+            write_text_whole(output / hub.CONFIG, about)
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
         f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"

@@ -7,28 +7,23 @@ huggingface_hub takes it from HF_TOKEN or from its own login, and it is in no me
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError
-
-if TYPE_CHECKING:
-    from g2netpl.runs.bundle import Contents
 
 MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
 SCHEME = "hf://"
 _NAME = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}", re.ASCII)
 
 
-def config_text(contents: "Contents") -> str:
+def config_text(classes: Sequence[str], image_size: int) -> str:
     """config.json: the classes as the hub's other classifiers name them."""
-    classes = contents.classes
     about = {
         "library_name": "g2netpl",
         "problem_type": "multi_label_classification",
-        "image_size": contents.image_size,
+        "image_size": image_size,
         "id2label": dict(enumerate(classes)),
         "label2id": {name: number for number, name in enumerate(classes)},
     }
