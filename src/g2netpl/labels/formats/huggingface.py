@@ -20,7 +20,7 @@ import numpy as np
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.labels.formats import parquet, tags
-from g2netpl.labels.formats.columns import is_number, is_picture, pyarrow
+from g2netpl.labels.formats.column_files import is_number, is_picture, pyarrow
 from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.huggingface_data import (
     ENDINGS,

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import parquet, tags
-from g2netpl.labels.formats.columns import (
+from g2netpl.labels.formats.column_files import (
     ArrowFile,
     Column,
     ColumnFile,

@@ -12,7 +12,7 @@ import numpy as np
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import tags
-from g2netpl.labels.formats.columns import (
+from g2netpl.labels.formats.column_files import (
     Column,
     ColumnFile,
     ParquetFile,
