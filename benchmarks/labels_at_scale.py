@@ -3,6 +3,7 @@
     python benchmarks/labels_at_scale.py                         1,000,000 images × 10,000 classes
     python benchmarks/labels_at_scale.py --images 10000000       ten times as many rows
     python benchmarks/labels_at_scale.py --kind openimages       a row per label
+    python benchmarks/labels_at_scale.py --classes 1000 --files 2    half the images are in both
 
 A label file with 3 labels per image is made, read in a process of its own, and put where a training
 reads it from: 1,000 batches of 64 images at random. Bars: at most 500 MB of anonymous memory for a
@@ -45,7 +46,7 @@ def timed(what, work):
     return result
 
 threading.Thread(target=watch, daemon=True).start()
-table = timed("read", lambda: read_labels(sys.argv[1]))
+table = timed("read", lambda: read_labels(sys.argv[1:]))
 visible = observe(table, Setting.parse("own"), 0)
 observed = timed("prepare", lambda: ObservedLabels.of(visible.held))
 timed("fingerprint", table.fingerprint)
@@ -65,13 +66,15 @@ def names(numbers: np.ndarray) -> list[str]:
     return [f"images/{number:012d}.jpg" for number in numbers.tolist()]
 
 
-def make_file(path: Path, kind: str, images: int, classes: int, labels: int) -> None:
-    random = np.random.default_rng(0)
+def make_file(
+    path: Path, kind: str, images: int, classes: int, labels: int, first: int = 0
+) -> None:
+    random = np.random.default_rng(first)
     tags = [f"class {number:05d}" for number in range(classes)]
     with open(path, "w", encoding="utf-8") as file:
         file.write("image,labels\n" if kind == "tags" else "ImageID,LabelName,Confidence\n")
         for start in range(0, images, 100_000):
-            rows = np.arange(start, min(start + 100_000, images))
+            rows = first + np.arange(start, min(start + 100_000, images))
             drawn = random.integers(0, classes, (len(rows), labels)).tolist()
             for name, numbers in zip(names(rows), drawn, strict=True):
                 if kind == "tags":
@@ -81,12 +84,17 @@ def make_file(path: Path, kind: str, images: int, classes: int, labels: int) -> 
 
 
 def labels_at_scale(
-    images: int = 1_000_000, classes: int = 10_000, labels: int = 3, kind: str = "tags"
+    images: int = 1_000_000,
+    classes: int = 10_000,
+    labels: int = 3,
+    kind: str = "tags",
+    files: int = 1,
 ) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "labels.csv"
-        make_file(path, kind, images, classes, labels)
-        command = [sys.executable, "-c", MEASURE, str(path)]
+        paths = [Path(folder) / f"labels-{number}.csv" for number in range(files)]
+        for number, path in enumerate(paths):
+            make_file(path, kind, images, classes, labels, number * images // 2)
+        command = [sys.executable, "-c", MEASURE, *map(str, paths)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     measured = json.loads(done.stdout)
     note = ", ".join(
@@ -94,7 +102,8 @@ def labels_at_scale(
         for name, (wall, processor) in measured["took"].items()
     )
     whole = sum(wall for wall, _ in measured["took"].values())
-    what, large = f"few labels on {images:,} × {classes:,}", images > 1_000_000
+    what, large = f"few labels on {images:,} × {classes:,}", images * files > 1_000_000
+    what += f" in each of {files} files" if files > 1 else ""
     return [
         Figure(
             f"{what}, memory",
@@ -113,5 +122,6 @@ if __name__ == "__main__":
     parser.add_argument("--classes", type=int, default=10_000)
     parser.add_argument("--labels", type=int, default=3, help="of each image")
     parser.add_argument("--kind", choices=("tags", "openimages"), default="tags")
+    parser.add_argument("--files", type=int, default=1, help="each shares half with the next")
     flags = parser.parse_args()
-    show(labels_at_scale(flags.images, flags.classes, flags.labels, flags.kind))
+    show(labels_at_scale(flags.images, flags.classes, flags.labels, flags.kind, flags.files))

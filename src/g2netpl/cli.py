@@ -23,6 +23,7 @@ from g2netpl.commands import (
     export,
     features,
     import_weights,
+    merge,
     methods,
     observe,
     plan,
@@ -38,7 +39,7 @@ EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, report, predict, complete, review, export, plan),
-    *(observe, convert, search, compare, reproduce, features, methods),
+    *(observe, convert, merge, search, compare, reproduce, features, methods),
     import_weights,
 )
 _TAKE_METHODS = (train, plan, search, compare, reproduce, methods)

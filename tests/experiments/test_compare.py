@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from g2netpl.base.locks import locked
+from g2netpl.base.progress import Cells
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments.compare import read_cells
 from g2netpl.game.methods import METHODS, method_options
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.progress import Following
 
 
 @pytest.fixture(scope="module")
@@ -585,13 +585,13 @@ def test_one_comparison_at_a_time(features, copied, trained, capsys, how):
 def test_sigterm_is_told_and_gone_on_from(features, whole, tmp_path, trained, sigterm, capsys):
     folder = tmp_path / "out"
 
-    def stop(bar, note, real=Following.done):
+    def stop(bar, note, real=Cells.finished):
         real(bar, note)
         if len(trained) == 3:
             sigterm()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Following, "done", stop)
+        patch.setattr(Cells, "finished", stop)
         assert compare(features, folder, *ARGUMENTS) == 75
     said = capsys.readouterr()
     assert said.err == "g2netpl: stopped; go on with the same command and --resume\n"

@@ -7,12 +7,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from g2netpl import RunConfig, load_run, train
+from g2netpl.base.console import Console
 from g2netpl.base.locks import locked
+from g2netpl.base.progress import Cells
 from g2netpl.cli import main
-from g2netpl.training.progress import following
 from g2netpl.training.saving import CheckpointSaver
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
@@ -275,15 +275,15 @@ def test_it_says_how_far_a_training_is(compare, photos, tmp_path):
 
 def test_on_a_terminal_the_bar_tells_the_epoch(capsys):
     console = Console(force_terminal=True, width=120)
-    with following(console, 3) as bar:
+    with Cells(console, 3) as bar:
         bar.say("an [fspl] seed 0: epoch 4: cost 0.1234")
         bar.progress.refresh()
         bar.tell("left out: a.png")
-        bar.done("an [fspl] seed 0: validation mAP 50.0%")
+        bar.finished("an [fspl] seed 0: validation mAP 50.0%")
     shown = capsys.readouterr().out
     assert "an [fspl] seed 0: epoch 4: cost 0.1234" in shown
     assert "\nleft out: a.png" in shown or "left out: a.png\n" in shown
-    assert "1/3" in shown
+    assert "cell 2 of 3" in shown
 
 
 def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):

@@ -291,8 +291,10 @@ def test_missing_images_are_counted_by_row(folder):
 def test_images_one_folder_higher_are_hinted_at(folder):
     with pytest.raises(InputError, match=f"'h.jpg'; try --images {folder.parent}\\?"):
         locate(["h.jpg"], folder)
-    with pytest.raises(InputError, match=r"could the label file have / instead of \\\?"):
-        locate(["a.jpg", "sub\\b.PNG"], folder)  # written on Windows
+
+
+def test_names_written_on_windows_are_found(folder):
+    assert locate(["a.jpg", "sub\\b.PNG"], folder) == [f"{folder}/a.jpg", f"{folder}/sub/b.PNG"]
 
 
 @pytest.mark.parametrize("look", [list_images, lambda root: find([], root)])

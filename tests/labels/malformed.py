@@ -264,6 +264,27 @@ def samples(*content):
 
 captions = "".join(f"{number}.jpg,caption {number}\n" for number in range(70_000))
 
+# Photos
+
+XMP = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description>
+<dc:subject xmlns:dc="http://purl.org/dc/elements/1.1/"><rdf:Bag><rdf:li>cat</rdf:li></rdf:Bag>
+</dc:subject></rdf:Description></rdf:RDF>"""
+LAUGHS = "<!DOCTYPE a [<!ENTITY a0 'ha'>" + "".join(
+    f"<!ENTITY a{level + 1} '{f'&a{level};' * 10}'>" for level in range(9)
+)
+LAUGHS += "]><rdf:RDF>&a9;</rdf:RDF>"
+
+
+def sidecar(content):
+    """A photo without anything in it, and tags beside it."""
+
+    def make(folder):
+        put(folder / "photos/a.jpg.xmp", content)
+        return put(folder / "photos/a.jpg", "").parent
+
+    return make
+
+
 CASES = {
     # wide CSV
     "csv: a row is too short": Case(
@@ -278,8 +299,13 @@ CASES = {
         csv("image,a\né,1\n".encode("latin-1")),
         "labels.csv:2: expected UTF-8 text, byte 8 is 0xe9; save the file as UTF-8",
     ),
-    "csv: UTF-16": Case(
-        csv("image,a\nx,1\n".encode("utf-16")), "labels.csv:1: expected UTF-8 text, byte 0 is 0xff"
+    "csv: half of UTF-16": Case(
+        csv("image,a\nx,1\n".encode("utf-16")[:-1]), "labels.csv:1: expected text in the encoding"
+    ),
+    "csv: not in the encoding that was told": Case(
+        csv("image,a\nx\x81,1\n".encode("latin-1")),
+        "labels.csv:1: expected text in the encoding cp1252, which it is not (byte 9)",
+        ("--encoding", "cp1252"),
     ),
     "csv: compressed": Case(
         csv(gzip.compress(b"image,a\n", mtime=0)), "labels.csv:1: expected UTF-8 text, byte 1 is"
@@ -289,14 +315,28 @@ CASES = {
         csv("image,a,,b\n"), "labels.csv:1: column 3 has no class name"
     ),
     "csv: a word as label": Case(
-        csv("image,a,b\nx,1,0\ny,0,yes\n"),
-        "labels.csv:3: class 'b': expected 1, 0 or an empty cell (unobserved), got 'yes'",
+        csv("image,a,b\nx,1,0\ny,0,perhaps\n"),
+        "labels.csv:3: class 'b': expected 1, 0 or an empty cell (unobserved), got 'perhaps'",
     ),
     "csv: a score as label": Case(
-        csv("image,a\nx,0.5\n"), "labels.csv:2: class 'a': expected 1, 0"
+        csv("image,a\nx,0.5\ny,1\n"), "labels.csv:2: class 'a': expected 1, 0"
     ),
     "csv: an image with two answers": Case(
         csv("image,a\nx,1\ny,1\nx,0\n"), "labels.csv:4: image 'x' is listed already ("
+    ),
+    "csv: other columns": Case(
+        csv("image,Date,cat,Lens Model\nx,2019-05-01,1,EF 50\ny,2019-05-02,0,\nz,,1,\n"),
+        "labels.csv:1: no labels (1, 0 or nothing) in the columns 'Date' (as '2019-05-01'), "
+        "'Lens Model' (as 'EF 50'); leave them out: --ignore-columns 'Date,Lens Model'",
+    ),
+    "csv: captions": Case(
+        csv("image,caption\nx,a cat\ny,a dog\n"),
+        "labels.csv:1: no column holds labels: 'caption' (as 'a cat'); --tags-column NAME says",
+    ),
+    "csv: rows that contradict": Case(
+        csv("image,a,b\nx,1,\ny,1,0\nx,0,1\n"),
+        "labels.csv:4: image 'x', class 'a': another row says the opposite",
+        ("--duplicates", "unite"),
     ),
     "csv: no header": Case(
         csv("x.jpg,1,0\ny.jpg,0,1\n"),
@@ -308,7 +348,7 @@ CASES = {
     "csv: tabs in a row alone": Case(
         csv("image,b\nx\t1\n"), "labels.csv:2: expected 2 cells as in the header, got 1"
     ),
-    "csv: semicolons after another word": Case(csv("photo;a;b\nx;1;0\n"), "got 'photo;a;b'"),
+    "csv: semicolons after another word": Case(csv("id;a;b\nx;1;0\n"), "got 'id;a;b'"),
     "csv: nothing in it": Case(csv(""), "labels.csv:1: expected a header 'image,<class>,…', "),
     "csv: a header without class": Case(csv("image\nx\n"), "labels.csv:1: expected a header"),
     "csv: another first column": Case(
@@ -359,7 +399,7 @@ CASES = {
         ("--classes", "classes.txt"),
     ),
     "some other file": Case(
-        csv("a\tb\n", "labels.tsv"), "labels.tsv: not a known label file; --format is one of"
+        csv("a\tb\n", "labels.dat"), "labels.dat: not a known label file; --format is one of"
     ),
     # tags
     "tags: separated by commas": Case(
@@ -383,8 +423,21 @@ CASES = {
     "tags: captions": Case(
         csv(f"image,labels\n{captions}", "tags.csv"), "tags.csv: 70,000 images × 70,000 classes"
     ),
-    "tags: another third column": Case(
-        csv("image,labels,notes\na,cat,nice\n", "tags.csv"), "tags.csv:2: class 'labels': expected"
+    "tags: commas between them": Case(
+        csv('image,labels\na,"cat, dog"\nb,cat\nc,dog\n', "tags.csv"),
+        "tags.csv: 'cat, dog' looks like several tags, since 'cat' and 'dog' are found elsewhere; "
+        "give --separator ',' if so, or --separator ';' if the comma is a part of the name",
+    ),
+    "tags: a column that is not there": Case(
+        csv("image,labels\na,cat\n", "tags.csv"),
+        "tags.csv:1: --tags-column: no column 'label' (did you mean 'labels'?); the columns are "
+        "'image', 'labels'",
+        ("--tags-column", "label"),
+    ),
+    "tags: rows that contradict": Case(
+        csv("image,labels,absent\na,cat,\na,dog,cat\n", "tags.csv"),
+        "tags.csv:3: image 'a', class 'cat': negative here, positive elsewhere in the file",
+        ("--duplicates", "unite"),
     ),
     # OpenImages
     "openimages: a column is missing": Case(
@@ -399,7 +452,7 @@ CASES = {
         "oi.csv:2: Confidence: expected 1 or 0, got '0.7'; labels by machines are no observations",
     ),
     "openimages: a row is too long": Case(
-        csv("ImageID,LabelName,Confidence\na,b,1,\n", "oi.csv"), "oi.csv:2: expected 3 cells as in"
+        csv("ImageID,LabelName,Confidence\na,b,1,c\n", "oi.csv"), "oi.csv:2: expected 3 cells as in"
     ),
     "openimages: a contradiction": Case(
         csv("ImageID,LabelName,Confidence\na,cat,0\na,cat,1\n", "oi.csv"),
@@ -440,7 +493,7 @@ CASES = {
         raw('{"images": "\\ud83d"}'), "instances.json: '\\ud83d' is half a character"
     ),
     "json: UTF-16": Case(
-        raw(json.dumps(COCO).encode("utf-16")), "instances.json: not a known label file"
+        raw(json.dumps(COCO).encode("utf-16")), "instances.json:1: expected UTF-8 text, byte 0 is"
     ),
     "json: latin-1": Case(
         raw(b'{"a":\n"\xe9"}'), "instances.json:2: expected UTF-8 text, byte 7 is 0xe9"
@@ -805,6 +858,37 @@ CASES = {
     ),
     "folder: an image with two answers": Case(
         line('{"file_name": "a.jpg", "labels": []}'), "metadata.jsonl:2: image 'a.jpg' is listed al"
+    ),
+    "photos: without any tag": Case(
+        lambda folder: put(folder / "photos/x.jpg", "").parent,
+        "photos: no photo has a tag to learn from: 0 of 1 photos have tags in themselves, 0 in",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a file and no folder": Case(
+        csv("image,cat\na,1\n"),
+        "labels.csv: expected a folder of photos",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a sidecar with a DOCTYPE": Case(
+        sidecar("<!DOCTYPE a [<!ENTITY b 'cat'>]><a>&b;</a>"),
+        "1 fault in tags, which are not read; the first: ",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a sidecar of a billion laughs": Case(
+        sidecar(LAUGHS), "a DOCTYPE is refused", ("--format", "photo-tags")
+    ),
+    "photos: a sidecar nested ten thousand deep": Case(
+        sidecar("<a>" * 10_000), "nested too deeply", ("--format", "photo-tags")
+    ),
+    "photos: a sidecar of twenty million spaces": Case(
+        sidecar(" " * 20_000_000),
+        "a part of 20,000,000 bytes; 16,777,216 at most are read",
+        ("--format", "photo-tags"),
+    ),
+    "photos: a level that no tag has": Case(
+        sidecar(XMP),
+        "1 tagged photo without a tag of level 2",
+        ("--format", "photo-tags", "--tag-level", "2"),
     ),
     "folder: metadata in Parquet that is none": Case(
         lambda folder: put(folder / "p/metadata.parquet", "x").parent,

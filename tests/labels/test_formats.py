@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ PATHS = {
     "openimages": "labels.csv",
     "tags": "labels.csv",
     "csv": "labels.csv",
+    "xlsx": "labels.xlsx",
     "parquet": "labels.parquet",
     "coco": "labels.json",
     "label-studio": "labels.json",
@@ -40,8 +42,10 @@ PATHS = {
     "imagefolder": "photos",
     "huggingface": "labels.parquet",
     "fiftyone": "look",
+    "photo-tags": "photos",
 }
 FULL_ONLY = ("voc", "nuswide")
+BY_NAME = ("photo-tags",)  # that no looks tell
 LISTS_LABELS_ONLY = ("openimages", "tags", "label-studio", "imagefolder")
 
 
@@ -63,16 +67,42 @@ def put(path, content):
     return path
 
 
+def target(name, folder, images):
+    """Where a table is written to; tags go beside photos, which must be there."""
+    path = Path(folder, PATHS[name])
+    if name == "photo-tags":
+        path.mkdir()
+        for image in images:
+            with suppress(OSError, ValueError):
+                if name_problem(image) is None:
+                    put(path / image, "")
+    return path
+
+
+def kept(name, table):
+    """What is left of a table in a format: photos name no negatives, and come sorted."""
+    if name == "openimages":
+        return table.take(np.flatnonzero((table.values != UNOBSERVED).any(axis=1)))
+    if name == "photo-tags":
+        table = table.with_values(np.where(table.values == 1, 1, UNOBSERVED))
+        return table.take(np.argsort(np.array(table.images, dtype=object)))
+    return table
+
+
 # Round trips
 
 ODD_IMAGES = {
     "voc": ("ü,1.jpg", '"q".jpg', "a;b|c.jpg", "x.png.jpg", "%20+.jpg"),
     "nuswide": ("sub/ü,1.jpg", '"q" r', "a;b|c.jpg", "x\u2028y\x0b.jpg", "%20+#?.png"),
+    "xlsx": ("sub/ü, 1", '"q"\t.jpg', " a;b|c.jpg\n", "x\u2028y\x85.jpg", "%20+#?=&.png"),
     "openimages": ("sub/ü,1.jpg", '"q"\r\n.jpg', "a;b|c.JPEG", "x.png.jpg", "%20+#?=.png"),
+    "photo-tags": ("sub/ü,1.jpg", '"q"\r\n.jpg', "a;b|c.JPEG", "x.png.jpg", "%20+#?=\u2028.png"),
 }
 ANY_IMAGES = ("sub/ü, 1", '"q"\r.jpg', " a;b|c.jpg\n", "x\u2028y\x85.jpg", "%20+#?=&.png")
 ODD_CLASSES = {
     "tags": ("zebra, wild", 'a "dog"', "naïve\r\ncat", "猫", "=1+1"),
+    "xlsx": ("zebra; wild", 'a "dog"', "naïve|\ncat", "猫", "labels"),
+    "photo-tags": ("zebra; wild", 'a/<"dog">', "naïve\r\ncat", "猫 &amp;", "]]>=1"),
     "voc": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
     "nuswide": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
 }
@@ -89,15 +119,16 @@ FULL = np.array(
 def test_odd_names_make_the_round_trip(tmp_path, name):
     images, classes = ODD_IMAGES.get(name, ANY_IMAGES), ODD_CLASSES.get(name, ANY_CLASSES)
     table = LabelTable(images, classes, FULL if name in FULL_ONLY else PARTIAL)
-    path = tmp_path / PATHS[name]
+    path = target(name, tmp_path, images)
     write_labels(table, path, name)
-    assert find_format(path) is FORMATS[name]
-    assert same(read_labels(path, reading=Reading(classes=classes)), table)
-    inferred = read_labels(path)
+    asked, table = name if name in BY_NAME else None, kept(name, table)
+    assert find_format(path, asked) is FORMATS[name]
+    assert same(read_labels(path, asked, Reading(classes=classes)), table)
+    inferred = read_labels(path, asked)
     assert set(inferred.classes) == set(classes)
     order = [inferred.classes.index(each) for each in classes]
     assert inferred.values[:, order].tolist() == table.values.tolist()
-    assert inferred.images == images
+    assert inferred.images == table.images
 
 
 PIECES = [
@@ -131,15 +162,17 @@ def files_below(folder):
 def test_what_is_written_reads_back_the_same_or_nothing_is_written(name, data):
     table = data.draw(tables(full=name in FULL_ONLY))
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, PATHS[name])
+        path = target(name, folder, table.images)
+        before = files_below(Path(folder))
         try:
             write_labels(table, path, name)
         except InputError:
-            assert files_below(Path(folder)) == []
+            assert files_below(Path(folder)) == before
+            return
+        table = kept(name, table)
+        if name == "photo-tags" and not (table.values == 1).any():
             return
         again = read_labels(path, name, Reading(classes=table.classes))
-    if name == "openimages":
-        table = table.take(np.flatnonzero((table.values != UNOBSERVED).any(axis=1)))
     assert same(again, table)
 
 
@@ -201,16 +234,18 @@ def test_plain_names_are_never_refused(name, data):
         return
     table = LabelTable(names, tuple(classes), values)
     with tempfile.TemporaryDirectory() as folder:
-        notes = write_labels(table, Path(folder, PATHS[name]), name)
-        again = read_labels(Path(folder, PATHS[name]), name, Reading(classes=table.classes))
+        path = target(name, folder, names)
+        notes = write_labels(table, path, name)
+        if name == "photo-tags" and not (values == 1).any():
+            return
+        again = read_labels(path, name, Reading(classes=table.classes))
     silent = (values == UNOBSERVED).all(axis=0).sum()
     told = f"{silent} classes without any label are not in the file"
     assert (told in notes) == bool(silent and name in LISTS_LABELS_ONLY)
     if name == "openimages":
         lost = (values == UNOBSERVED).all(axis=1)
         assert sum("images without any label" in note for note in notes) == lost.any()
-        table = table.take(np.flatnonzero(~lost))
-    assert same(again, table)
+    assert same(again, kept(name, table))
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -254,6 +289,7 @@ def test_formats_that_cannot_say_unknown_refuse_it(tmp_path, path, message):
         ("nuswide", "ImageList/mine.txt", "expected a path like NUS-WIDE/ImageList/TrainImagel"),
         ("spml", "labels.npy", "expected a name ending in _labels.npy or _labels_obs.npy"),
         ("imagefolder", "labels.txt", "expected a folder, or its metadata.jsonl"),
+        ("photo-tags", "none", "expected the folder of the photos, beside which sidecars go"),
         (None, "labels.txt", "what format is this to be"),
         (None, "none/labels.csv", "cannot be written"),
     ],
@@ -275,6 +311,9 @@ def test_a_path_that_does_not_fit_the_format_is_refused(tmp_path, name, path, me
         ("parquet", ("a",), ("image",), "cannot be called 'image'"),
         ("tags", ("a",), ("a;b",), "cannot be a tag"),
         ("tags", ("a",), ("a|b",), "cannot be a tag"),
+        ("photo-tags", ("a.jpg",), ("a|b",), "cannot be a tag"),
+        ("photo-tags", ("a.jpg",), ("cat ",), "cannot be a tag"),
+        ("photo-tags", ("a.jpg",), ("c\x0bat",), "characters that XML has not"),
         ("openimages", ("a",), ("cat",), "expected an ending such as .jpg"),
         ("openimages", (" a.jpg",), ("cat",), "expected an ending such as .jpg"),
         ("voc", ("a.png",), ("cat",), "plain names ending in .jpg"),
@@ -286,9 +325,11 @@ def test_a_path_that_does_not_fit_the_format_is_refused(tmp_path, name, path, me
 )
 def test_names_a_format_would_change_are_refused(tmp_path, name, images, classes, message):
     table = LabelTable(images, classes, np.ones((len(images), len(classes))))
+    path = target(name, tmp_path, images)
+    before = files_below(tmp_path)
     with pytest.raises(InputError, match=message):
-        write_labels(table, tmp_path / PATHS[name], name)
-    assert files_below(tmp_path) == []
+        write_labels(table, path, name)
+    assert files_below(tmp_path) == before
 
 
 def test_a_voc_list_is_not_written_beside_lists_of_other_classes(tmp_path):
@@ -299,7 +340,7 @@ def test_a_voc_list_is_not_written_beside_lists_of_other_classes(tmp_path):
 
 def test_the_ending_says_what_is_written(tmp_path):
     table = LabelTable(("a.jpg",), ("cat",), np.array([[1]]))
-    for name in ("csv", "parquet", "coco", "voc", "nuswide", "spml"):
+    for name in ("csv", "xlsx", "parquet", "coco", "voc", "nuswide", "spml"):
         write_labels(table, tmp_path / PATHS[name])
         assert find_format(tmp_path / PATHS[name]) is FORMATS[name]
     write_labels(table, tmp_path / "metadata.jsonl")
@@ -678,7 +719,7 @@ def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
     assert csv_table.read(quoted, Reading()).classes == ("a, b",)
 
 
-NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yes", "1.00", "٣"]
+NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yess", "1.00", "٣"]
 MISTAKES = {
     "cell": (lambda row: [row[0], *row[1:-1], "NO LABEL"], "expected 1, 0 or an empty cell"),
     "long": (lambda row: [*row, "1"], "cells as in the header"),
@@ -829,3 +870,14 @@ def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
         read_labels(path)
     with pytest.raises(InputError, match=r"pip install 'g2netpl\[parquet\]'"):
         write_labels(UNKNOWN, tmp_path / "other.parquet")
+
+
+def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "labels.xlsx"
+    write_labels(UNKNOWN, path)
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    with pytest.raises(InputError, match=r"labels\.xlsx: .*pip install 'g2netpl\[xlsx\]'"):
+        read_labels(path)
+    with pytest.raises(InputError, match=r"pip install 'g2netpl\[xlsx\]'"):
+        write_labels(UNKNOWN, tmp_path / "other.xlsx")
+    assert not (tmp_path / "other.xlsx").exists()

@@ -114,7 +114,8 @@ def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
     assert main(["train", *arguments, *more]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "look alike" in line]
     both = "'Cow' and 'cow'; 'girafe' (1 image) and 'giraffe' (13 images)"
-    assert line == f"note: look alike: {both}; one class written in two ways?"
+    told = "one class written in two ways? --aliases FILE makes it one"
+    assert line == f"note: look alike: {both}; {told}"
 
 
 def test_a_note_names_a_few():

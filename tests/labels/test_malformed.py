@@ -131,7 +131,7 @@ def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):
         ("a,2\nb,3\n", "got '2' (and 1 more problem: g2netpl check lists them)"),
         ("a,2\nb,3\nc,4\n", "got '2' (and 2 more problems: g2netpl check lists them)"),
     ):
-        path.write_text(f"image,x\n{rows}")
+        path.write_text(f"image,x\n{rows}d,1\ne,1\nf,0\n")
         with pytest.raises(LabelFileError) as caught:
             read_labels(path)
         assert str(caught.value).startswith(f"{path}:2: class 'x': expected 1, 0")
@@ -139,10 +139,10 @@ def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):
 
 
 def test_what_ends_the_reading_comes_after_what_was_found_before(tmp_path):
-    content = 'image,x\na,2\nb,"1\n'
+    content = 'image,x\nc,1\na,2\nb,"1\n'
     assert problems(tmp_path / "labels.csv", content) == [
-        ("labels.csv:2", "cell"),
-        ("labels.csv:3", "broken row"),
+        ("labels.csv:3", "cell"),
+        ("labels.csv:4", "broken row"),
     ]
 
 
@@ -247,8 +247,11 @@ def test_a_contradiction_is_named_where_it_says_no(tmp_path, values, line):
 
 
 def test_after_a_hundred_thousand_mistakes_the_reading_ends(tmp_path):
-    rows = "".join(f"{number},2\n" for number in range(120_000))
-    assert len(problems(tmp_path / "labels.csv", f"image,x\n{rows}")) == 100_000
+    rows = "".join(f"/{number},1\n" for number in range(120_000))
+    assert len(problems(tmp_path / "labels.csv", f"image,x\nx,1\n{rows}")) == 100_000
+    cells = "".join(f"{number},2\n" for number in range(120_000))
+    (one,) = problems(tmp_path / "labels.csv", f"image,x\n{cells}")
+    assert one == ("labels.csv:1", "column")
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(64, True), (65, False)])

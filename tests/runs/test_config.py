@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.runs.config import RunConfig, read_keys
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config_file import read_keys
 
 BAD = {
     "not TOML": ("labels = ", "not valid TOML"),

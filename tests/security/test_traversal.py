@@ -158,7 +158,25 @@ def spml(folder, name):
     return folder / "formatted_train_labels.npy"
 
 
+def workbook(folder, name):
+    from openpyxl import Workbook
+    from openpyxl.utils.exceptions import IllegalCharacterError
+
+    book = Workbook()
+    book.active.append(["image", "cat"])
+    try:
+        book.active.append([name, 1])
+    except IllegalCharacterError:  # nothing that a workbook could carry
+        book.active.append(["", 1])
+    try:
+        book.save(folder / "x.xlsx")
+    except UnicodeEncodeError:
+        return workbook(folder, "")
+    return folder / "x.xlsx"
+
+
 CARRIERS = {
+    "xlsx": workbook,
     "csv": lambda folder, name: put(folder / "x.csv", f"image,cat\n{name},1\n"),
     "csv in quotes": lambda folder, name: put(folder / "x.csv", f"image,cat\n{cell(name)},1\n"),
     "tags": lambda folder, name: put(folder / "x.csv", f"image,labels\n{cell(name)},cat\n"),
@@ -206,7 +224,8 @@ def test_a_hostile_name_is_refused_and_opens_nothing(photos, labels, carrier, tr
         locate(read_labels(path).images, photos)
     monkeypatch.undo()
     assert any(name.startswith(str(labels)) for name in opened)
-    for name in opened:
+    listed = {str(photos / name) for name in ("", "sub", "folder.jpg")}  # to find what is meant
+    for name in {*opened} - listed:
         assert "secret" not in name
         assert not name.startswith((str(photos), "/etc/hostname", "/dev/zero"))
 
@@ -259,7 +278,8 @@ def test_every_format_carries_names(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         found.append(find_format(make(folder, "inside.jpg")))
-    assert {id(row) for row in found} == {id(row) for row in FORMATS.values()}
+    names = FORMATS.keys() - {"photo-tags"}  # which finds photos, and takes no names
+    assert {id(row) for row in found} == {id(FORMATS[name]) for name in names}
 
 
 # Links that are made after the names were checked

@@ -219,10 +219,10 @@ def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeyp
     """ROLE diverges always, the game on the second seed; the pages tell both."""
     train_cell = comparison.train_cell
 
-    def train_or_stop(contest, what, cell):
+    def train_or_stop(contest, what, cell, *around):
         if cell.method == "role" or (cell.method, cell.seed) == ("g2netpl", 1):
             raise NumericalStop("epoch 1: no number")
-        return train_cell(contest, what, cell)
+        return train_cell(contest, what, cell, *around)
 
     assert reproduce(features, tmp_path / "plain", "all") == 0
     monkeypatch.setattr(comparison, "train_cell", train_or_stop)

@@ -46,6 +46,15 @@ def mode_in(folder):
     return json.loads((Path(folder) / "run.json").read_text())["config"]["mode"]
 
 
+@pytest.mark.parametrize("mode", ["top", "linear-init", "end-to-end"])
+def test_names_are_draws_where_a_trained_backbone_learns(config, own_weights, mode):
+    one = {"mode": mode, "backbone": "tiny", "epochs": 1, "linear_epochs": 1, "setting": "fspl"}
+    _, learnt = trained(config("learnt", **one, weights=own_weights))
+    _, at_random = trained(config("random", **one))
+    assert "observation: draw (there are positives alone)" in learnt
+    assert "observation: random (the backbone starts at random)" in at_random
+
+
 @pytest.mark.parametrize(
     ("changes", "gpu", "mode", "why"),
     [

@@ -128,7 +128,7 @@ def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, d
     shown = " ".join(capsys.readouterr().out.split())
     assert "top: 9 and above learn (" in shown
     assert "of the compute, 0.1 M parameters); what is below takes" in shown
-    assert "observation: random (the backbone learns too)" in shown
+    assert "observation: random (the backbone starts at random)" in shown
     assert len(decoded) == 60 * 2 + 20
 
 

@@ -413,7 +413,11 @@ def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
     ("content", "message"),
     [
         ("epoch = 3\n", "unknown key 'epoch' .*did you mean 'epochs'"),
-        ('labels = 3\nimages = "a"\noutput = "b"\n', "labels: .*string, got 3"),
+        (
+            'labels = 3\nimages = "a"\noutput = "b"\n',
+            "labels: must be a path, or a list of them, got 3",
+        ),
+        ("labels = []\n", r"labels: must be a path, or a list of them, got \[\]"),
         ('images = "a"\noutput = "b"\n', "labels: required"),
         ("labels = [\n", "not valid TOML"),
     ],

@@ -158,7 +158,8 @@ def test_complete_leaves_doubtful_labels_unknown(folder, trained):
     doubtful = np.abs(scores - 0.5) < 0.2499
     assert (values[doubtful] == -1).all()
     assert 0 < doubtful.sum() < 600
-    assert main(["complete", str(trained)]) == 2
+    assert main(["complete", str(trained)]) == 0  # completed.csv in the run folder
+    assert main(["complete", str(trained)]) == 3
     assert main(["complete", str(trained), "--table", "x.csv", "--sure", "0.2"]) == 2
 
 
@@ -380,25 +381,26 @@ def test_check_finds_everything_in_one_pass(folder, capsys):
 
 def test_check_lists_all_mistakes_of_a_label_file(folder, capsys):
     lines = ["image,cat", "a.png,2", "b.png,1,1", "../c.png,1"] + [f"x{i}.png,7" for i in range(30)]
+    lines += [f"y{i}.png,1" for i in range(40)]
     (folder / "bad.csv").write_text("\n".join(lines) + "\n")
     arguments = ["check", "--labels", str(folder / "bad.csv")]
     assert main([*arguments, "--problems", str(folder / "problems.csv")]) == 2
     out, err = capsys.readouterr()
-    assert "64 errors" in err  # 33 of them in the file, the other 31 are its images
+    assert "104 errors" in err  # 33 of them in the file, the other 71 are its images
     assert "bad.csv:2: class 'cat': expected 1, 0" in out
     assert "bad.csv:3: expected 2 cells" in out
     assert "bad.csv:4: image '../c.png': leads out" in out
     kinds = [row["kind"] for row in rows_of(folder / "problems.csv")]
-    assert (len(kinds), kinds.count("images not there")) == (64, 31)
+    assert (len(kinds), kinds.count("images not there")) == (104, 71)
 
 
 BAD_FILES = {
     "wide": (
-        "image,cat,dog,cat\ntrain-00000.png,1,,\ngone.png,1,,\ntrain-00001.png,yes,,\n"
+        "image,cat,dog,cat\ntrain-00000.png,1,,\ngone.png,1,,\ntrain-00001.png,perhaps,,\n"
         "TRAIN-00002.png,1,0,\nbroken.png,,1,\ntwo.png,1\n/out.png,1,,\ntrain-00000.png,0,,\n"
     ),
     "wide, an open quote": (
-        "image,cat,dog,cat\ntrain-00000.png,1,,\ngone.png,1,,\ntrain-00001.png,yes,,\n"
+        "image,cat,dog,cat\ntrain-00000.png,1,,\ngone.png,1,,\ntrain-00001.png,perhaps,,\n"
         'TRAIN-00002.png,1,0,\nbroken.png,,1,\ntwo.png,1\n/out.png,1,,\n"train-00003.png,0,,\n'
     ),
     "tags": (
@@ -425,11 +427,11 @@ def test_bad_rows_do_not_keep_check_from_the_images_of_the_others(folder, capsys
     assert "not listed" not in out  # of rows that were not read nobody knows
     errors = [row for row in rows_of(folder / "problems.csv") if row["severity"] == "error"]
     kinds = [row["kind"] for row in errors]
-    assert kinds[-3:] == ["images not there", "images not there", "unreadable images"]
+    assert kinds[-2:] == ["images not there", "unreadable images"]
     in_file = {"wide": 5, "wide, an open quote": 5, "tags": 4, "semicolons": 3}
-    assert len(kinds) == in_file[kind] + 3
-    assert "'gone.png' is not in" in errors[-3]["what"]
-    assert errors[-2]["what"].endswith("; did you mean 'train-00002.png'?")
+    assert len(kinds) == in_file[kind] + 2
+    assert "'gone.png' is not in" in errors[-2]["what"]
+    assert "1 image found by another name, as 'TRAIN-00002.png' = 'train-00002.png'" in out
     assert errors[-1]["where"].endswith("broken.png")
 
 
@@ -523,7 +525,9 @@ def test_tags_that_were_not_separated_are_suspected(folder, capsys):
         'image,labels\ntrain-00000.png,"cup,table"\ntrain-00001.png,cup\ntrain-00002.png,table\n'
     )
     arguments = ["check", "--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
-    assert main(arguments) == 0
+    assert main(arguments) == 2
+    assert "'cup,table' looks like several tags" in capsys.readouterr().err
+    assert main([*arguments, "--separator", ";"]) == 0
     assert "'cup,table': is --separator right?" in capsys.readouterr().out
     assert main([*arguments, "--separator", ","]) == 0
     assert "separator" not in capsys.readouterr().out

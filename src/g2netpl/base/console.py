@@ -1,6 +1,6 @@
 """The console of every command: names and messages are shown, never obeyed."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rich.console import Console as RichConsole
@@ -12,9 +12,13 @@ from g2netpl.base.terminal import shown_lines
 
 
 class Console(RichConsole):
-    """Rich's, without markup or emoji codes; no text in it can command the terminal."""
+    """Rich's, without markup or emoji codes; no text in it can command the terminal.
 
-    def __init__(self, **given: Any) -> None:
+    `beat` is told how far work on it is, where that is a part of other work (`progress`).
+    """
+
+    def __init__(self, beat: Callable[[str], None] | None = None, **given: Any) -> None:
+        self.beat = beat
         plain = {"markup": False, "emoji": False, "highlight": False, "soft_wrap": True}
         super().__init__(**{**plain, **given})
 

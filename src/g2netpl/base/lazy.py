@@ -24,4 +24,8 @@ def lazily(package: str, homes: Mapping[str, str]) -> Door:
                 raise
             raise ModuleNotFoundError(f"{package}.{name} {missing}", name=problem.name) from None
 
-    return find, lambda: sorted(of), sorted(of)
+    def names() -> list[str]:
+        own = vars(import_module(package))
+        return sorted({*of, *(name for name in own if name.startswith("__"))})
+
+    return find, names, sorted(of)

@@ -4,6 +4,7 @@ examples:
   g2netpl check --labels labels.csv --images photos
   g2netpl check --labels labels.csv --images photos --html check.html --problems problems.csv
   g2netpl check --labels tags.csv --images photos --no-decode    quickly: do the images exist?
+  g2netpl check --labels alice.csv --labels bob.json --aliases aliases.txt --images photos
   g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
   g2netpl train --labels train.csv --images photos --test-labels test.csv --groups groups.csv …
 
@@ -29,11 +30,11 @@ _SHOWN = 20
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
-    taken = ("labels", "images", "max_bad", "workers", *READING, *parts, "groups", "seed")
+    taken = ("labels", "images", "max_bad", "workers", *READING_SEVERAL, *parts, "groups", "seed")
     add_config_flags(parser, taken, required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
@@ -45,29 +46,31 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
     from g2netpl.base.console import Console
+    from g2netpl.base.progress import Work
     from g2netpl.commands.labelling import check_target, share_of_labels
     from g2netpl.commands.training_flags import checked
-    from g2netpl.images.inspection import inspect_images, inspect_labels, write_problems
-    from g2netpl.training.progress import image_bar
+    from g2netpl.images.inspection import inspect_images, write_problems
+    from g2netpl.labels.files import each_file
 
     console, config = Console(), checked(flags)
     targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
+    read = each_file(config.labels) + each_file(config.test_labels or ())
     for target, ending in targets.items():
         if target is not None:
-            mine = flags.overwrite and target not in (flags.labels, flags.test_labels)
+            mine = flags.overwrite and target not in read
             check_target(target, (ending,), mine)
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
-    found = inspect_labels(flags.labels, config.format, config.reading())
+    found = _inspected(config)
     if found.table is not None:
-        with image_bar(console, "looking at images", len(found.table)) as advance:
+        with Work(console, "looking at images", len(found.table)) as work:
             inspect_images(
                 found,
                 config.images,
                 config.format,
                 config.workers,
                 config.max_bad,
-                advance,
+                work.advance,
                 decode=not flags.no_decode,
                 elsewhere=_elsewhere(config),
             )
@@ -92,11 +95,24 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"page: {flags.html}", highlight=False)
     if found.errors:
         raise InputError(
-            f"{flags.labels}: {counted(len(found.errors), 'error')}; "
+            f"{found.labels}: {counted(len(found.errors), 'error')}; "
             f"the first: {found.errors[0].where}: {found.errors[0].what}"
+            + (f"; {found.remedy}" if found.remedy else "")
         )
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"a training may begin{unseen}", highlight=False)
+
+
+def _inspected(config: "RunConfig") -> "Inspection":
+    """What the label files say, or else what is wrong in those that tell how to read them."""
+    from g2netpl.images.inspection import Inspection, inspect_labels
+    from g2netpl.labels.formats import LabelFileError
+
+    try:
+        reading = config.reading()
+    except LabelFileError as problem:
+        return Inspection(config.labels, None, errors=list(problem.problems))
+    return inspect_labels(config.labels, config.format, reading)
 
 
 def _elsewhere(config: "RunConfig") -> set[str]:
@@ -109,7 +125,7 @@ def _elsewhere(config: "RunConfig") -> set[str]:
         for path, folder in files.items()
         if path is not None
         for root in [folder or config.images or image_folder(path, config.format)]
-        for name in read_labels(path, config.format, config.reading()).images
+        for name in read_labels(path, config.format, config.reading(folder)).images
     }
 
 
@@ -117,12 +133,12 @@ def _look_for_duplicates(
     console: "Console", found: "Inspection", config: "RunConfig", target: str | None
 ) -> None:
     """Tell how many images look the same, and in how many parts of a training; write groups."""
+    from g2netpl.base.progress import Work
     from g2netpl.images.inspection import look_at_files
     from g2netpl.images.near_duplicates import named_groups, near_duplicates
     from g2netpl.labels.formats.groups import write_groups
     from g2netpl.labels.table import group_numbers
     from g2netpl.training.data import read_training_data
-    from g2netpl.training.progress import image_bar
 
     try:
         data = read_training_data(config)
@@ -131,9 +147,9 @@ def _look_for_duplicates(
         found.refuse(where, "refused by a training", what)
         return
     others = [path for path in data.all_paths if path not in found.looks]
-    with image_bar(console, "looking at the other files' images", len(others)) as advance:
+    with Work(console, "looking at the other files' images", len(others)) as work:
         for each in look_at_files(others, config.workers):
-            advance(1)
+            work.advance()
             if each.problem is None:
                 found.looks[each.path] = each.look
     seen = [each for each in data.all_images if each[0] in found.looks]

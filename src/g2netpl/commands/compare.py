@@ -154,7 +154,7 @@ def _data(flags: argparse.Namespace, config: "RunConfig") -> "Data":
         return load_array_data(flags.features)
     dataset = find_dataset(flags.labels, given.pop("test_labels", None), given.pop("images", None))
     if dataset.kind != "images":
-        raise InputError(f"{flags.labels}: a features folder; give it as --features")
+        raise InputError(f"{dataset.root}: a features folder; give it as --features")
     return PhotoData(dataset, {"mode": "end-to-end", **given})
 
 
@@ -168,8 +168,9 @@ def _train(
     old: "Backup | None",
 ) -> list[dict[str, Any]]:
     """The rows of all trainings; old results wait until something new is on the disk."""
+    from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import runner_of
-    from g2netpl.experiments.compare import sweep
+    from g2netpl.experiments.compare import CELLS, read_cells, sweep
     from g2netpl.experiments.data import PhotoData
     from g2netpl.training.divergence import check_some_trained
 
@@ -185,7 +186,9 @@ def _train(
     if isinstance(data, PhotoData):
         data = data.with_test_part(folder / "labels")
     runner = runner_of(data, folder / "runs", jobs, _ADVICE, on_kept if replaces else None)
-    cells = sweep(comparison, folder, runner, console, _ADVICE, on_kept)
+    before = len(read_cells(folder / CELLS))
+    with Cells(console, len(comparison.trainings()), before) as work:
+        cells = sweep(comparison, folder, runner, work, _ADVICE, on_kept)
     check_some_trained(row.get("diverged") for row in cells)
     return cells
 

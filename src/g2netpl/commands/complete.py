@@ -1,11 +1,16 @@
 """Fill in every unknown label of the training set of a run.
 
 examples:
+  g2netpl complete runs/first                      runs/first/completed.csv: images with their tags
   g2netpl complete runs/first --output completed.csv                 every label, with its source
   g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
-  g2netpl complete runs/first --table full.csv                       a label file, all 1 and 0
+  g2netpl complete runs/first --table full.xlsx                      a label file, all 1 and 0
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
   g2netpl complete runs/first --table look --to fiftyone             the same, in FiftyOne
+  g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
+
+Without --output and --table, completed.csv in the run folder gets a row per image with its labels
+as tags, which a spreadsheet opens and `train` reads.
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (of images held out from
@@ -14,20 +19,27 @@ of positives per image comes out. With --sure P, of the positives that are fille
 and of the negatives too, by validation labels of both signs; without such labels, both the soft
 label and the network's prediction must have that chance. --table is a label file in any format. The
 flags on formats are about --truth.
+
+With --to photo-tags, --table is the folder of the photos. Positives become tags in sidecars beside
+them; a tag goes only where somebody answered no in the review. No photo is written.
 """
 
 import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from g2netpl.runs.completion import Completed
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING
-    from g2netpl.commands.training_flags import add_config_flags
+    from g2netpl.commands.labelling import READING_SEVERAL, add_bom_flag, add_writing_flags
+    from g2netpl.commands.training_flags import OneMore, add_config_flags
 
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--output", help="long table to write, .csv, .parquet or .pq")
+    parser.add_argument("--output", help="long table to write, .csv, .xlsx, .parquet or .pq")
     parser.add_argument("--table", help="label file to write")
-    parser.add_argument("--to", metavar="FORMAT", help="format of --table (default: by its name)")
+    add_writing_flags(parser, "--table")
     parser.add_argument(
         "--sure",
         type=float,
@@ -35,36 +47,43 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="fill in only so many labels that this share is right (default: all)",
     )
     parser.add_argument(
-        "--truth", metavar="LABELS", help="full labels, to measure the filled-in ones against"
+        "--truth",
+        action=OneMore,
+        metavar="LABELS",
+        help="full labels, to measure the filled-in ones against; several are joined",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    add_config_flags(parser, READING)
+    add_bom_flag(parser)
+    add_config_flags(parser, READING_SEVERAL)
 
 
 def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
+    from dataclasses import replace
     from pathlib import Path
 
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import writing
     from g2netpl.base.errors import InputError
-    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+    from g2netpl.base.progress import Work
+    from g2netpl.commands.labelling import ENDINGS, PHOTO_TAGS, check_target, written
     from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import find_writer
-    from g2netpl.runs.completion import compare_with_truth, complete, write_completed
+    from g2netpl.runs.completion import compare_with_truth, complete, write_completed, write_tags
+    from g2netpl.runs.folder import COMPLETED
     from g2netpl.runs.run import load_run
 
     console, config = Console(), checked(flags)
+    tags = None
     if flags.output is None and flags.table is None and flags.truth is None:
-        raise InputError("complete: nothing to do; give --output, --table or --truth")
+        tags = str(Path(flags.run) / COMPLETED)
     if flags.sure is not None and not 0.5 <= flags.sure < 1:
         raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
-    if flags.output is not None:
-        check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
-    if flags.table is not None:
-        tasks = flags.to == "label-studio"
-        check_target(flags.table, (".json",) if tasks else None, flags.overwrite)
-        propose = find_writer(flags.table, flags.to).propose
+    for target in filter(None, (flags.output, tags)):
+        check_target(target, ENDINGS, flags.overwrite)
+    if flags.table is not None and flags.to != PHOTO_TAGS:
+        proposals = flags.to == "label-studio"
+        check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
+        find_writer(flags.table, flags.to)
     trained = load_run(flags.run)
     completed = complete(trained, flags.sure)
     console.print(str(completed), highlight=False)
@@ -73,7 +92,9 @@ def run(flags: argparse.Namespace) -> None:
             f"{trained.expected_positives:.2f}",
             f"every label is decided by {trained.thresholds}",
         )
-        if trained.thresholds.by_draw:
+        if trained.thresholds.one_of:
+            hint = "every image has its likeliest class"
+        elif trained.thresholds.by_draw:
             hint = f"every label is decided: {trained.thresholds.rule}, or absent"
         elif trained.has_soft_labels().any():
             hint = f"every label is decided, so that about k = {k} positives per image come out"
@@ -86,19 +107,47 @@ def run(flags: argparse.Namespace) -> None:
             highlight=False,
         )
     if flags.truth is not None:
-        shown = compare_with_truth(completed, flags.truth, config.format, config.reading())
+        reading = config.reading(trained.config.images)
+        reading = replace(reading, one_of=config.one_of or trained.config.one_of)
+        shown = compare_with_truth(completed, flags.truth, config.format, reading)
         console.print(shown, highlight=False)
+    if tags is not None:
+        if not flags.dry_run:
+            write_tags(completed, tags, flags.bom)
+        console.print(
+            f"each image with its labels: {written(tags, flags.dry_run)}", highlight=False
+        )
     if flags.output is not None:
-        write_completed(completed, flags.output)
-        console.print(f"written to {flags.output}", highlight=False)
+        if not flags.dry_run:
+            with Work(console, "writing", len(completed.observed)) as work:
+                write_completed(completed, flags.output, flags.bom, work.advance)
+        console.print(written(flags.output, flags.dry_run), highlight=False)
     if flags.table is not None:
-        if propose is not None:
-            new, known = completed.proposals(), completed.observed.known
+        for line in _write_table(completed, flags):
+            console.print(line, highlight=False)
+        console.print(written(flags.table, flags.dry_run), highlight=False)
+
+
+def _write_table(completed: "Completed", flags: argparse.Namespace) -> list[str]:
+    """Write the label file, and tell what is in it."""
+    from pathlib import Path
+
+    from g2netpl.base.disk import writing
+    from g2netpl.commands.labelling import PHOTO_TAGS, share_of_labels, write_new, write_tags
+    from g2netpl.labels.formats import find_writer
+    from g2netpl.runs.answers import apply_decisions, read_decisions
+
+    propose = find_writer(flags.table, flags.to).propose
+    if propose is not None:
+        said, known = completed.proposals(), completed.observed.known
+        if not flags.dry_run:
             with writing(flags.table):
-                propose(completed.observed, Path(flags.table), new)
-            content = f"{known:,} known labels as annotations, {new.new.sum():,} as predictions"
-        else:
-            for note in write_new(completed.table, flags.table, flags.to, flags.overwrite):
-                console.print(f"note: {note}", highlight=False)
-            content = share_of_labels(completed.table)
-        console.print(f"{content}\nwritten to {flags.table}", highlight=False)
+                propose(completed.observed, Path(flags.table), said)
+        return [f"{known:,} known labels as annotations, {said.new.sum():,} as predictions"]
+    if flags.to == PHOTO_TAGS:
+        reviewed = apply_decisions(completed.observed, read_decisions(flags.run))
+        table, guessed = completed.as_tags(reviewed)
+        return write_tags(table, flags, flags.table, guessed)
+    how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
+    notes = write_new(completed.table, flags.table, *how)
+    return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]

@@ -37,6 +37,7 @@ def run(flags: argparse.Namespace) -> None:
 def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.disk import write_json
+    from g2netpl.base.progress import Cells
     from g2netpl.commands.training_flags import checked
     from g2netpl.experiments.cells import choose, run_cells
     from g2netpl.experiments.compare import CELLS
@@ -47,7 +48,7 @@ def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.runs.folder import REPORT, RESULT, RUN
     from g2netpl.runs.ownership import claimed
     from g2netpl.runs.records import RUN_FORMAT
-    from g2netpl.training.progress import follow, write_history
+    from g2netpl.training.progress import write_history
 
     folder, console, epochs = Path(flags.output), Console(), checked(flags).epochs
     common: dict[str, Any] = {
@@ -71,7 +72,8 @@ def _demo(flags: argparse.Namespace) -> None:
             f"{len(cells)} trainings",
             highlight=False,
         )
-        outcomes = list(follow(console, run_cells(partial, flags.jobs, cells), len(cells), str))
+        with Cells(console, len(cells)) as work:
+            outcomes = list(run_cells(partial, flags.jobs, cells, work))
         about = {"format": RUN_FORMAT, "command": "demo", "epochs": epochs}
         write_json(folder / RUN, about)
         write_history(folder / CELLS, [outcome.line for outcome in outcomes])

@@ -24,14 +24,17 @@ if TYPE_CHECKING:
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
+    *("format", "absent", "separator", "classes", "one_of", "test_images", "decoder", "device"),
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
-    add_config_flags(parser, _TAKEN, {"image_size": 256}, ("labels", "images", "output"))
+    taken = (*_TAKEN, *READING_SEVERAL)
+    add_config_flags(parser, taken, {"image_size": 256}, ("labels", "images", "output"))
     parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
 
@@ -69,15 +72,17 @@ def _features(flags: argparse.Namespace) -> None:
 
 def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
     """The labels to train on, and those of the test file or of a fifth of the images."""
+    from g2netpl.labels.files import named
     from g2netpl.labels.formats import read_labels, read_matching
     from g2netpl.labels.settings import split_table
     from g2netpl.training.data import with_groups
 
-    table = read_labels(config.labels)
+    how = (config.format, config.reading())
+    table = read_labels(config.labels, *how)
     if config.test_labels is not None:
-        return table, read_matching(config.test_labels, table)
+        return table, read_matching(config.test_labels, table, *how)
     if config.groups is not None:
-        (table,) = with_groups([table], config.groups, config.labels)
+        (table,) = with_groups([table], config.groups, named(config.labels))
     first, second = split_table(table, 0.2, config.seed)
     return table.take(first), table.take(second)
 
@@ -87,6 +92,7 @@ def _computed(
 ) -> "FeatureFolder":
     """What the frozen backbone makes of all images."""
     from g2netpl.base.arrays import finite_rows
+    from g2netpl.base.progress import Work
     from g2netpl.images.engine import Unfit, faster, worth
     from g2netpl.images.features import FeatureFolder, compute_features
     from g2netpl.images.loader import ImageSource
@@ -94,9 +100,9 @@ def _computed(
     from g2netpl.training.data import Listed, keep_test_apart
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import backbone_of
-    from g2netpl.training.progress import epoch_bar
 
-    paths = [locate(part.images, config.images or "") for part in (train, test)]
+    roots = (config.images or "", config.test_images or config.images or "")
+    paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
     parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
@@ -105,7 +111,12 @@ def _computed(
     backbone.module.to(device_of(config.device))
 
     sources = [
-        ImageSource(part, config.image_size, backbone.mean, backbone.std, workers=config.workers)
+        ImageSource(
+            part,
+            *(config.image_size, backbone.mean, backbone.std),
+            workers=config.workers,
+            decoder=config.decoder,
+        )
         for part in paths
     ]
     module = backbone.module
@@ -116,8 +127,8 @@ def _computed(
             console.print(f"note: features by PyTorch: {why}", highlight=False)
 
     def compute(source: ImageSource) -> "Features":
-        with epoch_bar(console, 1, len(source)) as bar:
-            features = compute_features(module, source, on_batch=bar.advance)
+        with Work(console, "features", len(source)) as work:
+            features = compute_features(module, source, on_batch=work.advance)
         for row in (~finite_rows(features)).nonzero()[0]:
             path = source.dataset.paths[row]
             raise InputError(f"{path}: the backbone makes no finite numbers of it")

@@ -1,16 +1,44 @@
 """What was found in a label file, and files that are to be written."""
 
+import argparse
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, Refused
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from g2netpl.labels.table import LabelTable
 
 
-READING = ("format", "absent", "separator", "classes")
-"""How label files are to be understood: keys of RunConfig."""
+READING = (
+    *("format", "absent", "separator", "classes", "aliases"),
+    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
+    "one_of",
+)
+"""How a label file is to be understood: keys of RunConfig."""
+READING_SEVERAL = (*READING, "contradictions")
+"""How several are."""
+ENDINGS = (".csv", ".xlsx", ".parquet", ".pq")  # of tables to write
+
+
+PHOTO_TAGS = "photo-tags"
+
+
+def add_writing_flags(parser: argparse.ArgumentParser, what: str) -> None:
+    """How a label file is to be written."""
+    parser.add_argument("--to", metavar="FORMAT", help=f"format of {what} (default: by its name)")
+    parser.add_argument(
+        "--sidecar",
+        choices=("IMG.JPG.xmp", "IMG.xmp"),
+        default="IMG.JPG.xmp",
+        help="with --to photo-tags: what a new sidecar is called, as darktable and digiKam do or "
+        "as Lightroom does (default: IMG.JPG.xmp)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="write nothing, tell what would be")
 
 
 def share_of_labels(table: "LabelTable") -> str:
@@ -43,12 +71,48 @@ def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) ->
         raise InputError(f"{path}: cannot be written ({above} is not a folder)")
 
 
-def write_new(table: "LabelTable", target: str, format: str | None, overwrite: bool) -> list[str]:
+def written(target: str, dry_run: bool) -> str:
+    """The last line of a command that writes."""
+    return f"nothing is written to {target} (--dry-run)" if dry_run else f"written to {target}"
+
+
+def write_new(
+    table: "LabelTable",
+    target: str,
+    format: str | None,
+    overwrite: bool,
+    bom: bool = False,
+    dry_run: bool = False,
+) -> list[str]:
     """Write a label file that is not there yet; returns what the format could not keep."""
     from g2netpl.base.disk import writing
     from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite)
     find_writer(target, format)
+    if dry_run:
+        return []
     with writing(target):
-        return write_labels(table, target, format)
+        return write_labels(table, target, format, bom)
+
+
+def add_bom_flag(parser: argparse.ArgumentParser) -> None:
+    """--bom, of commands that write CSV for people."""
+    parser.add_argument(
+        "--bom", action="store_true", help="begin CSV with a byte order mark, as Excel needs it"
+    )
+
+
+def write_tags(
+    table: "LabelTable",
+    flags: argparse.Namespace,
+    folder: str,
+    guessed: "npt.NDArray[np.bool_] | None" = None,
+) -> list[str]:
+    """Write labels into sidecars beside photos, where others may be; returns what is changed."""
+    from g2netpl.base.disk import writing
+    from g2netpl.labels.formats import photo_tags
+
+    stem = flags.sidecar == "IMG.xmp"
+    with writing(folder):
+        return photo_tags.write(table, Path(folder), guessed, stem, flags.dry_run)

@@ -15,11 +15,11 @@ import argparse
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING
+    from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
     needed = ("labels", "setting", "output")
-    add_config_flags(parser, (*needed, "seed", *READING), required=needed)
+    add_config_flags(parser, (*needed, "images", "seed", *READING_SEVERAL), required=needed)
     parser.add_argument("--to", metavar="FORMAT", help="format to write (default: by its name)")
     parser.add_argument("--overwrite", action="store_true", help="replace the output")
 

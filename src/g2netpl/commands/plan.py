@@ -86,11 +86,12 @@ def _config(flags: argparse.Namespace) -> "RunConfig":
 
 def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console") -> "Plan":
     """Train on more and more labelled images, and put a curve through the results."""
+    from g2netpl.base.progress import follow
     from g2netpl.experiments import labelling_plan as planning
-    from g2netpl.training.progress import follow
+    from g2netpl.labels.files import named
 
     features, table = planning.read_pool(config, flags.features is not None, console)
-    planning.check_plan(table, config.labels)
+    planning.check_plan(table, named(config.labels))
     labelled = len(planning.labelled_rows(table))
     sizes = planning.sizes_to_try(labelled, flags.points, flags.repeats)
     points = follow(

@@ -20,18 +20,21 @@ from g2netpl.base.signals import NOTHING_KEPT, Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
+    from g2netpl.labels.paths import Located
     from g2netpl.runs.thresholds import Thresholds
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.labelling import add_bom_flag
     from g2netpl.commands.training_flags import add_config_flags
 
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder, or a bundle of g2netpl export, here or on the hub")
     add("--images", required=True, help="folder with the images, or one image")
     add("--list", metavar="FILE", help="names below --images, one per line, or any label file")
-    add("--output", required=True, help="table to write, .csv, .parquet or .pq")
+    add("--output", required=True, help="table to write, .csv, .xlsx, .parquet or .pq")
+    add_bom_flag(parser)
     add("--overwrite", action="store_true", help="replace the output")
     add("--threshold", type=float, help="one for all classes (default: those of the run)")
     add("--no-scores", action="store_true", help="names and labels only")
@@ -48,30 +51,34 @@ def _predict(flags: argparse.Namespace) -> None:
     import numpy as np
 
     from g2netpl.base.console import Console
-    from g2netpl.commands.labelling import check_target
+    from g2netpl.base.progress import Work
+    from g2netpl.commands.labelling import ENDINGS, check_target
     from g2netpl.commands.training_flags import checked
     from g2netpl.runs.bundle import load_bundle
     from g2netpl.runs.completion import mark_between, write_predictions
     from g2netpl.runs.hub import is_bundle
     from g2netpl.runs.run import load_run
-    from g2netpl.training.progress import image_bar
 
     console, workers = Console(), checked(flags).workers
-    check_target(flags.output, (".csv", ".parquet", ".pq"), flags.overwrite)
+    check_target(flags.output, ENDINGS, flags.overwrite)
     if flags.threshold is not None and not 0 <= flags.threshold <= 1:
         raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
-    names, paths = _images(flags)
+    located = _images(flags)
+    names, paths = located.names, located.paths
+    for note in located.notes:
+        console.print(f"note: {note}", highlight=False)
     trained = load_bundle(flags.run) if is_bundle(flags.run) else load_run(flags.run)
     mark = mark_between(trained.classes, not flags.no_scores)
     thresholds = _thresholds(trained.thresholds, flags.threshold)
-    with image_bar(console, "predicting", len(paths)) as advance:
-        scores = trained.predict(paths, workers=workers, max_bad=len(paths), on_batch=advance)
+    with Work(console, "predicting", len(paths)) as work:
+        scores = trained.predict(paths, workers=workers, max_bad=len(paths), on_batch=work.advance)
     unread = np.flatnonzero(np.isnan(scores).any(axis=1))
     read = len(names) - len(unread)
     if not read:
         raise InputError(f"{flags.images}: none of the {len(names):,} images can be read")
     decided, target = thresholds.decide(scores), Path(flags.output)
-    write_predictions(target, names, trained.classes, scores, decided, not flags.no_scores)
+    with_scores = not flags.no_scores
+    write_predictions(target, names, trained.classes, scores, decided, with_scores, flags.bom)
     _tell_oddities(console, [paths[row] for row in unread], mark)
     console.print(
         f"{counted(read, 'image')}, {decided.sum() / read:.2f} labels per image\n"
@@ -80,9 +87,9 @@ def _predict(flags: argparse.Namespace) -> None:
     )
 
 
-def _images(flags: argparse.Namespace) -> tuple[list[str], list[str]]:
+def _images(flags: argparse.Namespace) -> "Located":
     """The names of the images, and where they are."""
-    from g2netpl.labels.paths import list_images, locate
+    from g2netpl.labels.paths import Located, find_all, list_images
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
 
@@ -93,14 +100,14 @@ def _images(flags: argparse.Namespace) -> tuple[list[str], list[str]]:
             raise InputError("--list: needs a folder in --images, not a single image")
         if not is_text(os.path.basename(flags.images)):
             raise InputError(f"{flags.images}: the file name is not valid UTF-8; rename it")
-        return [os.path.basename(flags.images)], [flags.images]
+        return Located([flags.images], [], [os.path.basename(flags.images)], [])
     names = list_images(flags.images) if flags.list is None else read_names(flags.list)
-    paths = locate(names, flags.images)
+    located = find_all(names, flags.images)
     if not names and flags.list is not None:
         raise InputError(f"{flags.list}: expected names of images, got none")
     if not names:
         raise InputError(f"{flags.images}: no images there")
-    return names, paths
+    return located
 
 
 def _thresholds(thresholds: "Thresholds", threshold: float | None) -> "Thresholds":

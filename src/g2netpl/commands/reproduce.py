@@ -39,10 +39,16 @@ _OF_THE_PAPER = {"backbone": "resnet50", "image_size": 448, "linear_epochs": 25}
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
     from g2netpl.commands.grid_flags import add_grid_flags
+    from g2netpl.commands.training_flags import OneMore
 
     add = parser.add_argument
     add("what", metavar="WHAT", help="a table or figure of the paper, or all")
-    add("--data", metavar="ROOT", help="data set, features folder or label file; without: scenes")
+    add(
+        "--data",
+        action=OneMore,
+        metavar="ROOT",
+        help="data set, features folder or label files, which are joined; without: scenes",
+    )
     add("--published", metavar="NAME", help="VOC, COCO or NUS-WIDE (by the classes)")
     add("--methods", metavar="LIST", help="more rows for table1, table2 and semi-supervised: em,gr")
     add("--dry-run", action="store_true", help="say what would be trained, and for how long")
@@ -87,8 +93,8 @@ def _reproduce(flags: argparse.Namespace) -> None:
 
 def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
     """What would be trained, and for how long."""
+    from g2netpl.base.progress import about
     from g2netpl.experiments.durations import estimate_seconds
-    from g2netpl.training.progress import about
 
     trainings = plan.trainings()
     for training in trainings:

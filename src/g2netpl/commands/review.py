@@ -186,7 +186,8 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     run = Run.open(flags.run)
     before = run.observed()
     decisions = answers.read_decisions(flags.run)
-    table, counts = answers.apply_decisions(before, decisions), answers.of_counts(decisions)
+    table = answers.apply_decisions(before, decisions, run.config.one_of)
+    counts = answers.of_counts(decisions)
     if counts:
         check_target(str(numbers), None, flags.overwrite)
     for note in write_new(table, flags.export, flags.to, flags.overwrite):

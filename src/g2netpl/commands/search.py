@@ -46,6 +46,7 @@ def run(flags: argparse.Namespace) -> None:
 def _search(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.locks import locked
+    from g2netpl.base.progress import Cells
     from g2netpl.commands.parsing import split_list
     from g2netpl.commands.training_flags import config_of
     from g2netpl.experiments.search import choose, read_found, search_grid, write_found
@@ -60,11 +61,12 @@ def _search(flags: argparse.Namespace) -> None:
     with locked(folder):
         # those of an earlier search of this folder are chosen from too
         trained = {Path(each.folder).name: each for each in read_found(folder)}
-        cells = search_grid(config, rates, batches, console, trials)
-        for number, cell in enumerate(cells, start=1):
-            console.print(f"{number}/{total} {cell}", highlight=False)
-            trained[Path(cell.folder).name] = cell
-            write_found(folder, list(trained.values()))
+        with Cells(console, total, bar=False) as work:  # each cell has its own
+            inside = Console(beat=work.beat)
+            for cell in search_grid(config, rates, batches, inside, trials):
+                work.finished(str(cell))
+                trained[Path(cell.folder).name] = cell
+                write_found(folder, list(trained.values()))
     found = list(trained.values())
     best = choose(found)
     console.print("validation mAP")

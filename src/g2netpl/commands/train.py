@@ -6,6 +6,7 @@ examples:
   g2netpl train --labels labels.csv --images photos --output runs/full --mode end-to-end
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --labels labels.csv --images photos --groups folder --output runs/by-album
+  g2netpl train --labels alice.csv --labels bob.json --images photos --output runs/team
   g2netpl train --config run.toml --learning-rate 3e-5 --output runs/slow
   g2netpl train --resume --output runs/first
   g2netpl train --resume-labels runs/first --output runs/second     after g2netpl review runs/first
@@ -55,11 +56,13 @@ def _train(flags: argparse.Namespace) -> None:
     with launched.said_once():
         config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
-    for key in ("best_epoch", "validation_map", "test_map", "last_test_map", "pseudo_label_map"):
+    if result.result["validation_map"] is not None:  # else it is the last, as was said before
+        console.print(f"best epoch: {result.result['best_epoch']}", highlight=False)
+    for key in ("validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
         if value is not None:
-            shown = f"{value:.1%}" if key.endswith("map") else str(value)
-            shown += _over_present(result.evaluation.get(key.removesuffix("_map")))
+            found = result.evaluation.get(key.removesuffix("_map"))
+            shown = f"{value:.1%}{_over_present(found)}{_accuracy(found)}"
             console.print(
                 f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
             )
@@ -67,6 +70,12 @@ def _train(flags: argparse.Namespace) -> None:
     folder = quoted(result.folder)
     console.print(f"look at it: g2netpl report {folder}", highlight=False)
     disconnect()
+
+
+def _accuracy(found: "Metrics | None") -> str:
+    """How often the likeliest class is the right one, where each image has one."""
+    share = None if found is None else found.get("accuracy")
+    return "" if share is None else f", accuracy {share:.1%}"
 
 
 def _over_present(found: "Metrics | None") -> str:

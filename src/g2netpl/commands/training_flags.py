@@ -11,6 +11,22 @@ if TYPE_CHECKING:
     from g2netpl.runs.config import RunConfig
 
 
+class OneMore(argparse.Action):
+    """A file, and more where the flag is given again."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep one more."""
+        before = getattr(namespace, self.dest)
+        several = before if isinstance(before, tuple) else (before,)
+        setattr(namespace, self.dest, values if before is None else (*several, values))
+
+
 def add_config_flags(
     parser: argparse._ActionsContainer,
     names: Collection[str],
@@ -18,7 +34,7 @@ def add_config_flags(
     required: Collection[str] = (),
 ) -> None:
     """A flag for each of these keys; `usual` are values that this command has by itself."""
-    from g2netpl.runs.config import RunConfig
+    from g2netpl.runs.config import SEVERAL, RunConfig
 
     own = usual or {}
     for name in names:
@@ -29,6 +45,8 @@ def add_config_flags(
             how = {"action": argparse.BooleanOptionalAction}
         elif isinstance(default, tuple):
             how["action"], text = "append", f"{text}; may be given again"
+        elif name in SEVERAL:
+            how["action"] = OneMore
         if not field.is_required() and default not in (None, ()):
             text += f" (default: {default})"
         if name in required:
@@ -67,7 +85,8 @@ def checked(flags: argparse.Namespace) -> "RunConfig":
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
     from g2netpl.commands.parsing import split_changes
-    from g2netpl.runs.config import RunConfig, over, read_keys
+    from g2netpl.runs.config import RunConfig
+    from g2netpl.runs.config_file import over, read_keys
 
     given, changes = given_keys(flags), split_changes(flags.set)
     if changes:

@@ -25,8 +25,10 @@ import torch
 from torch import nn
 
 from g2netpl.base.arrays import Scores
+from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import in_full, parse_record
+from g2netpl.base.progress import EVERY, Cells
 from g2netpl.base.signals import AGAIN
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
@@ -46,7 +48,7 @@ from g2netpl.training import expected_positives as expected
 from g2netpl.training.data import Listed, observe_data
 from g2netpl.training.divergence import attempt
 from g2netpl.training.inputs import ArrayInputs, Inputs, backbone_of
-from g2netpl.training.progress import Following, describe, write_history
+from g2netpl.training.progress import describe, write_history
 from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State
 from g2netpl.training.train import train
@@ -68,7 +70,7 @@ RESULT_KEYS = (
 )
 
 Row = dict[str, Any]
-Runner = Callable[[Comparison, Sequence[Cell], Following], Iterator[Row]]
+Runner = Callable[[Comparison, Sequence[Cell], Cells], Iterator[Row]]  # counts what it trains
 TRACK = "labels.jsonl"
 _WATCHED = 2000
 
@@ -86,29 +88,58 @@ def runner_of(
     """
     if isinstance(data, PhotoData):
         return _OnPhotos(data, folder, advice, on_saved)
-    return lambda comparison, cells, _: (each.line for each in run_cells(comparison, jobs, cells))
+    return lambda comparison, cells, work: (
+        each.line for each in run_cells(comparison, jobs, cells, work)
+    )
 
 
 def run_cells(
-    comparison: Comparison, jobs: int, cells: Sequence[Cell] | None = None
+    comparison: Comparison,
+    jobs: int,
+    cells: Sequence[Cell] | None = None,
+    work: Cells | None = None,
 ) -> Iterator["Outcome"]:
     """Train every cell (or those given) in `jobs` processes of one thread each, in their order.
 
-    One thread per training makes the figures independent of the number of jobs.
+    One thread per training makes the figures independent of the number of jobs. `work` is told how
+    far they are.
     """
     cells = comparison.cells() if cells is None else cells
+    for outcome in _outcomes(comparison, jobs, cells, work):
+        if work is not None:
+            work.finished(str(outcome))
+        yield outcome
+
+
+def _outcomes(
+    comparison: Comparison, jobs: int, cells: Sequence[Cell], work: Cells | None
+) -> Iterator["Outcome"]:
     if jobs <= 1 or len(cells) == 1:
+        console = None if work is None else work.inside()
         arrays = load_array_data(comparison.features)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             for cell in cells:
-                yield _attempt(arrays, comparison, cell)
+                yield _attempt(arrays, comparison, cell, console)
         finally:
             torch.set_num_threads(threads)
         return
     with get_context("spawn").Pool(jobs, _start_worker, (list(plugins.LOADED),)) as pool:
-        yield from pool.imap(partial(_work, comparison), cells)
+        found = pool.imap(partial(_work, comparison), cells)
+        for _ in cells:
+            yield _waited_for(found, work)
+
+
+def _waited_for(found: Any, work: Cells | None) -> "Outcome":
+    """The next outcome of a pool; while nothing comes, `work` may say where it is."""
+    while True:
+        try:
+            outcome: Outcome = found.next(timeout=EVERY)
+            return outcome
+        except TimeoutError:
+            if work is not None:
+                work.beat()
 
 
 @dataclass(frozen=True)
@@ -150,7 +181,9 @@ def describe_row(row: Row) -> str:
     )
 
 
-def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:
+def train_cell(
+    arrays: ArrayData, comparison: Comparison, cell: Cell, console: Console | None = None
+) -> Outcome:
     """Train one cell and measure it on the test part, at the best epoch and at the last."""
     began = time.perf_counter()
     session = session_of(arrays, comparison, cell)
@@ -164,7 +197,7 @@ def train_cell(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome
             predicted = predict_all(network, inputs.training(mode))
             movement.append(watch_labels(soft.numpy(), predicted, known, visible))
 
-    result = session.play(watch=watch)
+    result = session.play(console=console, watch=watch)
     soft = session.player.soft_labels()
     row = {
         **asdict(cell),
@@ -241,13 +274,15 @@ def _work(comparison: Comparison, cell: Cell) -> Outcome:
 _loaded_once = cache(load_array_data)
 
 
-def _attempt(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Outcome:
+def _attempt(
+    arrays: ArrayData, comparison: Comparison, cell: Cell, console: Console | None = None
+) -> Outcome:
     def failed(reason: str) -> Outcome:
         nothing = np.empty((0, 0), dtype=np.int8)
         row = diverged_row(cell, reason)
         return Outcome(row, [], np.empty(0, dtype=np.int64), nothing, None, None, [])
 
-    return attempt(lambda: train_cell(arrays, comparison, cell), failed)
+    return attempt(lambda: train_cell(arrays, comparison, cell, console), failed)
 
 
 class _OnPhotos:
@@ -259,18 +294,18 @@ class _OnPhotos:
         self.data, self.folder, self.advice, self.on_saved = data, folder, advice, on_saved
         self.images: KeptImages = {}
 
-    def __call__(
-        self, comparison: Comparison, cells: Sequence[Cell], bar: Following
-    ) -> Iterator[Row]:
+    def __call__(self, comparison: Comparison, cells: Sequence[Cell], bar: Cells) -> Iterator[Row]:
         for cell in cells:
             title = _title(cell)
             output = self.folder / title.replace(":", "_")
             config = comparison.config_of(cell, self.data.keys, str(output))
             bar.say(f"{title}: begins")
             work = partial(self._train, config, cell, bar, comparison.keep_labels)
-            yield attempt(work, partial(_failed, cell), output)
+            row = attempt(work, partial(_failed, cell), output)
+            bar.finished(describe_row(row))
+            yield row
 
-    def _train(self, config: RunConfig, cell: Cell, bar: Following, watches: bool) -> Row:
+    def _train(self, config: RunConfig, cell: Cell, bar: Cells, watches: bool) -> Row:
         folder = Path(config.output)
 
         def on_epoch(now: Snapshot, *rest: Any) -> None:
@@ -281,6 +316,7 @@ class _OnPhotos:
         run = train(
             config,
             resume=is_begun(folder),
+            console=bar.inside(),
             on_epoch=on_epoch,
             kept=self.images,
             advice=self.advice,
@@ -292,7 +328,7 @@ class _OnPhotos:
         kept = {"history": run.history, "movement": movement}
         return {**run.result, **named, "expected_positives": run.expected_positives, **kept}
 
-    def _show(self, title: str, bar: Following, record: Epoch, inputs: Inputs) -> None:
+    def _show(self, title: str, bar: Cells, record: Epoch, inputs: Inputs) -> None:
         """An epoch in a line, and every unreadable image once."""
         bar.say(f"{title}: epoch {record['epoch']}: {describe(record)}")
         for problem in inputs.bad_images():

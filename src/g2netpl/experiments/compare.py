@@ -12,16 +12,15 @@ from typing import Any, NotRequired
 
 from pydantic import FiniteFloat
 
-from g2netpl.base.console import Console
 from g2netpl.base.disk import sync
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.options import parse_record
+from g2netpl.base.progress import Cells
 from g2netpl.base.signals import AGAIN, Stopped
-from g2netpl.experiments.cells import Row, Runner, choose, describe_row
+from g2netpl.experiments.cells import Row, Runner, choose
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement
 from g2netpl.runs.records import CellResult, Epoch
-from g2netpl.training.progress import following
 
 CELLS = "cells.jsonl"
 
@@ -30,7 +29,7 @@ def sweep(
     comparison: Comparison,
     folder: Path,
     run: Runner,
-    console: Console,
+    work: Cells,
     advice: str = AGAIN,
     on_kept: Callable[[], None] = lambda: None,
 ) -> list[Row]:
@@ -46,9 +45,8 @@ def sweep(
         missing = [cell for cell in cells if not _has(rows.get(cell), comparison)]
         if not missing:
             return
-        with path.open("a", encoding="utf-8") as file, following(console, len(missing)) as bar:
-            for row in run(comparison, missing, bar):
-                bar.done(describe_row(row))
+        with path.open("a", encoding="utf-8") as file:
+            for row in run(comparison, missing, work):
                 rows[cell_of(row)] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
@@ -64,7 +62,7 @@ def sweep(
         train(later)
     except (KeyboardInterrupt, Stopped) as end:  # the latter says itself how to go on
         more = "" if isinstance(end, Stopped) else f"; {advice}"
-        console.print(f"{counted(len(rows), 'training')} finished and kept{more}")
+        work.tell(f"{counted(len(rows), 'training')} finished and kept{more}")
         raise
     return [rows[cell] for cell in (*first, *later)]
 

@@ -22,6 +22,7 @@ from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
 from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.labels.entries import per_class
+from g2netpl.labels.files import Files, named, of_each
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
 from g2netpl.labels.settings import IndexArray, split_table
@@ -40,23 +41,32 @@ class Dataset:
     """Where the data are; label files for images alone."""
 
     kind: Kind
-    root: str | None
-    labels: str | None = None
-    test_labels: str | None = None
+    root: Files | None  # what the user named: a folder, or label files
+    labels: Files | None = None
+    test_labels: Files | None = None
     images: str | None = None
 
     @property
     def name(self) -> str:
         """For people."""
-        return "the built-in scenes" if self.root is None else Path(self.root).resolve().name
+        if self.root is None:
+            return "the built-in scenes"
+        return named(of_each(self.root, lambda path: Path(path).resolve().name))
+
+    @property
+    def features(self) -> str | None:
+        """The features folder, where it is one."""
+        return named(self.root) if self.kind == "features" and self.root is not None else None
 
 
 def find_dataset(
-    root: str | None, test_labels: str | None = None, images: str | None = None
+    root: Files | None, test_labels: Files | None = None, images: str | None = None
 ) -> Dataset:
-    """Recognise a features folder, an official layout or a label file; nothing: the scenes."""
+    """Recognise a features folder, an official layout or label files; nothing: the scenes."""
     if root is None:
         return Dataset("scenes", None)
+    if not isinstance(root, str):
+        return Dataset("images", root, root, test_labels, images)
     path = Path(root)
     if not path.exists():
         raise InputError(f"{root}: no such file or folder")
@@ -262,8 +272,9 @@ class PhotoData:
         """The same, with the files below `folder` where the test is a part of the label file."""
         whole, format = self.read.table, self.own_keys.get("format")
         dataset = with_test_part(self.dataset, folder, whole, format)
-        used = {} if dataset is self.dataset else dict.fromkeys(_OF_THE_FILE)
-        return PhotoData(dataset, {**self.own_keys, **used}, self.told)
+        used = () if dataset is self.dataset else _OF_THE_FILES
+        own = {name: value for name, value in self.own_keys.items() if name not in used}
+        return PhotoData(dataset, own, self.told)
 
     def __str__(self) -> str:
         train, test = self.tables
@@ -277,5 +288,8 @@ class PhotoData:
         )
 
 
-_OF_THE_FILE = ("format", "absent", "separator", "classes")  # how to read what was split
+_OF_THE_FILES = (  # how they are read
+    *("format", "absent", "separator", "classes", "aliases"),
+    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
+)
 Data = ArrayData | PhotoData

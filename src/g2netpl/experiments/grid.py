@@ -141,6 +141,12 @@ class Comparison:
         seeds, chosen = self.seeds[1:] if self.choose_once else (), tuple(chosen)
         return [replace(cell, seed=seed) for seed in seeds for cell in chosen]
 
+    def trainings(self) -> list[Cell]:
+        """All of them; with `choose_once`, one more per method, setting and further seed."""
+        first = self.cells()
+        last = {(cell.method, cell.setting): cell for cell in first}
+        return [*first, *self.later_cells(last.values())]
+
     def without_grid(self) -> list[str]:
         """Methods that have no main weight to search, where those of others are searched."""
         if not self.search_weights:

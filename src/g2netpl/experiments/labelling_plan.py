@@ -28,6 +28,7 @@ from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, Learning
 from g2netpl.images.features import Features, read_features
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.entries import per_class
+from g2netpl.labels.files import named
 from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
@@ -177,10 +178,10 @@ def read_pool(
     Labels are looked at before any image is.
     """
     if is_features:
-        folder = read_features(config.labels)
+        folder = read_features(named(config.labels))
         return folder.train_features, folder.train
     data = read_training_data(config.model_copy(update={"validation": 0.0, "setting": "own"}))
-    check_plan(data.table, config.labels)
+    check_plan(data.table, named(config.labels))
     for note in data.notes:
         console.print(f"note: {note}", highlight=False)
     backbone = backbone_of(config)
@@ -275,8 +276,8 @@ def _parts(
         learnt = (table.values[others[:least]] == POSITIVE).any()
         if not (can_rank(table.values[test]) and learnt):
             raise InputError(
-                f"{config.labels}: too few positives for {repeats} parts to test on: one of them "
-                f"has no class with a positive and a negative, or {least} of the other images "
+                f"{named(config.labels)}: too few positives for {repeats} parts to test on: one of "
+                f"them has no class with a positive and a negative, or {least} of the other images "
                 "have no positive to learn from; label more images, or give fewer --repeats"
             )
         parts.append((test, others))

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from g2netpl.base.console import Console
+from g2netpl.base.progress import Cells
 from g2netpl.experiments.cells import Row, choose, runner_of
-from g2netpl.experiments.compare import cell_of, sweep
+from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.paper import Recipe
@@ -83,9 +84,7 @@ class Plan:
 
     def comparisons(self, name: str) -> list[Comparison]:
         """The blocks of a recipe."""
-        recipe, features = self.recipes[name], None
-        if self.dataset.kind == "features":
-            features = self.dataset.root
+        recipe, features = self.recipes[name], self.dataset.features
         shared = {k: v for k, v in vars(self.protocol).items() if k not in ("epochs", "photos")}
         shared |= {"epochs": self.epochs(name), "keep_labels": recipe.watches_labels}
         shared |= {"observation": "random"}  # the paper has a sigmoid for every class
@@ -107,9 +106,7 @@ class Plan:
         for name in self.recipes:
             mode = self.mode(name)
             for comparison in self.comparisons(name):
-                first = comparison.cells()
-                later = comparison.later_cells({(c.method, c.setting): c for c in first}.values())
-                for cell in (*first, *later):
+                for cell in comparison.trainings():
                     found.setdefault((mode, cell), Training(mode, comparison, cell))
         return list(found.values())
 
@@ -148,7 +145,7 @@ class Plan:
             self._data[mode] = (
                 PhotoData(self.dataset, keys, self.told)
                 if self.dataset.kind == "images"
-                else load_array_data(self.dataset.root)
+                else load_array_data(self.dataset.features)
             )
         return self._data[mode]
 
@@ -187,16 +184,18 @@ class Plan:
 def reproduce(plan: Plan, folder: Path, jobs: int, console: Console) -> dict[str, list[Row]]:
     """Train what is missing; the chosen rows of every recipe, with their histories."""
     found, reasons = {}, []
-    for name in plan.recipes:
-        rows: list[Row] = []
-        cells = plan.cells_folder(name, folder)
-        cells.mkdir(parents=True, exist_ok=True)
-        for comparison in plan.comparisons(name):
-            runner = runner_of(plan.data(name), cells, jobs)
-            rows += sweep(comparison, cells, runner, console)
-        whole = {cell_of(row): row for row in rows}
-        found[name] = [whole[cell_of(row)] for row in choose(rows)]
-        reasons += [row.get("diverged") for row in rows]
+    before = sum(len(read_cells(path)) for path in folder.rglob(CELLS))
+    with Cells(console, len(plan.trainings()), before) as work:
+        for name in plan.recipes:
+            rows: list[Row] = []
+            cells = plan.cells_folder(name, folder)
+            cells.mkdir(parents=True, exist_ok=True)
+            for comparison in plan.comparisons(name):
+                runner = runner_of(plan.data(name), cells, jobs)
+                rows += sweep(comparison, cells, runner, work)
+            whole = {cell_of(row): row for row in rows}
+            found[name] = [whole[cell_of(row)] for row in choose(rows)]
+            reasons += [row.get("diverged") for row in rows]
     check_some_trained(reasons)
     return found
 

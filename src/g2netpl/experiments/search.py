@@ -22,6 +22,7 @@ from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.options import in_full
 from g2netpl.base.signals import AGAIN
 from g2netpl.images.cache import KeptImages
+from g2netpl.labels.files import named
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import DIVERGED, RESULT, is_begun
 from g2netpl.runs.ownership import check_same_training, is_empty
@@ -121,8 +122,8 @@ def _check(config: RunConfig) -> None:
             check_same_training(cell, config, prints, data.all_paths, free)
     if data.validation is None:
         raise InputError(
-            f"{config.labels}: no held-out images with known negatives to choose by, and nothing "
-            "is chosen on test; give --validation-labels"
+            f"{named(config.labels)}: no held-out images with known negatives to choose by, and "
+            "nothing is chosen on test; give --validation-labels"
         )
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 
@@ -21,12 +20,23 @@ from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
 from g2netpl.labels.entries import per_class
-from g2netpl.labels.formats import USUAL, LabelFileError, Problem, Reading, find_format, read_labels
+from g2netpl.labels.files import Files, as_files, named
+from g2netpl.labels.formats import (
+    USUAL,
+    LabelFileError,
+    Paths,
+    Problem,
+    Reading,
+    image_folder,
+    one_of,
+    read_labels,
+)
 from g2netpl.labels.formats.text import CsvWriter
-from g2netpl.labels.look_alikes import look_alikes
-from g2netpl.labels.paths import find, list_images
+from g2netpl.labels.look_alikes import SUSPICION, look_alikes
+from g2netpl.labels.paths import find
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.unlisted import images_around, others_left_out
 
 
 @dataclass(frozen=True)
@@ -52,14 +62,20 @@ def class_counts(table: LabelTable) -> list[ClassCount]:
 class Inspection:
     """What was found."""
 
-    labels: str
+    files: Files
     images: str | None
     table: LabelTable | None = None
     classes: list[ClassCount] = field(default_factory=list)
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
+    remedy: str = ""  # of the errors, where they do not tell it themselves
     looks: dict[str, int] = field(default_factory=dict)  # of every image that was read, by path
+
+    @property
+    def labels(self) -> str:
+        """The label files, for people."""
+        return named(self.files)
 
     def refuse(self, where: str, kind: str, what: str) -> None:
         """Note what a training would refuse."""
@@ -81,19 +97,18 @@ class FileFacts:
     problem: str | None = None
 
 
-def inspect_labels(
-    path: str | Path, format: str | None = None, reading: Reading = USUAL
-) -> Inspection:
+def inspect_labels(files: Paths, format: str | None = None, reading: Reading = USUAL) -> Inspection:
     """Read the label file and look at its labels; all mistakes in it become errors.
 
-    Where some rows are wrong, the others are looked at.
+    Where some rows are wrong, the others are looked at. Several files are looked at as one.
     """
-    path = str(path)
-    found = Inspection(path, None)
+    found = Inspection(as_files(files), None)
+    path = found.labels
     try:
-        table = read_labels(path, format, reading)
+        table = read_labels(files, format, reading)
     except LabelFileError as problem:
         found.errors = list(problem.problems)
+        found.remedy = problem.hint
         rest = None if problem.readable is None else problem.readable()
         if rest is None:
             return found
@@ -102,6 +117,8 @@ def inspect_labels(
     whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
+    if not reading.one_of and one_of.looks_so(table.held):
+        found.facts.append(one_of.HINT)
     found.classes = class_counts(table)
     if whole and len(table) < 2:
         found.refuse(path, "images", f"expected at least 2, got {len(table)}")
@@ -112,7 +129,7 @@ def inspect_labels(
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
             found.warn(path, "class without positives", f"class {each.name!r}: {what}")
     for names in look_alikes(table):
-        found.warn(path, "classes that look alike", f"{names}: one class written in two ways?")
+        found.warn(path, "classes that look alike", f"{names}: {SUSPICION}")
     for name in several_tags(table.classes):
         found.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
     return found
@@ -134,38 +151,36 @@ def inspect_images(
     """
     assert found.table is not None
     whole = not found.errors
-    table, path = found.table, Path(found.labels)
-    known_format = find_format(path, format)
-    root = folder or str(known_format.image_folder(path))
-    found.images = root
+    table = found.table
+    root = found.images = folder or str(image_folder(found.files, format))
     try:
         located = find(table.images, root)
     except InputError as problem:
         found.refuse(root, "image names", str(problem).removeprefix(f"{root}: "))
         return
+    if located.notes:
+        table = found.table = table.with_images(located.names)
+        found.facts += located.notes
     missing = set(located.missing)
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
     names = [name for row, name in enumerate(table.images) if row not in missing]
-    there: list[str] = []
-    if folder is not None or is_own_folder(found.labels):
-        there = list_images(root)
+    there = images_around(found.files, format, folder)
+    if there:
         listed = {*located.paths, *elsewhere}
         unlisted = [name for name in there if os.path.join(root, name) not in listed]
         for twins in _same_looks(there):
             found.warn(root, "file names that look the same", twins)
-        use = "left out" if known_format.lists_all else "unlabelled training images"
+        left_out = others_left_out(found.files, format)
+        use = "left out" if left_out else "unlabelled training images"
         if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
-        if not known_format.lists_all:
+        if not left_out:
             table = table.with_unlabelled(unlisted)
             names += unlisted
             paths += [PathBelow(root, name) for name in unlisted]
-    spelt = {name.casefold(): name for name in there}
     for row in located.missing:
-        name = table.images[row]
-        near = spelt.get(name.casefold())
-        hint = "" if near is None else f"; did you mean {near!r}?"
-        found.refuse(found.labels, "images not there", f"image {name!r} is not in {root}{hint}")
+        what = f"image {table.images[row]!r} is not in {root}"
+        found.refuse(found.labels, "images not there", what)
     if not decode:
         return
     facts = []
@@ -280,8 +295,3 @@ def several_tags(classes: Sequence[str]) -> list[str]:
         if any(parts_known(name, separator) for separator in (",", "/", "\t", ";", "|"))
         or parts_known(name, " ") > name.count(" ")  # "dining table" is one class, and "table" too
     ]
-
-
-def is_own_folder(labels: str) -> bool:
-    """Whether a label file is the folder of its images, or the metadata file in it."""
-    return Path(labels).is_dir() or Path(labels).stem == "metadata"

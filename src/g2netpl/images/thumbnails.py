@@ -76,11 +76,11 @@ class Roots:
 
     def path(self, name: str) -> str:
         """The file of an image; names that lead out of the folder are refused."""
-        located = find([name], self.images)
+        located = find([name], self.images, exactly=True)
         if located.missing and self.unlabelled is not None:
             start = f"{self.unlabelled.resolve().name}/"
             if name.startswith(start):
-                located = find([name.removeprefix(start)], self.unlabelled)
+                located = find([name.removeprefix(start)], self.unlabelled, exactly=True)
         if located.missing:
             raise InputError(f"not in {self.images}")
         return located.paths[0]

@@ -13,6 +13,7 @@ _SHORT = 4  # letters; of shorter names very many are one letter apart
 _LONG = 60  # letters; nobody mistypes only one of more
 _SHARED = 20  # frequent words that are looked at because they share a form
 _NAMED = 3  # in a note
+SUSPICION = "one class written in two ways? --aliases FILE makes it one"
 
 
 def look_alikes(table: LabelTable) -> list[str]:
@@ -40,7 +41,7 @@ def look_alikes_note(table: LabelTable) -> list[str]:
     if not found:
         return []
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return [f"look alike: {'; '.join(found[:_NAMED])}{more}; one class written in two ways?"]
+    return [f"look alike: {'; '.join(found[:_NAMED])}{more}; {SUSPICION}"]
 
 
 def one_edit_apart(one: str, other: str) -> bool:

@@ -8,7 +8,8 @@ from pathlib import Path
 from shlex import quote
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.inside import is_below
+from g2netpl.base.inside import PathBelow, is_below
+from g2netpl.labels.near_names import files_meant, note_on
 from g2netpl.labels.spelling import Spelling
 from g2netpl.labels.table import is_text, name_problem
 
@@ -24,12 +25,15 @@ class Located:
 
     paths: list[str]
     missing: list[int]
+    names: list[str]  # of the files, where they were found by another name: see `near_names`
+    notes: list[str]
 
 
-def find(names: Sequence[str], root: str | Path) -> Located:
+def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Located:
     """Look for the named images below `root`; a name that leads out of it is refused.
 
-    Where no file has a name, one whose name looks the same is meant: see `spelling`.
+    Where no file has a name, one whose name looks the same is meant (see `spelling`), and then,
+    unless it is to be `exactly` that, one that people may mean by it (see `near_names`).
     """
     root = os.fspath(root)
     if not os.path.isdir(root):
@@ -61,11 +65,34 @@ def find(names: Sequence[str], root: str | Path) -> Located:
             raise InputError(f"image {name!r}: not a regular file in {root}")
     if spelling.others:
         spelling.check(set(names))
-    return Located(paths, missing)
+    located = Located(paths, missing, list(names), [])
+    return _near(located, root) if missing and not exactly else located
 
 
-def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
-    """Paths of the named images below `root`, all of which must be there; `more` to the hint."""
+def _near(located: Located, root: str) -> Located:
+    """The same with those found that are called otherwise."""
+    names, paths = [*located.names], [*located.paths]
+    try:
+        files = list_images(root)
+    except InputError:  # a file whose name is not text
+        return located
+    lost = [names[row] for row in located.missing]
+    meant = files_meant(lost, files, root, set(names))
+    for row in located.missing:
+        if names[row] in meant:
+            names[row] = meant[names[row]]
+            paths[row] = PathBelow(root, names[row])
+    missing = [row for row in located.missing if located.names[row] not in meant]
+    return Located(paths, missing, names, note_on(meant))
+
+
+def locate(names: Sequence[str], root: str | Path) -> list[str]:
+    """Paths of the named images below `root`, all of which must be there."""
+    return find_all(names, root).paths
+
+
+def find_all(names: Sequence[str], root: str | Path, more: str = "") -> Located:
+    """Look for the named images below `root`, all of which must be there; `more` to the hint."""
     located = find(names, root)
     if located.missing:
         first = names[located.missing[0]]
@@ -73,13 +100,26 @@ def locate(names: Sequence[str], root: str | Path, more: str = "") -> list[str]:
         hint = "is --images the right folder"
         if _exists(above / first):
             hint = f"try --images {quote(str(above))}"
-        if _exists(Path(root) / first.replace("\\", "/")):  # a file from Windows
-            hint = "could the label file have / instead of \\"
         raise InputError(
             f"{root}: {len(located.missing):,} of {len(names):,} images of the label file are not "
             f"there, the first is {first!r}; {hint}?{more}"
         )
-    return located.paths
+    return located
+
+
+def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
+    """The folder that holds all of these, and what leads from it to each: `""`, or `photos/`."""
+    if len(set(map(os.path.abspath, folders))) == 1:
+        return folders[0], [""] * len(folders)
+    try:
+        common = os.path.commonpath([os.path.abspath(each) for each in folders])
+    except ValueError:  # drives of Windows
+        both = " and ".join(dict.fromkeys(map(str, folders)))
+        raise InputError(f"{both}: no folder holds both; name one with --images") from None
+    ways = [Path(os.path.relpath(each, common)).as_posix() for each in folders]
+    if not any(each.is_absolute() for each in folders):
+        common = os.path.relpath(common)
+    return Path(common), ["" if way == "." else f"{way}/" for way in ways]
 
 
 def list_images(root: str | Path) -> list[str]:

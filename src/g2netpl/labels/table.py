@@ -26,7 +26,9 @@ from g2netpl.labels.entries import (
     blocks,
     dense,
     per_image,
+    spread,
     take,
+    with_columns,
 )
 
 __all__ = [
@@ -164,9 +166,21 @@ class LabelTable:
             None if self.groups is None else [self.groups[row] for row in rows.tolist()],
         )
 
+    def with_images(self, images: Sequence[str]) -> "LabelTable":
+        """The same labels of images that are called otherwise."""
+        return LabelTable(images, self.classes, self.held, self.sizes, self.notes, self.groups)
+
     def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
         """The same images and classes with other labels."""
         return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
+
+    def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
+        """The same images with class j at places[j] of `classes`; others are unobserved."""
+        sizes = self.sizes
+        if sizes is not None:
+            sizes = spread(sizes, places, len(classes), 0)
+        held = with_columns(self.held, places, len(classes))
+        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""

@@ -39,7 +39,7 @@ class _About(TypedDict):
     """run.json of a comparison, as far as the page shows it."""
 
     features: NotRequired[str | None]
-    labels: NotRequired[str | None]
+    labels: NotRequired[str | list[str] | None]
     set: NotRequired[list[str]]
 
 
@@ -171,7 +171,7 @@ def _trainings(rows: Sequence[Row]) -> dict[str, list[Any]]:
         "pseudo_label_map": "pseudo-label mAP",
         "undecided": "undecided",
     }
-    names = ("method", "setting", "seed", "learning rate", "batch", "weight", "best epoch")
+    names = ("method", "setting", "seed", "learning rate", "batch", "weight", "epoch")
     return {
         "header": [*names, *shares.values()],
         "rows": [
@@ -182,12 +182,19 @@ def _trainings(rows: Sequence[Row]) -> dict[str, list[Any]]:
                 f"{row['learning_rate']:g}",
                 row["batch_size"],
                 row["weight"] or "–",
-                "diverged" if "diverged" in row else row["best_epoch"],
+                _epoch(row),
                 *(spread([row[key]]) for key in shares),
             ]
             for row in rows
         ],
     }
+
+
+def _epoch(row: Row) -> str:
+    """Which was taken; the last where there was nothing to choose it by."""
+    if "diverged" in row:
+        return "diverged"
+    return f"{row['best_epoch']}" if row["validation_map"] is not None else "last"
 
 
 def _demo(outcomes: Sequence[Outcome], rows: Sequence[Row]) -> Content:

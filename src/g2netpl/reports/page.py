@@ -5,12 +5,14 @@ scripts. Text is escaped; only the drawings of charts.py are let through as they
 """
 
 import os
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.disk import write_text_whole, writing
 from g2netpl.base.errors import counted
+from g2netpl.labels.files import named, of_each
 
 
 def render(template: str, **content: Any) -> str:
@@ -40,9 +42,9 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.1 or share > 0.9 else f"{100 * share:.0f} %"
 
 
-def _file(path: str) -> str:
-    """A path without the folders above it, which are nobody's business."""
-    return os.path.basename(os.path.normpath(path))
+def _file(paths: str | Sequence[str]) -> str:
+    """A path, or several, without the folders above, which are nobody's business."""
+    return named(of_each(paths, lambda path: os.path.basename(os.path.normpath(path))))
 
 
 def write_page(path: str | Path, template: str, **content: Any) -> Path:

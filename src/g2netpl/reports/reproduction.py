@@ -195,7 +195,7 @@ def here(plan: Plan) -> dict[str, str]:
     trained = sorted({plan.training(name) for name in plan.recipes if plan.recipes[name].blocks})
     head = "linear classifier" if protocol.hidden == 0 else f"one hidden layer of {protocol.hidden}"
     described = {
-        "features": (_features_note(subject.root), "as the features were made"),
+        "features": (_features_note(subject.features), "as the features were made"),
         "scenes": ("a small CNN from a random start", "64 × 64, generated"),
         "images": (
             str(protocol.photos.get("backbone", "lite0")) + _start(protocol.photos),

@@ -104,12 +104,15 @@ def _results(
 ) -> Content:
     """What a finished run has reached: tables, and its scores against the truth."""
     header = ["part", "images", "mAP", "mAP, classes present", "precision", "recall", "F1"]
+    header += ["accuracy"] if run.thresholds.one_of else []
     rows = []
     for part in (part for part in PARTS if part in run.evaluation):
         found = run.evaluation[part]
         images = f"{len(held_out[part].table):,}" if part in held_out else "–"
         figures = [found["mean_average_precision"], found["mean_over_present"]]
         figures += [found["precision"], found["recall"], found["f1"]]
+        if run.thresholds.one_of:
+            figures.append(found.get("accuracy"))
         rows.append([part, images, *(spread([figure]) for figure in figures)])
     ranked = {part: each for part, each in held_out.items() if can_rank(each.truth)}
     classes = _class_table(run, completed, held_out)
@@ -125,7 +128,8 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
     for part in parts:
         if part in held_out:
             scores = run.thresholds.calibrate(held_out[part].scores)
-            figures.append(class_figures(scores, held_out[part].truth, run.thresholds.limits))
+            decided = run.thresholds.decide(scores)
+            figures.append(class_figures(scores, held_out[part].truth, decided))
             header += [f"{part} positives", f"{part} precision", f"{part} recall"]
     grounds = run.thresholds.grounds
     header += [
@@ -144,7 +148,8 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
         for own in (of_classes[column] for of_classes in figures):
             cells += [f"{own.positives:,}", spread([own.precision]), spread([own.recall])]
         limit = run.thresholds.per_class[column]
-        cells.append("never" if limit is None else f"{limit:.3f}")
+        none = "none" if run.thresholds.one_of else "never"
+        cells.append(none if limit is None or run.thresholds.one_of else f"{limit:.3f}")
         cells += [*grounds[column : column + 1], *(f"{count[column]:,}" for count in counts)]
         shares = [run.evaluation[part]["average_precision"][column] for part in parts]
         bars = [(spread([share]), share) for share in shares]

@@ -231,7 +231,7 @@ def precision_recall_chart(
         recall, precision, levels = precision_recall(*entries)
         limit = thresholds.per_class[column]
         mark = None
-        if limit is not None and levels[0] >= limit:
+        if limit is not None and not thresholds.one_of and levels[0] >= limit:
             last = int((levels >= limit).sum()) - 1
             mark = (float(recall[last]), float(precision[last]))
         curve = list(zip(recall.tolist(), precision.tolist(), strict=True))
@@ -248,7 +248,7 @@ def precision_recall_chart(
         "precision",
         limits=_UNIT,
         across=_UNIT,
-        note="Rings: where the run's threshold decides. The table has the best precision that can "
-        "be had at a recall of so much or more.",
+        note=("" if thresholds.one_of else "Rings: where the run's threshold decides. ")
+        + "The table has the best precision that can be had at a recall of so much or more.",
         numbers=(header, table),
     )

@@ -19,6 +19,7 @@ RESULT_COLUMNS = (
     *("method", "setting", "seeds", "learning rate", "batch size", "weight"),
     *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
 )
+_UNDECIDED = "undecided: soft labels between 0.25 and 0.75"
 
 
 def write_csv(path: Path, header: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
@@ -106,6 +107,8 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
         table = Table(
             title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
             title_justify="left",
+            caption=_UNDECIDED if any(cell["undecided"] for cell in summary.values()) else None,
+            caption_justify="left",
             show_lines=True,
         )
         table.add_column("method", overflow="fold")

@@ -25,6 +25,7 @@ from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.counts import from_counted
 from g2netpl.labels.entries import with_labels
+from g2netpl.labels.formats.one_of import answered
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.folder import REVIEW
@@ -161,19 +162,28 @@ def counts_of(table: LabelTable, decisions: Iterable[Decision]) -> npt.NDArray[n
     return counts if found else None
 
 
-def apply_decisions(table: LabelTable, decisions: Iterable[Decision]) -> LabelTable:
-    """The table with what people decided; a decision about nothing in the table is a mistake."""
+def apply_decisions(
+    table: LabelTable, decisions: Iterable[Decision], one_of: bool = False
+) -> LabelTable:
+    """The table with what people decided; a decision about nothing in the table is a mistake.
+
+    With `one_of` an image has one class: who confirms it denies the others.
+    """
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
     found = of_labels(decisions)
-    return table.with_values(
-        with_labels(
-            table.held,
-            [find("image", each.image, rows) for each in found],
-            [find("class", each.label, columns) for each in found],
-            [each.new for each in found],
-        )
+    where = (
+        [find("image", each.image, rows) for each in found],
+        [find("class", each.label, columns) for each in found],
+        [each.new for each in found],
     )
+    decided = table.with_values(with_labels(table.held, *where))
+    if not one_of:
+        return decided
+    answers: dict[int, dict[int, int]] = {}
+    for row, column, answer in zip(*where, strict=True):
+        answers.setdefault(row, {})[column] = answer
+    return table.with_values(answered(decided.values, answers))
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:
@@ -188,7 +198,8 @@ def find(what: str, name: str, known: dict[str, int]) -> int:
 
 def reviewed_labels(folder: str | Path) -> LabelTable:
     """What the training of a run knew, and on top of it what people decided since."""
-    return apply_decisions(Run.open(folder).observed(), read_decisions(folder))
+    run = Run.open(folder)
+    return apply_decisions(run.observed(), read_decisions(folder), run.config.one_of)
 
 
 def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Path) -> int:

@@ -84,6 +84,7 @@ class Contents(Options):
     basis: Text
     by_draw: bool = False
     grounds: tuple[Text, ...] = ()
+    one_of: bool = False
     training: dict[str, Any]
 
 

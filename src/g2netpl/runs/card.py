@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.terminal import shown
 from g2netpl.game.methods import METHODS
 from g2netpl.images.inspection import ClassCount, class_counts
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
-from g2netpl.runs.export import Exported
+from g2netpl.runs.export import Exported, file_names
 from g2netpl.runs.hub import SCHEME
 from g2netpl.runs.records import Content, Metrics
 from g2netpl.runs.run import Run
@@ -28,6 +27,7 @@ _FIGURES = {
     "precision": "precision",
     "recall": "recall",
     "F1": "f1",
+    "accuracy": "accuracy",  # where each image has one class
 }
 
 
@@ -61,7 +61,7 @@ def make_card(
         about=contents,
         exported=exported,
         facts=_facts(contents),
-        figures=list(_FIGURES),
+        figures=[name for name in _FIGURES if name != "accuracy" or contents.one_of],
         parts=[{"name": part, "figures": _figures(run.evaluation[part])} for part in parts],
         chosen=training["chosen_epoch"] if "validation" in parts else None,
         limits=_limits(contents, counts),
@@ -86,7 +86,7 @@ def _head(
     head["tags"] = ["multi-label", "partial-labels", "g2netpl"]
     training, validation = contents.training, run.config.validation_labels
     files = {
-        "validation": training["labels"] if validation is None else shown(Path(validation).name),
+        "validation": training["labels"] if validation is None else file_names(validation),
         "test": training["test_labels"] or training["labels"],
     }
     results = [
@@ -170,16 +170,17 @@ def _start(training: dict[str, Any]) -> str:
 
 
 def _figures(metrics: Metrics) -> dict[str, str]:
-    values = {name: cast(Content, metrics)[key] for name, key in _FIGURES.items()}
+    values = {name: cast(Content, metrics).get(key) for name, key in _FIGURES.items()}
     return {name: "unknown" if v is None else f"{v:.1%}" for name, v in values.items()}
 
 
 def _classes(run: Run, counts: list[ClassCount], parts: Sequence[str]) -> list[dict[str, Any]]:
     measured = [run.evaluation[part]["average_precision"] for part in parts]
+    one_of = run.thresholds.one_of
     return [
         {
             **each.__dict__,
-            "threshold": "none" if threshold is None else f"{threshold:.3f}",
+            "threshold": "none" if threshold is None or one_of else f"{threshold:.3f}",
             "precision": ["" if v[place] is None else f"{v[place]:.1%}" for v in measured],
         }
         for place, (each, threshold) in enumerate(

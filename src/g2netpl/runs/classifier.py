@@ -4,12 +4,17 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 
 from g2netpl.base.arrays import Scores
+from g2netpl.base.console import Console
+from g2netpl.base.progress import Work
+from g2netpl.runs.frames import frame_of
 from g2netpl.runs.thresholds import Thresholds
 
+Paths = str | Path | Sequence[str | Path]
 OnBatch = Callable[[int], None] | None  # is told how many images were scored
 
 
@@ -32,19 +37,44 @@ class Classifier(ABC):
     ) -> Scores:
         """What the network says of some image files, before calibration."""
 
+    @overload
     def predict(
         self,
-        paths: str | Path | Sequence[str | Path],
+        paths: Paths,
         workers: int = 0,
         max_bad: int = 0,
         on_batch: OnBatch = None,
-    ) -> Scores:
+        progress: bool = False,
+    ) -> Scores: ...
+    @overload
+    def predict(
+        self,
+        paths: Paths,
+        workers: int = 0,
+        max_bad: int = 0,
+        on_batch: OnBatch = None,
+        progress: bool = False,
+        *,
+        as_frame: bool,
+    ) -> Any: ...
+    def predict(
+        self,
+        paths: Paths,
+        workers: int = 0,
+        max_bad: int = 0,
+        on_batch: OnBatch = None,
+        progress: bool = False,
+        as_frame: bool = False,
+    ) -> Any:
         """Calibrated scores (N, L) in [0, 1] for image files, or for one.
 
-        Up to `max_bad` files may be unreadable; their scores are NaN.
+        Up to `max_bad` files may be unreadable; their scores are NaN. With `progress` it says how
+        far it is; `as_frame` gives a data frame of pandas.
         """
         names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
-        if not names:
-            return np.zeros((0, len(self.classes)), dtype=np.float32)
-        scores = self.scores(names, workers, max_bad, on_batch)
-        return self.thresholds.calibrate(scores)
+        scores = np.zeros((0, len(self.classes)), dtype=np.float32)
+        if names:
+            with Work(Console(quiet=not progress), "predicting", len(names)) as work:
+                scores = self.scores(names, workers, max_bad, on_batch or work.advance)
+            scores = self.thresholds.calibrate(scores)
+        return frame_of(scores, names, self.classes) if as_frame else scores

@@ -16,13 +16,25 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import Scores
-from g2netpl.base.disk import text_written_whole, writing
+from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.formats import Reading, find_format, parquet, read_labels, read_matching
+from g2netpl.labels.files import Files, named
+from g2netpl.labels.formats import (
+    USUAL,
+    Reading,
+    find_format,
+    parquet,
+    read_labels,
+    read_matching,
+)
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.proposals import Proposals
-from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, beginning, read_text
+from g2netpl.labels.formats.sheet import sheet_written
+from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.runs.classifier import OnBatch
+from g2netpl.runs.frames import frame_of
+from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
 from g2netpl.runs.thresholds import Thresholds, choose
@@ -49,6 +61,10 @@ class Completed:
         """As a label table."""
         return LabelTable(self.observed.images, self.observed.classes, self.values)
 
+    def as_frame(self) -> Any:
+        """The labels as a data frame of pandas: 1, 0, or missing where left unknown."""
+        return frame_of(self.values, self.observed.images, self.observed.classes)
+
     def proposed(self) -> npt.NDArray[np.bool_]:
         """Labels that nobody observed and that are now positive."""
         new: npt.NDArray[np.bool_] = (self.observed.values == UNOBSERVED) & (
@@ -60,6 +76,15 @@ class Completed:
         """All that people may want to look at."""
         soft = self.sources == SOURCES.index("soft")
         return Proposals(self.proposed(), self.scores, soft, self.chances)
+
+    def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
+        """What people said, also since, and positives that were filled in; which of them those are.
+
+        Negatives that were filled in are left unknown: only people may say no to a tag.
+        """
+        known, positive = reviewed.values != UNOBSERVED, self.values == POSITIVE
+        filled_in = np.where(positive, POSITIVE, UNOBSERVED)
+        return reviewed.with_values(np.where(known, reviewed.values, filled_in)), positive & ~known
 
     def __str__(self) -> str:
         counts = np.bincount(self.sources.ravel(), minlength=len(SOURCES))
@@ -93,7 +118,7 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     if sure is not None and predicted is not None:
         held_out = (run.held_out or {}).get("validation")
         by = sure_by_validation(sure, thresholds, held_out, observed.values)
-    if predicted is not None and (thresholds.by_draw or by is not None):
+    if predicted is not None and (thresholds.by_draw or thresholds.one_of or by is not None):
         soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
     parts = (observed, soft, raw, thresholds, run.expected_positives)
     return fill_in(*parts, sure if by is None else by, predicted)
@@ -123,6 +148,8 @@ def fill_in(
         decided[soft] = by_k.decide(scores[soft])
     known = observed.values != UNOBSERVED
     scores = np.where(known, observed.values, scores).astype(np.float32)
+    if thresholds.one_of:
+        decided = thresholds.decide(scores)
     values = decided.astype(np.int8)
     if isinstance(sure, Sure):
         values = sure.decide(scores)
@@ -135,6 +162,8 @@ def fill_in(
             most = 1 - (1 - most) ** 2
         values = np.where(least >= sure, POSITIVE, UNOBSERVED).astype(np.int8)
         values[most <= 1 - sure] = NEGATIVE
+    if thresholds.one_of:
+        values = one_each(values, scores)
     values[np.isnan(scores)] = UNOBSERVED
     values = np.where(known, observed.values, values).astype(np.int8)
     sources = np.where(soft[:, None], 1, 2) * np.ones_like(values)
@@ -146,23 +175,23 @@ def fill_in(
 
 
 def compare_with_truth(
-    completed: Completed, path: str, format: str | None = None, reading: Reading | None = None
+    completed: Completed, files: Files, format: str | None = None, reading: Reading = USUAL
 ) -> str:
     """How right the filled-in labels are, for people who know the full labels."""
-    truth = read_matching(path, completed.observed, format, reading)
+    truth = read_matching(files, completed.observed, format, reading)
     row_of = {name: row for row, name in enumerate(truth.images)}
     rows = [row_of.get(name, -1) for name in completed.observed.images]
     shared = np.array([row >= 0 for row in rows])
     if not shared.any():
-        raise InputError(f"{path}: knows none of the images of the run")
+        raise InputError(f"{named(files)}: knows none of the images of the run")
     known = truth.values[[row for row in rows if row >= 0]]
     filled_in = completed.sources[shared] > 0
     if not ((known == NEGATIVE) & filled_in).any():
         raise InputError(
-            f"{path}: names no negative among the labels filled in; with tags known to be "
+            f"{named(files)}: names no negative among the labels filled in; with tags known to be "
             "complete give --absent negative"
         )
-    lines = [f"against {path}, {counted(int(shared.sum()), 'image')}:"]
+    lines = [f"against {named(files)}, {counted(int(shared.sum()), 'image')}:"]
     for name in ("soft", "predicted"):
         number = SOURCES.index(name)
         asked = (completed.sources[shared] == number) & (known != UNOBSERVED)
@@ -181,8 +210,17 @@ def compare_with_truth(
     return "\n".join(lines)
 
 
-def write_completed(completed: Completed, path: str | Path) -> None:
-    """A row per image and class: value, score, source."""
+def write_tags(completed: Completed, path: str | Path, bom: bool = False) -> None:
+    """A row per image: its labels as tags."""
+    observed, positive = completed.observed, completed.values == POSITIVE
+    names = (observed.images, observed.classes)
+    write_predictions(Path(path), *names, completed.scores, positive, with_scores=False, bom=bom)
+
+
+def write_completed(
+    completed: Completed, path: str | Path, bom: bool = False, on_batch: OnBatch = None
+) -> None:
+    """A row per image and class: value, score, source; `on_batch` is told of images written."""
     classes = list(completed.observed.classes)
     names = np.array(SOURCES, dtype=object)
 
@@ -199,9 +237,11 @@ def write_completed(completed: Completed, path: str | Path) -> None:
                 "score": [None if each != each else each for each in _short(scores)],
                 "source": names[completed.sources[part].ravel()].tolist(),
             }
+            if on_batch is not None:
+                on_batch(len(images))
 
     kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
-    _write(Path(path), kinds, rows())
+    _write(Path(path), kinds, rows(), bom)
 
 
 def mark_between(classes: Sequence[str], with_scores: bool) -> str:
@@ -224,6 +264,7 @@ def write_predictions(
     scores: Scores,
     decided: npt.NDArray[np.bool_],
     with_scores: bool,
+    bom: bool = False,
 ) -> None:
     """A row per image: its labels as tags, and a score per class."""
     mark, tags = mark_between(classes, with_scores), np.array(classes, dtype=object)
@@ -241,7 +282,7 @@ def write_predictions(
             yield columns
 
     kinds = {"image": "text", "labels": "text"}
-    _write(path, kinds | dict.fromkeys(classes if with_scores else (), "float"), rows())
+    _write(path, kinds | dict.fromkeys(classes if with_scores else (), "float"), rows(), bom)
 
 
 def read_names(path: str) -> list[str]:
@@ -269,15 +310,14 @@ def _short(values: npt.NDArray[np.float32]) -> list[float]:
     return shortened
 
 
-def _write(path: Path, kinds: dict[str, str], parts: Table) -> None:
-    """Write columns as CSV or Parquet, some rows at a time."""
+def _write(path: Path, kinds: dict[str, str], parts: Table, bom: bool) -> None:
+    """Write columns as Parquet, CSV or a workbook, some rows at a time."""
     with writing(path):
-        if path.suffix.lower() == ".csv":
-            with text_written_whole(path) as file:
-                writer = CsvWriter(file)
-                writer.write(kinds)
-                for columns in parts:
-                    for row in zip(*columns.values(), strict=True):
-                        writer.write(row)
-        else:
+        if path.suffix.lower() in (".parquet", ".pq"):
             parquet.write_columns(path, kinds, parts)
+            return
+        with sheet_written(path, bom) as writer:
+            writer.write(kinds)
+            for columns in parts:
+                for row in zip(*columns.values(), strict=True):
+                    writer.write(row)

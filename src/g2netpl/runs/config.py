@@ -1,11 +1,8 @@
-"""RunConfig: everything one training depends on, from a TOML file and flags, checked at once."""
+"""RunConfig: everything one training depends on, checked at once."""
 
 import os
-import stat
-import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -22,8 +19,9 @@ from g2netpl.base.options import (
 )
 from g2netpl.images.jpeg import Decoder
 from g2netpl.images.views import ViewName
-from g2netpl.labels.formats import FORMATS, Reading, read_classes
-from g2netpl.labels.formats.reading import Absent
+from g2netpl.labels.files import Files
+from g2netpl.labels.formats import FORMATS, Reading, read_aliases, read_classes
+from g2netpl.labels.formats.reading import Absent, Contradictions, Duplicates
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
 
@@ -41,12 +39,13 @@ PATHS = {
     "unlabelled",
     "resume_labels",
     "groups",
+    "aliases",
 }
+SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 
 PhaseMode = Literal["end-to-end", "top", "linear"]  # what learns: all, upper blocks, classifier
 Mode = Literal[PhaseMode, "linear-init"]
 AskedMode = Literal[Mode, "auto"]
-_LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
 
 
 TRACKERS = ("tensorboard", "mlflow", "trackio")
@@ -69,7 +68,9 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
 class RunConfig(Options):
     """One training. Immutable; unknown keys and values out of range are refused."""
 
-    labels: str = Field(description="label file of the training images, or a folder of them")
+    labels: Files = Field(
+        description="label file of the training images, or a folder of them; several are joined"
+    )
     images: str | None = Field(
         default=None,
         description="folder that the image names are relative to (default: where the format has "
@@ -108,6 +109,46 @@ class RunConfig(Options):
     classes: str | None = Field(
         default=None, description="file with the classes there may be, one per line"
     )
+    aliases: str | None = Field(
+        default=None,
+        description="file with other names of classes, such as automobile = car, one per line",
+    )
+    contradictions: Contradictions = Field(
+        default="refuse",
+        description="what counts where one label file says 1 and another 0: refuse, unknown, or "
+        "last (the file named last)",
+    )
+    image_column: str | None = Field(
+        default=None,
+        description="column of a CSV file or workbook that names the images (default: the one "
+        "called image, file, filename, path or the like)",
+    )
+    tags_column: str | None = Field(
+        default=None,
+        description="its column of tags (default: the one called labels, tags, keywords, species "
+        "or the like; without one every column is a class)",
+    )
+    ignore_columns: tuple[str, ...] = Field(
+        default=(), description="its columns to leave out, separated by commas"
+    )
+    duplicates: Duplicates = Field(
+        default="refuse",
+        description="what to do about rows of one image that say different things: refuse or "
+        "unite (what any of them knows)",
+    )
+    encoding: str | None = Field(
+        default=None, description="of CSV files, such as cp1252 (default: UTF-8, or as they say)"
+    )
+    tag_level: Annotated[int, Field(ge=1)] | Literal["leaf", "all"] | None = Field(
+        default=None,
+        description="of tags in photos with levels such as animal|bird|kestrel the class: leaf "
+        "(kestrel), all (each of the three), or a number (1: animal; default: leaf)",
+    )
+    one_of: bool = Field(
+        default=False,
+        description="each image has exactly one class, as a photo of one species: its name says "
+        "all, and every image gets its likeliest class",
+    )
 
     method: str = Field(default="g2netpl", description="a name from `g2netpl methods`")
     options: dict[str, Any] = Field(default_factory=dict, description="changed method options")
@@ -120,7 +161,9 @@ class RunConfig(Options):
     setting: str = Field(
         default="own", description="which labels to hide for an experiment; own: none"
     )
-    test_labels: str | None = Field(default=None, description="label file of test images")
+    test_labels: Files | None = Field(
+        default=None, description="label file of test images; several are joined"
+    )
     test_images: str | None = Field(default=None, description="their folder, if another one")
     overlap: Literal["refuse", "allow"] = Field(
         default="refuse", description="what to do about test images that are also training images"
@@ -173,8 +216,9 @@ class RunConfig(Options):
     validation: float = Field(
         default=0.2, ge=0, lt=1, description="share of the images held out to choose the epoch"
     )
-    validation_labels: str | None = Field(
-        default=None, description="own validation label file instead of a share"
+    validation_labels: Files | None = Field(
+        default=None,
+        description="own validation label file instead of a share; several are joined",
     )
     groups: str | None = Field(
         default=None,
@@ -230,13 +274,24 @@ class RunConfig(Options):
         default=None, description="folder for computed features (default: in ~/.cache/g2netpl)"
     )
 
-    @field_validator(*sorted(PATHS), mode="before")
+    @field_validator(*sorted(PATHS - SEVERAL), mode="before")
     @classmethod
     def _text_of_path(cls, value: object) -> object:
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if isinstance(value, str) and "\0" in value:
             raise ValueError("must be a path, without a NUL character")
         return value
+
+    @field_validator(*sorted(SEVERAL), mode="before")
+    @classmethod
+    def _texts_of_paths(cls, value: object) -> object:
+        if value is None:
+            return value
+        parts = value if isinstance(value, list | tuple) else [value]
+        texts = [cls._text_of_path(each) for each in parts]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise ValueError("must be a path, or a list of them")
+        return texts if len(texts) > 1 else texts[0]
 
     _none = field_validator("learning_rate", "ema", "max_bad", "checkpoint_steps", mode="before")(
         none_from_text
@@ -256,6 +311,20 @@ class RunConfig(Options):
     def _some_separator(cls, value: str | None) -> str | None:
         if value == "":
             raise ValueError("must not be empty")
+        return value
+
+    @field_validator("ignore_columns", mode="before")
+    @classmethod
+    def _some_columns(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str | None) -> str | None:
+        try:
+            b"a".decode(value or "utf-8")
+        except (LookupError, UnicodeError):
+            raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
         return value
 
     @field_validator("image_cache")
@@ -286,10 +355,23 @@ class RunConfig(Options):
             raise ValueError("must be greater than 0")
         return value
 
-    def reading(self) -> Reading:
-        """How label files are to be understood."""
-        classes = None if self.classes is None else read_classes(self.classes)
-        return Reading(self.absent, self.separator, classes)
+    def reading(self, images: str | None = None) -> Reading:
+        """How label files are to be understood, whose images may have a folder of their own."""
+        return Reading(
+            self.absent,
+            self.separator,
+            None if self.classes is None else read_classes(self.classes),
+            aliases=None if self.aliases is None else read_aliases(self.aliases),
+            contradictions=self.contradictions,
+            one_folder=(images or self.images) is not None,
+            image_column=self.image_column,
+            tags_column=self.tags_column,
+            ignore_columns=self.ignore_columns,
+            duplicates=self.duplicates,
+            encoding=self.encoding,
+            level=self.tag_level or "leaf",
+            one_of=self.one_of,
+        )
 
     def most_bad(self, images: int) -> int:
         """How many of so many images may be unreadable."""
@@ -310,44 +392,6 @@ class RunConfig(Options):
         return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
 
 
-def is_path(key: str, value: str) -> bool:
-    """Whether what a key is set to leads to a file or folder."""
+def is_path(key: str, value: object) -> bool:
+    """Whether what a key is set to leads to a file or folder, or to several."""
     return key in PATHS and (key, value) != ("groups", GROUPS_BY_FOLDER)
-
-
-def read_keys(path: str | Path | None, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The file's keys, overridden by flags. Relative paths in the file are relative to it."""
-    return over({} if path is None else _keys_of_file(Path(path)), flags)
-
-
-def over(before: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys that are given anew over those before them, of the options each by itself."""
-    options = {**before.get("options", {}), **keys.get("options", {})}
-    return {**before, **keys, **({"options": options} if options else {})}
-
-
-def _keys_of_file(path: Path) -> dict[str, Any]:
-    try:
-        values = tomllib.loads(_content(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError) as problem:
-        raise InputError(f"{path}: not valid TOML ({problem})") from None
-    for key in PATHS & set(values):
-        if isinstance(values[key], str) and values[key] and is_path(key, values[key]):
-            values[key] = str(path.parent / values[key])
-    if not isinstance(values.get("options", {}), dict):
-        raise InputError(f"{path}: options: expected a table [options] of key = value lines")
-    return values
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file that is no pipe, which might never end, and not too large."""
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise InputError(f"{path}: expected a regular file of TOML")
-        with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
-    if len(content) > _LARGEST_FILE:
-        raise InputError(f"{path}: expected a configuration, {_LARGEST_FILE:,} bytes at most")
-    return content

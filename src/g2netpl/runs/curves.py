@@ -84,11 +84,13 @@ def calibration_error(found: list[Bin]) -> float:
     return sum(each.count * abs(each.score - each.positive) for each in found) / max(total, 1)
 
 
-def class_figures(scores: Scores, truth: Truth, limits: Floats) -> list[ClassFigures]:
-    """Each class at its threshold; `scores` are calibrated as the limits are."""
+def class_figures(
+    scores: Scores, truth: Truth, decided: npt.NDArray[np.bool_]
+) -> list[ClassFigures]:
+    """Each class as it is decided."""
     known = (truth != UNOBSERVED) & ~np.isnan(scores)
     positive = known & (truth == POSITIVE)
-    proposed = known & (scores >= limits)
+    proposed = known & decided
     there, said, right = (
         mask.sum(axis=0).tolist() for mask in (positive, proposed, positive & proposed)
     )

@@ -22,6 +22,7 @@ from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.terminal import shown
 from g2netpl.game.network.network import Network
 from g2netpl.images.engine import onnx_graph
+from g2netpl.labels.files import Files, named, of_each
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
 from g2netpl.runs.run import Run
 
@@ -88,10 +89,8 @@ def describe(run: Run) -> Contents:
         std=run.std,
         **cast(Any, run.thresholds.to_json()),
         training={
-            "labels": shown(Path(config.labels).name),
-            "test_labels": None
-            if config.test_labels is None
-            else shown(Path(config.test_labels).name),
+            "labels": file_names(config.labels),
+            "test_labels": None if config.test_labels is None else file_names(config.test_labels),
             **{key: about["data"][key] for key in _OF_DATA},
             **config.model_dump(include=_OF_CONFIG),
             "expected_positives": run.expected_positives,
@@ -101,6 +100,11 @@ def describe(run: Run) -> Contents:
             "versions": about["versions"],
         },
     )
+
+
+def file_names(files: Files) -> str:
+    """The names of label files, without their folders."""
+    return shown(named(of_each(files, lambda path: Path(path).name)))
 
 
 def _serialised(run: Run, contents: Contents) -> bytes:

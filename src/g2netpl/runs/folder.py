@@ -17,6 +17,7 @@ result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
 scores.npz        names, logits and known labels of the validation and test images
 report.html       all of this as a page, by `g2netpl report`
+completed.csv     each image with its labels as tags, by `g2netpl complete`
 decided.jsonl     what people had decided in reviews before the run began
 
 .before holds the old results, while a run that replaces them has no checkpoint; see backup.py
@@ -35,7 +36,7 @@ MODEL, SOFT_LABELS, LOGITS, LABELS = (
     *("logits.npy", "labels.npz"),
 )
 THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.json"
-CLASSES = "classes.csv"
+CLASSES, COMPLETED = "classes.csv", "completed.csv"
 HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 PREDICTIONS = "predictions.npy"  # what an older version kept instead of logits: probabilities
@@ -47,6 +48,7 @@ FILES = {
         *(HISTORY, NON_FINITE, DIVERGED, MODEL, SOFT_LABELS, LOGITS, LABELS, DECIDED),
         *(THRESHOLDS, CLASSES, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
         *(PREDICTIONS, "nonsense.jsonl"),  # of an older version
+        COMPLETED,
     ),
     "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),
     "reproduce": ("cells.jsonl", "index.html", *_SPLIT),

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import Labels, per_class
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.runs.one_of import accuracy, likeliest
 
 Truth = npt.NDArray[np.int8]
 
@@ -30,6 +31,7 @@ class Evaluation:
     recall: float
     f1: float
     known_entries: int
+    accuracy: float | None = None  # of the likeliest class, where each image has one
 
 
 def average_precision(scores: npt.ArrayLike, truth: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -69,16 +71,22 @@ def _mean(precisions: npt.NDArray[np.float64], labels: npt.NDArray[np.integer]) 
 
 
 def evaluate(
-    scores: npt.ArrayLike, truth: npt.ArrayLike, threshold: npt.ArrayLike = 0.5
+    scores: npt.ArrayLike,
+    truth: npt.ArrayLike,
+    threshold: npt.ArrayLike = 0.5,
+    one_of: bool = False,
 ) -> Evaluation:
     """All metrics of `scores` (N, L) against `truth` (N, L) of 1, 0 and −1 (not counted).
 
-    `threshold` is one number, or one per class.
+    `threshold` is one number, or one per class. With `one_of` an image has one class: the
+    likeliest is proposed alone, and how often that is right is the accuracy.
     """
     values, labels = _checked(scores, truth)
     per_class = _of_classes(values, labels)
     present = per_class[~np.isnan(per_class)]
     chosen = (values >= np.asarray(threshold)) & (labels != UNOBSERVED)
+    if one_of:
+        chosen &= likeliest(values)
     positive = labels == POSITIVE
     hits = int(np.sum(chosen & positive))
     precision = hits / max(int(chosen.sum()), 1)
@@ -91,6 +99,7 @@ def evaluate(
         recall=recall,
         f1=2 * precision * recall / max(precision + recall, 1e-12),
         known_entries=int(np.sum(labels != UNOBSERVED)),
+        accuracy=accuracy(values, labels) if one_of else None,
     )
 
 

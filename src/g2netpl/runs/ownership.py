@@ -11,6 +11,7 @@ from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.locks import LOCK, locked
 from g2netpl.images.identity import content_of
+from g2netpl.labels.files import Files, of_each
 from g2netpl.runs.backup import REPLACED, Backup
 from g2netpl.runs.config import PATHS, RunConfig
 from g2netpl.runs.folder import FILES, RESULT, RESULTS, RUN, WHOLE_FOLDERS, cells
@@ -174,12 +175,17 @@ def _changed_keys(
     return [key for key in changed if key not in PATHS or _way(began, key) != _way(now, key)]
 
 
-def _way(config: dict[str, Any], key: str) -> str | None:
+def _way(config: dict[str, Any], key: str) -> Files | None:
     """How to come from the run folder to a file; what it holds is compared elsewhere."""
-    path, folder = config.get(key), config.get("output")
-    if not (isinstance(path, str) and isinstance(folder, str)):
+    paths, folder = config.get(key), config.get("output")
+    if not (isinstance(paths, str | list) and isinstance(folder, str)):
         return None
-    return os.path.relpath(path, folder) if os.path.isabs(path) and os.path.isabs(folder) else path
+
+    def way(path: str) -> str:
+        known = os.path.isabs(path) and os.path.isabs(folder)
+        return os.path.relpath(path, folder) if known else path
+
+    return of_each(paths, way)
 
 
 def check_same_training(

@@ -121,6 +121,7 @@ class Metrics(TypedDict):
     recall: float | None
     f1: float | None
     known_entries: NotRequired[int]
+    accuracy: NotRequired[float | None]
 
 
 class Evaluation(TypedDict):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import EVALUATION, HISTORY, MODEL, RESULT, RUN, THRESHOLDS, is_finished
+from g2netpl.runs.frames import frame_of
 from g2netpl.runs.records import (
     Content,
     Epoch,
@@ -198,14 +199,28 @@ class Run(Classifier):
         """Which images of the label file have soft labels, and not predictions."""
         return self.labels.has_soft.copy()
 
-    def soft_labels(self) -> npt.NDArray[np.float32]:
-        """The completed label table, (N, L) in the order of the label file."""
-        return np.array(self.labels.completed, dtype=np.float32)
+    @overload
+    def soft_labels(self) -> npt.NDArray[np.float32]: ...
+    @overload
+    def soft_labels(self, as_frame: bool) -> Any: ...
+    def soft_labels(self, as_frame: bool = False) -> Any:
+        """The completed label table, (N, L) in the order of the label file.
 
-    def predictions(self) -> Scores | None:
+        `as_frame` gives a data frame of pandas: a row per image, a column per class.
+        """
+        return self._framed(np.array(self.labels.completed, dtype=np.float32), as_frame)
+
+    @overload
+    def predictions(self) -> Scores | None: ...
+    @overload
+    def predictions(self, as_frame: bool) -> Any: ...
+    def predictions(self, as_frame: bool = False) -> Any:
         """What the network says of every image of the label file; None for an older run."""
         found = self.labels.predicted
-        return None if found is None else found.scores()
+        return None if found is None else self._framed(found.scores(), as_frame)
+
+    def _framed(self, values: Scores, as_frame: bool) -> Any:
+        return frame_of(values, self.labels.images, self.classes) if as_frame else values
 
     def _check_count(self, path: Path, what: str, found: Sequence[object]) -> None:
         if len(found) != len(self.classes):

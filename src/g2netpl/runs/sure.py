@@ -62,7 +62,7 @@ def sure_by_validation(
         target = share / (1 + share)
         limits, grounds = bounded_thresholds(known_columns(scores, labels), target)
         one = replace(thresholds, per_class=tuple(limits), grounds=tuple(grounds), basis=basis)
-        found.append(replace(one, rule=f"precision:{target:.3g}"))
+        found.append(replace(one, rule=f"precision:{target:.3g}", one_of=False))
     return Sure(found[0], found[1], sure)
 
 

@@ -33,6 +33,7 @@ from g2netpl.runs.bounds import (
     known_columns,
     ranked_scores,
 )
+from g2netpl.runs.one_of import chances_of_one, likeliest, temperature_of_one
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
@@ -53,6 +54,7 @@ class Thresholds:
     basis: str  # what they were chosen on, for people
     by_draw: bool = False  # scores are chances by themselves, of a network of shares
     grounds: tuple[str, ...] = ()  # what each threshold rests on, as "kind: more"; () of an old run
+    one_of: bool = False  # an image has one class, the likeliest; chances add up to 1
 
     def __str__(self) -> str:
         return f"thresholds: {self.rule}, by {self.basis}{self._told_of_kinds()}"
@@ -71,6 +73,8 @@ class Thresholds:
 
     def calibrate(self, scores: npt.ArrayLike) -> Scores:
         """Scores that can be read as probabilities; NaN stays NaN."""
+        if self.one_of:
+            return chances_of_one(logits_of(scores) / self.temperature)
         moved: Scores = sigmoid(logits_of(scores) / self.temperature + self.shift).astype(
             np.float32
         )
@@ -84,7 +88,7 @@ class Thresholds:
     def decide(self, calibrated: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which labels are proposed."""
         decided: npt.NDArray[np.bool_] = np.asarray(calibrated) >= self.limits
-        return decided
+        return decided & likeliest(calibrated) if self.one_of else decided
 
     def to_json(self) -> "Written":
         """Plain values for decisions.json."""
@@ -96,6 +100,7 @@ class Thresholds:
             "basis": self.basis,
             "by_draw": self.by_draw,
             "grounds": self.grounds,
+            "one_of": self.one_of,
         }
 
     @classmethod
@@ -111,6 +116,7 @@ class Thresholds:
             found["basis"],
             found.get("by_draw", False),
             tuple(found.get("grounds", ())),
+            found.get("one_of", False),
         )
 
 
@@ -124,6 +130,7 @@ class Written(TypedDict):
     basis: str
     by_draw: NotRequired[bool]
     grounds: NotRequired[Sequence[str]]
+    one_of: NotRequired[bool]
 
 
 def parse_rule(text: str) -> tuple[str, float]:
@@ -162,6 +169,18 @@ def choose(
     classes = scores.shape[1]
     grounds = ("k: one threshold for all classes",) * classes
     return Thresholds(1.0, shift, (threshold,) * classes, "expected", basis, grounds=grounds)
+
+
+def choose_one(validation: tuple[Scores, Truth] | None, classes: int) -> Thresholds:
+    """Every image gets its likeliest class; how sharp the chances are, validation tells."""
+    temperature, basis = 1.0, "its scores alone, uncalibrated: no validation images"
+    if validation is not None:
+        temperature = temperature_of_one(logits_of(validation[0]), validation[1])
+        basis = f"its scores, calibrated on {len(validation[1]):,} validation images"
+    grounds = ("one of: the likeliest class of the image",) * classes
+    told = ("one class per image", basis)
+    limits: tuple[float | None, ...] = (0.0,) * classes
+    return Thresholds(temperature, 0.0, limits, *told, grounds=grounds, one_of=True)
 
 
 def tells_prevalence(truth: Labels) -> bool:

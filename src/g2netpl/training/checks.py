@@ -11,6 +11,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.jpeg import check_decoder
+from g2netpl.labels.files import of_each
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.config import PATHS, AskedMode, RunConfig, is_path
 from g2netpl.training.devices import on_cpu
@@ -65,6 +66,23 @@ def check_view(config: RunConfig) -> None:
         )
 
 
+def check_one_of(config: RunConfig) -> None:
+    """Refuse what contradicts one class per image."""
+    if not config.one_of:
+        return
+    if config.expected_positives not in ("estimate", "truth", 1.0):
+        raise InputError(
+            f"expected_positives: {config.expected_positives:g}, but with --one-of it is 1: leave "
+            "one of them out"
+        )
+    if config.thresholds.startswith("precision"):
+        raise InputError(
+            f"thresholds {config.thresholds}: with --one-of every image gets its likeliest class; "
+            "leave it out, and have sure ones alone by g2netpl complete --sure P or predict "
+            "--threshold P"
+        )
+
+
 def check_config(config: RunConfig) -> RunConfig:
     """The configuration, its mode decided and its options read, or a line on what does not fit."""
     if config.mode == "auto":
@@ -73,6 +91,7 @@ def check_config(config: RunConfig) -> RunConfig:
     ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     check_view(config)
+    check_one_of(config)
     last = config.modes[-1]
     if config.train_from is not None and last != "top":
         raise InputError(
@@ -94,5 +113,5 @@ def check_config(config: RunConfig) -> RunConfig:
     for name in PATHS:  # a run can be resumed from any folder
         value = getattr(config, name)
         if value is not None and is_path(name, value):
-            changes[name] = os.path.abspath(value)
+            changes[name] = of_each(value, os.path.abspath)
     return config.model_copy(update=changes)

@@ -106,7 +106,9 @@ def compared_with(folder: str | Path, data: TrainingData) -> TrainingData:
     return replace(data, notes=(*data.notes, note))
 
 
-def with_decisions(data: TrainingData, decisions: list[Decision]) -> TrainingData:
+def with_decisions(
+    data: TrainingData, decisions: list[Decision], one_of: bool = False
+) -> TrainingData:
     """The decisions as observed labels. What the epoch is chosen by stays as it was."""
     counts = counts_of(data.table, decisions)
     if counts is not None:
@@ -126,8 +128,8 @@ def with_decisions(data: TrainingData, decisions: list[Decision]) -> TrainingDat
         note += f"; {len(decisions) - len(seen):,} of them of held-out images, not trained on"
     return replace(
         data,
-        table=apply_decisions(data.table, decisions),
-        visible=apply_decisions(data.visible, seen),
+        table=apply_decisions(data.table, decisions, one_of),
+        visible=apply_decisions(data.visible, seen, one_of),
         notes=(*data.notes, note),
     )
 

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
 from g2netpl.images.identity import same_files
-from g2netpl.images.inspection import is_own_folder, several_tags
+from g2netpl.images.inspection import several_tags
 from g2netpl.labels.entries import per_class
-from g2netpl.labels.formats import find_format, read_labels, read_matching
+from g2netpl.labels.files import Files, named
+from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
-from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.look_alikes import look_alikes_note
-from g2netpl.labels.paths import find, list_images, locate
+from g2netpl.labels.paths import find, find_all, list_images
 from g2netpl.labels.settings import (
     SPML_SEED,
     IndexArray,
@@ -28,6 +28,7 @@ from g2netpl.labels.settings import (
     split_table,
 )
 from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.labels.unlisted import images_around, others_left_out
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 
@@ -107,10 +108,10 @@ class TrainingData:
 
 def read_training_data(config: RunConfig) -> TrainingData:
     """Read, split and observe. Without a validation that can rank, all images are trained on."""
-    reading = config.reading()
-    listed, notes = _read_listed(config.labels, config.images, config, reading)
+    listed, notes = _read_listed(config)
+    labels = named(config.labels)
     if len(listed.table) < 2:
-        raise InputError(f"{config.labels}: expected at least 2 images, got {len(listed.table)}")
+        raise InputError(f"{labels}: expected at least 2 images, got {len(listed.table)}")
     test, told = _read_other(config.test_labels, config.test_images, config, listed.table)
     own, more = _read_other(config.validation_labels, None, config, listed.table)
     notes += [*told, *more]
@@ -130,31 +131,35 @@ def read_training_data(config: RunConfig) -> TrainingData:
     if setting.kind == "full" and len(table) > len(listed.table):
         raise InputError(
             f"setting full: {len(table) - len(listed.table):,} images of the folder are not in "
-            f"{config.labels}; leave them out with --only-listed"
+            f"{labels}; leave them out with --only-listed"
         )
     share = config.validation if own is None else 0.0
-    data = split_and_observe(table, setting, share, config.seed)
+    data = split_and_observe(table, setting, share, config.seed, config.one_of)
     if own is not None and can_rank(own.table.held):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
     elif own is not None:
         data = replace(data, note=_last_epoch(_unranked("images of the validation file")))
-    check_learnable(data.visible, config.labels)
+    check_learnable(data.visible, labels)
     return replace(data, test=test, paths=paths, notes=(*notes, *found))
 
 
 def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
     """A table in memory, split and observed as the configuration says."""
     setting = Setting.parse(config.setting)
-    data = split_and_observe(table, setting, config.validation, config.seed)
-    check_learnable(data.visible, config.labels)
+    table = one_of.by_one(table) if config.one_of else table
+    data = split_and_observe(table, setting, config.validation, config.seed, config.one_of)
+    check_learnable(data.visible, named(config.labels))
     return data
 
 
-def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: int) -> TrainingData:
+def split_and_observe(
+    table: LabelTable, setting: Setting, share: float, seed: int, by_one: bool = False
+) -> TrainingData:
     """Hold out a share of the images that something is known about, observe the others.
 
     None are held out that nothing could be chosen by, or that nothing could be learnt without.
+    `by_one` says that each image has one class, so that who knows it knows all.
     """
     training, held_out = _split(table, setting, share, seed)
     validation, why = table.take(held_out), ""
@@ -171,6 +176,8 @@ def split_and_observe(table: LabelTable, setting: Setting, share: float, seed: i
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
         visible = observe(table.take(training), setting, seed)
+    if by_one:
+        visible = one_of.by_one(visible)
     if why:
         return TrainingData(table, training, visible, held_out, note=_last_epoch(why))
     note = f"chosen by mAP on {len(held_out):,} held-out images"
@@ -203,48 +210,50 @@ def _split(
     return split_indices(len(table), share, SPML_SEED, True)
 
 
-def _root(path: str, images: str | None, config: RunConfig) -> str:
-    """The folder of a label file's images."""
-    folder = images or config.images
-    return folder or str(find_format(Path(path), config.format).image_folder(Path(path)))
+def _root(files: Files, images: str | None, config: RunConfig) -> str:
+    """The folder of the images of label files."""
+    return images or config.images or str(image_folder(files, config.format))
 
 
-def _read_listed(
-    path: str, images: str | None, config: RunConfig, reading: Reading
-) -> tuple[Listed, list[str]]:
-    table = read_labels(path, config.format, reading)
+def _read_listed(config: RunConfig) -> tuple[Listed, list[str]]:
+    table = read_labels(config.labels, config.format, config.reading())
     notes = list(table.notes)
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     notes += look_alikes_note(table)
-    listed, missing = _located(path, table, _root(path, images, config), config)
+    if not config.one_of and one_of.looks_so(table.held):
+        notes.append(one_of.HINT)
+    root = _root(config.labels, None, config)
+    listed, missing = _located(config.labels, table, root, config)
     return listed, [*notes, *missing]
 
 
 def _read_other(
-    path: str | None, images: str | None, config: RunConfig, table: LabelTable
+    files: Files | None, images: str | None, config: RunConfig, table: LabelTable
 ) -> tuple[Listed | None, list[str]]:
-    if path is None:
+    if files is None:
         return None, []
-    other = read_matching(path, table, config.format, config.reading())
-    listed, missing = _located(path, other, _root(path, images, config), config)
-    return listed, [*(f"{path}: {note}" for note in other.notes), *missing]
+    other = read_matching(files, table, config.format, config.reading(images))
+    listed, missing = _located(files, other, _root(files, images, config), config)
+    return listed, [*(f"{named(files)}: {note}" for note in other.notes), *missing]
 
 
 def _located(
-    path: str, table: LabelTable, root: str, config: RunConfig
+    files: Files, table: LabelTable, root: str, config: RunConfig
 ) -> tuple[Listed, list[str]]:
     """The images that are there, and a note on the others."""
-    if config.missing == "refuse":
-        hint = " (--missing leave-out goes on without them)"
-        return Listed(table, locate(table.images, root, hint)), []
-    located = find(table.images, root)
+    hint = " (--missing leave-out goes on without them)"
+    refuse = config.missing == "refuse"
+    located = find_all(table.images, root, hint) if refuse else find(table.images, root)
+    if located.notes:
+        table = table.with_images(located.names)
     if not located.missing:
-        return Listed(table, located.paths), []
+        return Listed(table, located.paths), located.notes
     there = np.setdiff1d(np.arange(len(table)), located.missing)
-    note = f"{counted(len(located.missing), 'image')} of {path} not there: left out"
-    return Listed(table.take(there), [located.paths[row] for row in there]), [note]
+    note = f"{counted(len(located.missing), 'image')} of {named(files)} not there: left out"
+    paths = [located.paths[row] for row in there]
+    return Listed(table.take(there), paths), [*located.notes, note]
 
 
 def _with_unlisted(
@@ -255,20 +264,21 @@ def _with_unlisted(
     paths: list[str] = []
     notes: list[str] = []
     taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
-    format = find_format(Path(config.labels), config.format)
-    if config.images is not None or config.only_listed is False or is_own_folder(config.labels):
-        root = _root(config.labels, None, config)
-        found = [name for name in list_images(root) if _is_new(f"{root}/{name}", taken)]
-        leave_out = format.lists_all if config.only_listed is None else config.only_listed
-        if found and leave_out:
-            notes.append(f"{counted(len(found), 'image')} of {root} not listed: left out")
-        elif found:
-            notes.append(
-                f"{counted(len(found), 'image')} of {root} not listed: taken as unlabelled "
-                "training images (--only-listed leaves them out)"
-            )
-            names += found
-            paths += [PathBelow(root, name) for name in found]
+    root, every = _root(config.labels, None, config), config.only_listed is False
+    around = images_around(config.labels, config.format, config.images, every)
+    found = [name for name in around if _is_new(f"{root}/{name}", taken)]
+    leave_out = config.only_listed
+    if leave_out is None:
+        leave_out = others_left_out(config.labels, config.format)
+    if found and leave_out:
+        notes.append(f"{counted(len(found), 'image')} of {root} not listed: left out")
+    elif found:
+        notes.append(
+            f"{counted(len(found), 'image')} of {root} not listed: taken as unlabelled "
+            "training images (--only-listed leaves them out)"
+        )
+        names += found
+        paths += [PathBelow(root, name) for name in found]
     if config.unlabelled is not None:
         folder = Path(config.unlabelled)
         taken |= {os.path.realpath(path) for path in paths}
@@ -306,9 +316,9 @@ def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
     shared = count_shared(test.paths, validation.paths)
     if shared:
         raise InputError(
-            f"--validation-labels {config.validation_labels}: {counted(shared, 'image')} also in "
-            f"the test file {config.test_labels}, and nothing is chosen on test; leave them out of "
-            "one of the two"
+            f"--validation-labels {named(config.validation_labels or ())}: "
+            f"{counted(shared, 'image')} also in the test file {named(config.test_labels or ())}, "
+            "and nothing is chosen on test; leave them out of one of the two"
         )
 
 
@@ -328,7 +338,7 @@ def keep_test_apart(training: Listed, test: Listed, config: RunConfig, way_out: 
     row, first = shared[0]
     name, trained = test.table.images[first], training.table.images[row]
     copy = "" if name == trained else f" = {trained!r}"
-    where = config.test_labels or f"the test part of {config.labels}"
+    where = named(config.test_labels or f"the test part of {named(config.labels)}")
     what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
     if config.overlap == "refuse":
         raise InputError(f"{what}; {way_out}, or go on with --overlap allow")
@@ -341,7 +351,7 @@ def _grouped(
     """All images with their groups, and what to tell about them."""
     tables = [table, *(part.table for part in others)]
     if config.groups is not None:
-        tables = with_groups(tables, config.groups, config.labels)
+        tables = with_groups(tables, config.groups, named(config.labels))
     table, *rest = tables
     others = [replace(part, table=each) for part, each in zip(others, rest, strict=True)]
     if table.groups is None:

@@ -26,6 +26,7 @@ from g2netpl.images.loader import ArraySource, ImageSource, Source
 from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
+from g2netpl.training.checks import check_one_of
 from g2netpl.training.data import Counts
 from g2netpl.training.devices import device_of
 from g2netpl.training.results import CompletedLabels, thresholds_of
@@ -62,6 +63,9 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         "end-to-end" everything.
     device, random_state, verbose
         "auto" or "cpu"; what decides split, start and order; whether to show progress.
+    one_of
+        Each image has exactly one class: a positive in y says that the others are not there, and
+        `predict` gives every image its likeliest class alone.
 
     Attributes
     ----------
@@ -107,6 +111,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         verbose: bool = False,
+        one_of: bool = False,
     ) -> None:
         given = locals()
         for name in self._get_param_names():  # each an attribute of its name, as scikit-learn asks
@@ -210,7 +215,10 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
         values |= {"labels": "y", "output": ".", "seed": int(seed)}
-        return RunConfig.read({**values, "options": dict(self.options or {})}, type(self).__name__)
+        options = dict(self.options or {})
+        config = RunConfig.read({**values, "options": options}, type(self).__name__)
+        check_one_of(config)
+        return config
 
     def _source(self, X: npt.ArrayLike | Images) -> Source:
         """What is to be predicted, of the same kind as in `fit`."""

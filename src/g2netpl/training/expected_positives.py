@@ -68,6 +68,8 @@ def check(wanted: float | str, labels: Labels) -> None:
 def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, str]:
     """k of a training, and where it comes from."""
     wanted = config.expected_positives
+    if config.one_of:
+        return 1.0, "one class per image"
     if isinstance(wanted, float):
         check(wanted, data.visible.held)
         return wanted, "given"

@@ -17,6 +17,7 @@ from g2netpl.base.console import Console
 from g2netpl.base.disk import file_stamp
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
+from g2netpl.base.progress import Work
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
@@ -33,7 +34,6 @@ from g2netpl.labels.settings import IndexArray
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation
-from g2netpl.training.progress import epoch_bar
 
 
 def backbone_of(config: RunConfig) -> Backbone:
@@ -186,7 +186,7 @@ class ImageInputs(Inputs):
             return compute_features(upper, part, processes=self.processes)
         allowed = self.config.most_bad(len(self.data.paths))
         source = self._images([self.data.paths[row] for row in chosen], allowed)
-        return compute_features(self.backbone.module, source, processes=self.processes)
+        return self._computed(self.backbone.module, source, "features for k")
 
     def _images(
         self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
@@ -293,8 +293,7 @@ class ImageInputs(Inputs):
         def compute(rows: IndexArray) -> Features:
             some = part(source, rows)
             fast = self._fast(module, some) if by_engine else module
-            with epoch_bar(self.console, 1, len(rows)) as bar:
-                found = compute_features(fast, some, on_batch=bar.advance, processes=self.processes)
+            found = self._computed(fast, some, "activations" if view else "features")
             strange = ~finite_rows(found.reshape(len(rows), -1))
             found[strange] = np.nan
             for row in rows[strange]:
@@ -308,6 +307,11 @@ class ImageInputs(Inputs):
         folder = Path(config.cache) if config.cache else None
         found = kept(folder, key, paths, compute=compute, processes=self.processes, say=self._say)
         return found, bad
+
+    def _computed(self, module: nn.Module, source: Source, what: str) -> Features:
+        """What a module makes of images, while somebody may be waiting."""
+        with Work(self.console, what, len(source)) as work:
+            return compute_features(module, source, on_batch=work.advance, processes=self.processes)
 
     def _fast(self, module: nn.Module, source: Source) -> nn.Module:
         """A frozen module by onnxruntime, on every rank or on none."""

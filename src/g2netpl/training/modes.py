@@ -7,13 +7,13 @@ from copy import deepcopy
 import torch
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.progress import about
 from g2netpl.game.methods import find_method, needs_of
 from g2netpl.game.network.network import starts_trained
 from g2netpl.images.pixels import squashed
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.training.devices import on_cpu
 from g2netpl.training.inputs import ImageInputs
-from g2netpl.training.progress import about
 
 _TRIED = 4  # images
 

@@ -1,30 +1,24 @@
-"""What happened, epoch by epoch: JSON lines on disk, a bar and warnings for who waits."""
+"""What happened, epoch by epoch: JSON lines on disk, words and warnings for who waits."""
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
-
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.table import Column
+from typing import Any
 
 from g2netpl.base.console import Console
+from g2netpl.base.errors import counted
+from g2netpl.base.progress import Work, about
 from g2netpl.runs.records import Epoch, Reading
 
-_WIDE = 100  # columns of a terminal
 _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
-
-Item = TypeVar("Item")
+_FEW_STEPS, _A_WHILE = 3, 10.0  # steps and seconds from which the time of all is told
+_SHORT = 60.0  # seconds that need not be told
+_TERMS = {
+    "regret": "regret: what the soft labels would still gain by their best move",
+    "undecided": "undecided: soft labels between 0.25 and 0.75",
+}
+_FORWARD = 1 / 3  # of a step; the way back is about two forwards
 
 
 def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
@@ -90,94 +84,50 @@ def warn_of_jumps(console: Console, history: list[Epoch]) -> None:
         console.print(f"warning: {restless_words(history)}")
 
 
-def follow(
-    console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
-) -> Iterator[Item]:
-    """Pass outcomes through under a bar; a line for each where there is no terminal."""
-    with following(console, total) as bar:
-        for outcome in outcomes:
-            bar.done(name(outcome))
-            yield outcome
+class Epochs(Work):
+    """The epochs that are left of a phase; from the first steps it says how long they take.
 
+    `held_out` images are looked at after each epoch.
+    """
 
-class Following:
-    """A bar over trainings, or over all images of all epochs; lines where there is no terminal."""
+    counts = False
 
-    def __init__(self, progress: Progress, console: Console, total: int) -> None:
-        self.progress, self.console, self.total = progress, console, total
-        self.task = progress.add_task("training", total=total, note="")
-        self._done = 0
+    def __init__(
+        self, console: Console, left: int, images: int, finished: int = 0, held_out: int = 0
+    ) -> None:
+        self._left, self._images, self._finished = left, images, finished
+        self._looks = 1 + _FORWARD * held_out / max(images, 1)
+        self._steps, self._explained = 0, False
+        self._first: tuple[float, int] | None = None
+        super().__init__(console, "training", left * images)
 
-    def tell(self, line: str) -> None:
-        """Something that is to stay on the screen."""
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+    @property
+    def place(self) -> str:
+        """Which epoch is played."""
+        played = min(self.done // max(self._images, 1) + 1, self._left)
+        return f"epoch {self._finished + played} of {self._finished + self._left}"
 
-    def say(self, note: str) -> None:
-        """How far a training is."""
-        self.progress.update(self.task, note=note)
-        if not self.console.is_terminal:
-            self.tell(note)
+    def advance(self, count: int = 1) -> None:
+        """A step is done."""
+        super().advance(count)
+        self._steps += 1
+        if self._steps == 1:  # it takes longer than the others
+            self._first = (self.seconds, self.done)
+        elif self._first and self._steps >= _FEW_STEPS and self.seconds >= _A_WHILE:
+            self._foretell(*self._first)
 
-    def done(self, note: str) -> None:
-        """A training is done."""
-        self._done += 1
-        self.progress.update(self.task, advance=1, note=note)
-        if not self.console.is_terminal:
-            self.tell(f"{self._done}/{self.total} {note}")
-
-    def advance(self, images: int) -> None:
-        """Some images are done."""
-        self.progress.update(self.task, advance=images)
+    def _foretell(self, seconds: float, done: int) -> None:
+        """How long it will take, said once, and of what is short never."""
+        each, self._first = (self.seconds - seconds) / max(self.done - done, 1), None
+        whole = each * self.total * self._looks
+        if whole >= _SHORT:
+            self.tell(f"{about(whole)} for {counted(self._left, 'epoch')}")
 
     def epoch(self, record: Epoch) -> None:
         """An epoch is done."""
+        terms = [text for key, text in _TERMS.items() if record.get(key) is not None]
+        if terms and not self._explained:
+            self._explained = True
+            self.tell("; ".join(terms))
         note = describe(record)
-        self.progress.update(self.task, note=note, description=f"epoch {record['epoch']}")
-        if not self.console.is_terminal:
-            self.tell(f"epoch {record['epoch']}: {note}")
-
-
-@contextmanager
-def following(console: Console, total: int) -> Iterator[Following]:
-    """Show progress over several trainings."""
-    with _bar(console, MofNCompleteColumn(), _note()) as progress:
-        yield Following(progress, console, total)
-
-
-@contextmanager
-def image_bar(console: Console, what: str, images: int) -> Iterator[Callable[[int], None]]:
-    """Show progress over images; gives a function to call after some of them."""
-    with _bar(console, MofNCompleteColumn()) as progress:
-        task = progress.add_task(what, total=images)
-        yield lambda count: progress.update(task, advance=count)
-
-
-@contextmanager
-def epoch_bar(console: Console, epochs: int, images: int) -> Iterator[Following]:
-    """Show progress while training."""
-    with _bar(console, _note()) as progress:
-        yield Following(progress, console, epochs * images)
-
-
-def _note() -> TextColumn:
-    """What was last said; it takes what room the bar leaves, and is cut where that is little."""
-    room = Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    return TextColumn("{task.fields[note]}", markup=False, table_column=room)
-
-
-def _bar(console: Console, *more: ProgressColumn) -> Progress:
-    """A bar with times, and more columns; nothing where there is no terminal."""
-    width = 20 if console.width >= _WIDE else 10
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=width))
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    expand = any(column.get_table_column().ratio for column in more)
-    hidden = console.quiet or not console.is_terminal
-    return Progress(*columns, *times, *more, console=console, disable=hidden, expand=expand)
-
-
-def about(seconds: float) -> str:
-    """A duration for people: `about 20 minutes`, `about 3.5 hours`."""
-    minutes = seconds / 60
-    if minutes < 1.5:
-        return "less than a minute" if minutes < 1 else "about a minute"
-    return f"about {minutes:.0f} minutes" if minutes < 90 else f"about {minutes / 60:,.1f} hours"
+        self.say(note if self.shown else f"epoch {record['epoch']}: {note}")

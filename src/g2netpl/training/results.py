@@ -9,7 +9,9 @@ import numpy.typing as npt
 import torch
 
 from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks
+from g2netpl.base.console import Console
 from g2netpl.base.disk import write_json
+from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.settings import IndexArray
@@ -19,7 +21,7 @@ from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.records import Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_classes, write_held_out, write_saved_labels
-from g2netpl.runs.thresholds import Thresholds, choose, tells_prevalence
+from g2netpl.runs.thresholds import Thresholds, choose, choose_one, tells_prevalence
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
 from g2netpl.training.session import Session
@@ -27,7 +29,7 @@ from g2netpl.training.settling import settle
 from g2netpl.training.snapshots import Snapshot, load_network
 
 
-def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
+def finish(session: Session, snapshot: Snapshot, began: float, console: Console) -> Result | None:
     """Write the network, the labels, the thresholds and the metrics; returns the figures.
 
     The ranks predict together, and the first one writes.
@@ -42,7 +44,9 @@ def finish(session: Session, snapshot: Snapshot, began: float) -> Result | None:
     }
     load_network(session.learner, snapshot.best_network)
     every, make = session.inputs.all(session.mode), partial(room, folder)
-    predicted = predict_all(session.learner, every, processes=session.processes, make=make)
+    with Work(console, "completing labels", len(every)) as work:
+        around = (None, work.advance, session.processes, make)
+        predicted = predict_all(session.learner, every, *around)
     if not session.processes.is_main:
         return None
     session.network.eval()
@@ -99,6 +103,8 @@ def thresholds_of(
     session: Session, validation: tuple[Scores, LabelMatrix] | None, scores: Scores
 ) -> Thresholds:
     """Thresholds for what a session's network says, in `scores` of its training images."""
+    if session.config.one_of:
+        return choose_one(validation, scores.shape[1])
     rule, known = session.config.thresholds, None if validation is None else validation[1]
     settled = session.network.draws and (known is None or not tells_prevalence(known))
     if settled and rule != "expected":
@@ -108,9 +114,10 @@ def thresholds_of(
 
 def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metrics:
     """All metrics, null where they cannot be had."""
-    found = evaluate(thresholds.calibrate(scores), truth, thresholds.limits)
+    how = (thresholds.limits, thresholds.one_of)
+    found = evaluate(thresholds.calibrate(scores), truth, *how)
     ranked = can_rank(truth)
-    return {
+    metrics: Metrics = {
         "mean_average_precision": found.mean_average_precision if ranked else None,
         "mean_over_present": found.mean_over_present if ranked else None,
         "average_precision": [None if each != each else each for each in found.average_precision],
@@ -119,6 +126,9 @@ def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metr
         "f1": found.f1,
         "known_entries": found.known_entries,
     }
+    if thresholds.one_of:
+        metrics["accuracy"] = found.accuracy
+    return metrics
 
 
 def _parts(session: Session) -> dict[str, tuple[Source, LabelTable]]:

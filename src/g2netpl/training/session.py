@@ -25,7 +25,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import find_method, make_player, needs_of
-from g2netpl.game.network.network import Backbone, Network, build_network
+from g2netpl.game.network.network import Backbone, Network, build_network, starts_trained
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
@@ -43,7 +43,7 @@ from g2netpl.training.data import ENOUGH_COUNTED, Counts, TrainingData, observe_
 from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
-from g2netpl.training.progress import epoch_bar, warn_of_collapse, warn_of_jumps
+from g2netpl.training.progress import Epochs, warn_of_collapse, warn_of_jumps
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
@@ -199,7 +199,9 @@ class Session:
         learner, optimizer = self._begin_phase(phase, saver)
         source = self.inputs.training(phase.mode)
         left = phase.epochs * self.player.needs.rounds - start.finished
-        with epoch_bar(console, left, len(source)) as bar:
+        finished, held = phase.first_epoch + start.finished, self.inputs.validation(phase.mode)
+        shown = (left, len(source), finished, 0 if held is None else len(held.source))
+        with Epochs(console, *shown) as bar:
 
             def after_epoch(now: Snapshot) -> None:
                 bar.epoch(now.history[-1])
@@ -220,8 +222,7 @@ class Session:
                 **({} if saver is None else saver.hooks),
             )
             game = (learner, self.player, source, self.observed, self.k, optimizer)
-            validation = self.inputs.validation(phase.mode)
-            snapshot = fit(*game, self._schedule(phase), validation, start=start, loop=loop)
+            snapshot = fit(*game, self._schedule(phase), held, start=start, loop=loop)
         if saver is not None:
             saver.writer.finish()
         if snapshot.converged:
@@ -289,8 +290,10 @@ class Session:
 def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
     """How the labels of a training came to be known, and who says so."""
     asked = config.observation or find_method(config.method).observation
-    if asked == "auto" and config.mode != "linear":
-        return "random", "the backbone learns too"
+    if asked == "auto" and config.one_of and len(data.table.classes) > 1:
+        return "draw", "one class per image: its share is its chance"
+    if asked == "auto" and config.mode != "linear" and not _is_trained(config):
+        return "random", "the backbone starts at random"
     if asked == "auto":
         return look(data.visible.held)
     if asked == "draw" and len(data.table.classes) < 2:
@@ -299,6 +302,10 @@ def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, 
             "g2netpl without --observation"
         )
     return asked, "given" if config.observation else "as the method has it"
+
+
+def _is_trained(config: RunConfig) -> bool:
+    return starts_trained(config.backbone, config.pretrained, config.weights)
 
 
 def network_of(

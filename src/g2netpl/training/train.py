@@ -59,6 +59,7 @@ def train(
     *,
     resume: bool = False,
     overwrite: bool = False,
+    progress: bool = False,
     console: Console | None = None,
     on_epoch: Watch | None = None,
     kept: KeptImages | None = None,
@@ -66,6 +67,9 @@ def train(
     on_saved: Callable[[], None] | None = None,
 ) -> Run:
     """Train as the configuration says, write the run folder and give the run back.
+
+    With `progress` it says what `g2netpl train` says, on standard output: a bar on a terminal,
+    elsewhere a line about every half minute; `console` is another place for that.
 
     `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
     given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
@@ -75,7 +79,7 @@ def train(
     with Interrupts(advice) as interrupts, ExitStack() as lock:
         processes = connect(config.device == "cpu", interrupts)
         if console is None or not processes.is_main:
-            console = Console(quiet=True)
+            console = Console(quiet=not (progress and processes.is_main))
         with processes.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
             if resume and config.mode == "auto" and not is_empty(Path(config.output)):
                 began: Any = read_training(config.output)["config"]
@@ -161,7 +165,7 @@ class _FolderTraining:
         data, earlier = read_training_data(self.config), self.config.resume_labels
         if earlier is not None and not self.resume:
             data = compared_with(earlier, data)
-        return with_decisions(data, decisions)
+        return with_decisions(data, decisions, self.config.one_of)
 
     def describe(self, data: TrainingData) -> dict[str, Any]:
         """The content of run.json, the same for all ranks."""
@@ -267,7 +271,7 @@ class _FolderTraining:
         self.interrupts.check()
         session.accelerator.unwrap_model(session.network, keep_fp32_wrapper=False)  # as it predicts
         check_ours(self.folder)
-        result = finish(session, snapshot, began)
+        result = finish(session, snapshot, began, self.console)
         for problem in session.inputs.bad_images():
             self.console.print(f"left out: {problem}")
         if result is not None and session.data.test is not None and result["test_map"] is None:

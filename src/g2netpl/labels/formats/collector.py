@@ -10,6 +10,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import MOST_CELLS, UNOBSERVED, Entries, Indices
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import (
+    UNITE,
     Reading,
     class_problem,
     good_rows,
@@ -172,14 +173,17 @@ class Collector:
         rows, firsts = (list(each) for each in zip(*twins, strict=True))
         for place in np.flatnonzero(~say_the_same(entries, rows, firsts)).tolist():
             row, first = twins[place]
-            self._listed_twice(self._image_at[row], self.images[row], self._image_at[first])
+            self._listed_twice(
+                self._image_at[row], self.images[row], self._image_at[first], f", or {UNITE}"
+            )
         return rows
 
-    def _listed_twice(self, place: int, name: str, first: int) -> None:
+    def _listed_twice(self, place: int, name: str, first: int, more: str = "") -> None:
         self.problems.add(
             self.at(place),
             "image listed twice",
-            f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place",
+            f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place"
+            f"{more}",
         )
 
 

@@ -51,7 +51,7 @@ def image_folder(path: Path) -> Path:
     return path
 
 
-def names_classes(path: Path) -> bool:
+def names_classes(path: Path, reading: Reading) -> bool:
     """Where FiftyOne was told the classes."""
     return bool(_default_classes(path, Problems()))
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError
+from g2netpl.labels.formats.columns import GROUP, image_place
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.text import IMAGE_HEADERS, CsvWriter, csv_table, delimiter, unguarded
+from g2netpl.labels.formats.sheet import open_sheet
+from g2netpl.labels.formats.text import CsvWriter, unguarded
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import LabelTable, plain_name
-
-GROUP = "group"
 
 
 class Groups:
@@ -55,14 +55,15 @@ def read_groups(path: str | Path) -> dict[str, str]:
     path, problems = Path(path), Problems()
     if not path.is_file():
         raise InputError(f"{path}: no such file; --groups takes a CSV file image,group, or folder")
-    line, header, rows = csv_table(path, problems, delimiter(path))
-    names = [name.lower() for name in header]
-    if not names or names[0] not in IMAGE_HEADERS or GROUP not in names:
-        what = f"expected a header 'image,group', got {','.join(header)[:80]!r}"
-        problems.stop(f"{path}:{line}", "header", what)
+    sheet = open_sheet(path, problems)
+    names = [name.lower() for name in sheet.header]
+    image_at = image_place(sheet, [place for place, name in enumerate(names) if name != GROUP])
+    if image_at is None or GROUP not in names:
+        what = f"expected a header 'image,group', got {','.join(sheet.header)[:80]!r}"
+        problems.stop(sheet.where(sheet.line), "header", what)
     groups, place = Groups(problems), names.index(GROUP)
-    for line, row in rows:
-        image, group = plain_name(unguarded(row[0])), unguarded(row[place])
+    for line, row in sheet.whole_rows():
+        image, group = plain_name(unguarded(row[image_at])), unguarded(row[place])
         if not problems.add_name(f"{path}:{line}", image):
             groups.add(f"{path}:{line}", image, group)
     problems.raise_any()

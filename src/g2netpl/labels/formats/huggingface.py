@@ -56,7 +56,7 @@ def image_folder(path: Path) -> Path:
     return path if path.is_dir() else path.parent
 
 
-def names_classes(path: Path) -> bool:
+def names_classes(path: Path, reading: Reading) -> bool:
     """Texts do not, the names of a ClassLabel and columns do."""
     data = DataSet(path, Problems())
     return data.labels is None or data.names(data.labels) is not None
@@ -144,7 +144,9 @@ def _read_wide(data: DataSet, reading: Reading) -> LabelTable:
     for row, name in enumerate(images):
         problems.add_name(f"{path}: row {row}", name)
     values = np.vstack(parts)
-    names, values, notes = without_twins(images, values, lambda row: f"{path}: row {row}", problems)
+    names, values, notes = without_twins(
+        images, values, lambda row: f"{path}: row {row}", problems, reading, classes
+    )
     problems.raise_any()
     table = LabelTable(tuple(names), tuple(classes), values, notes=tuple(notes))
     return as_told(groups.on(table), reading, str(path))

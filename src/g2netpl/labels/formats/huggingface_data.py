@@ -24,11 +24,10 @@ from g2netpl.labels.formats.column_files import (
     is_text,
     pyarrow,
 )
-from g2netpl.labels.formats.groups import GROUP
+from g2netpl.labels.formats.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.formats.json_file import parse_json, read_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
-from g2netpl.labels.formats.table import TAG_HEADERS
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import plain_name

@@ -17,11 +17,11 @@ from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import parquet, table, tags
 from g2netpl.labels.formats.collector import Collector
-from g2netpl.labels.formats.groups import GROUP, group_cells, group_header
+from g2netpl.labels.formats.columns import GROUP, TAG_HEADERS
+from g2netpl.labels.formats.groups import group_cells, group_header
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
-from g2netpl.labels.formats.table import TAG_HEADERS
 from g2netpl.labels.formats.text import text_blocks
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -68,7 +68,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         return parquet.read(files[0], reading)
     if files[0].suffix == ".jsonl":
         return _read_lines(files[0], reading)
-    return (tags.read if tags.recognises(files[0]) else table.read)(files[0], reading)
+    return table.read(files[0], reading)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

@@ -12,7 +12,15 @@ from pathlib import Path
 from shlex import quote
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import coco, imagefolder, label_studio, openimages, parquet, spml, tags
+from g2netpl.labels.formats import (
+    coco,
+    imagefolder,
+    label_studio,
+    openimages,
+    parquet,
+    photo_tags,
+    spml,
+)
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, delimiter
 
 OFFICIAL = (  # training labels, test labels
@@ -81,6 +89,13 @@ def refuse_odd_classes(folder: Path, classes: Sequence[str]) -> None:
     )
 
 
+def tags_hint(folder: Path) -> list[str]:
+    """What to say of a folder without a label file whose photos carry tags."""
+    if imagefolder.metadata_files(folder) or not photo_tags.carry_tags(folder):
+        return []
+    return ["the photos carry tags of their own, which --format photo-tags reads"]
+
+
 def _named(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
@@ -128,7 +143,7 @@ def _label_files(folder: Path) -> Iterator[Path]:
 def _is_table(path: Path) -> bool:
     """A CSV file whose header is one of label files."""
     first = beginning(path).split(delimiter(path))[0].strip().strip('"').lower()
-    return first in IMAGE_HEADERS or tags.recognises(path) or openimages.recognises(path)
+    return first in IMAGE_HEADERS or openimages.recognises(path)
 
 
 def _is_json(path: Path) -> bool:

@@ -8,19 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
-from g2netpl.labels.formats.text import (
-    CsvWriter,
-    beginning,
-    csv_rows,
-    csv_table,
-    text_lines,
-    unguarded,
-)
+from g2netpl.labels.formats.sheet import open_sheet, sheet_written
+from g2netpl.labels.formats.text import beginning, csv_rows, text_lines, unguarded
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
@@ -37,17 +30,18 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read labels; every mistake is named by file and line."""
     problems = Problems()
     names = _class_names(path, problems)
-    line, header, rows = csv_table(path, problems)
+    sheet = open_sheet(path, problems, reading.encoding)
+    header = sheet.header
     for name in _COLUMNS:
         if header.count(name) != 1:
             problems.stop(
-                f"{path}:{line}",
+                sheet.where(sheet.line),
                 "header",
                 f"expected the columns {', '.join(_COLUMNS)}; got {','.join(header)[:80]!r}",
             )
     image_at, class_at, value_at = (header.index(name) for name in _COLUMNS)
     collector = Collector(lambda place: f"{path}:{place}", reading.classes, problems)
-    for line, row in rows:
+    for line, row in sheet.whole_rows():
         value = _VALUES.get(row[value_at].strip())
         if value is None:
             problems.add(
@@ -63,14 +57,13 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return collector.table(reading.absent_value("unobserved"))
 
 
-def write(table: LabelTable, path: Path) -> list[str]:
+def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
     """Write a row per known label."""
     identities = [_identity(name, path) for name in table.images]
     odd = [name for name in table.classes if name != name.strip()]
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
-    with text_written_whole(path) as file:
-        writer = CsvWriter(file)
+    with sheet_written(path, bom) as writer:
         writer.write(_COLUMNS)
         for identity, values in zip(identities, table.rows(), strict=True):
             for column in np.flatnonzero(values != UNOBSERVED).tolist():

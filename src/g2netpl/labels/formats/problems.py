@@ -22,22 +22,24 @@ class Problem:
     where: str
     kind: str
     what: str
+    column: str = ""  # of a table that has a column per class
 
 
 class LabelFileError(InputError):
     """A label file with mistakes: all of them in `problems`, the first one in the message.
 
-    `readable` gives a table of what could be read all the same, where the reader can tell.
+    `readable` gives a table of what could be read all the same, where the reader can tell; `hint`
+    says what to do, where that is not clear from the mistakes.
     """
 
     readable: Callable[[], LabelTable | None] | None = None
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
         first, more = problems[0], len(problems) - 1
         noun = "problem" if more == 1 else "problems"
         rest = f" (and {more:,} more {noun}: g2netpl check lists them)" if more else ""
-        super().__init__(f"{first.where}: {first.what}{rest}")
-        self.problems = tuple(problems)
+        super().__init__(f"{first.where}: {first.what}{rest}{'; ' if hint else ''}{hint}")
+        self.problems, self.hint = tuple(problems), hint
 
 
 class Problems:
@@ -46,9 +48,9 @@ class Problems:
     def __init__(self) -> None:
         self.found: list[Problem] = []
 
-    def add(self, where: str, kind: str, what: str) -> None:
+    def add(self, where: str, kind: str, what: str, column: str = "") -> None:
         """Keep one more; beyond a hundred thousand there is no point in reading on."""
-        self.found.append(Problem(where, kind, what))
+        self.found.append(Problem(where, kind, what, column))
         if len(self.found) >= MOST_PROBLEMS:
             self.raise_any()
 

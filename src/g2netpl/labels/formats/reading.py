@@ -1,6 +1,6 @@
 """How a label file is to be read, and what every reader does with the images and classes in it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import per_class, with_columns
+from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
@@ -23,7 +23,11 @@ from g2netpl.labels.table import (
 )
 
 Absent = Literal["unobserved", "negative"]
+Contradictions = Literal["refuse", "unknown", "last"]
+Duplicates = Literal["refuse", "unite"]
+TagLevel = int | Literal["leaf", "all"]
 
+UNITE = "--duplicates unite puts its rows together"
 _BLOCK = 1 << 20  # cells that are compared at a time
 
 
@@ -34,6 +38,16 @@ class Reading:
     absent: Absent | None = None  # what a label means that the file does not name; None: usual
     separator: str | None = None  # between tags; None: ';' or '|'
     classes: tuple[str, ...] | None = None  # the only classes there may be, in this order
+    aliases: Mapping[str, str] | None = None  # other names of classes; see `read_aliases`
+    contradictions: Contradictions = "refuse"  # between files: the last one may count, or none
+    one_folder: bool = False  # image names of all files are relative to one; else each to its own
+    image_column: str | None = None  # of CSV and workbooks; None: by its name, as all columns
+    tags_column: str | None = None
+    ignore_columns: tuple[str, ...] = ()
+    duplicates: Duplicates = "refuse"  # rows of one image that say different things
+    encoding: str | None = None  # of a text that does not begin with it; None: UTF-8
+    level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which of them are classes
+    one_of: bool = False  # every image has exactly one class
 
     def absent_value(self, usual: Absent) -> int:
         """The label of a class that the file does not name for an image."""
@@ -52,12 +66,7 @@ def in_class_order(table: LabelTable, reading: Reading, where: str) -> LabelTabl
             problems.add(where, "unknown class", unknown_class(name, reading, len(problems.found)))
     problems.raise_any()
     columns = [place for place in found.values() if place is not None]
-    labels = with_columns(table.held, columns, len(reading.classes))
-    sizes = None
-    if table.sizes is not None:
-        sizes = np.zeros(labels.shape, dtype=np.float32)
-        sizes[:, columns] = table.sizes
-    return LabelTable(table.images, reading.classes, labels, sizes, table.notes, table.groups)
+    return table.with_classes(reading.classes, columns)
 
 
 def places(names: Sequence[str], known: Sequence[str]) -> list[int | None]:
@@ -102,12 +111,22 @@ def unknown_class(name: str, reading: Reading, before: int) -> str:
 
 
 def without_twins(
-    images: Sequence[str], values: LabelMatrix, at: Callable[[int], str], problems: Problems
+    images: Sequence[str],
+    values: LabelMatrix,
+    at: Callable[[int], str],
+    problems: Problems,
+    reading: Reading,
+    classes: Sequence[str],
 ) -> tuple[Sequence[str], LabelMatrix, list[str]]:
-    """Rows of images listed twice: equal ones are dropped and counted, others are mistakes."""
+    """Rows of images listed twice: equal ones are dropped and counted, others are mistakes.
+
+    To unite them is to know what either of them knows; where they contradict, it is a mistake.
+    """
     twins = repeated(images)
     if not twins:
         return images, values, []
+    if reading.duplicates == "unite":
+        return _united(images, values, twins, at, problems, classes)
     keep = np.ones(len(images), dtype=bool)
     some = max(1, _BLOCK // max(values.shape[1], 1))
     for start in range(0, len(twins), some):
@@ -118,10 +137,32 @@ def without_twins(
             problems.add(
                 at(row),
                 "image listed twice",
-                f"image {images[row]!r} is listed already ({at(before)}) with other labels",
+                f"image {images[row]!r} is listed already ({at(before)}) with other labels; "
+                f"{UNITE}",
             )
     kept = [name for name, keeps in zip(images, keep, strict=True) if keeps]
     return kept, values[keep], twins_note(len(twins))
+
+
+def _united(
+    images: Sequence[str],
+    values: LabelMatrix,
+    twins: list[tuple[int, int]],
+    at: Callable[[int], str],
+    problems: Problems,
+    classes: Sequence[str],
+) -> tuple[Sequence[str], LabelMatrix, list[str]]:
+    united = values.copy()
+    for row, first in twins:
+        known = values[row] != UNOBSERVED
+        clash = known & (united[first] == 1 - values[row])
+        for column in np.flatnonzero(clash).tolist():
+            which = f"image {images[row]!r}, class {classes[column]!r}"
+            problems.add(at(row), "contradiction", f"{which}: another row says the opposite")
+        united[first, known] = values[row, known]
+    dropped = {row for row, _ in twins}
+    kept = [row for row in range(len(images)) if row not in dropped]
+    return [images[row] for row in kept], united[kept], united_note(len(twins))
 
 
 def good_rows(images: Sequence[str]) -> list[int]:
@@ -138,6 +179,12 @@ def twins_note(dropped: int) -> list[str]:
     """A note on rows that say the same as an earlier one."""
     rows = "row was" if dropped == 1 else "rows were"
     return [f"{dropped:,} {rows} listed twice, and dropped"] if dropped else []
+
+
+def united_note(rows: int) -> list[str]:
+    """A note on rows of images that were listed before."""
+    more = "row of an image" if rows == 1 else "rows of images"
+    return [f"{rows:,} {more} listed before, and united with it"] if rows else []
 
 
 def class_problem(name: str) -> str | None:

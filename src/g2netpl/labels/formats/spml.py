@@ -52,11 +52,13 @@ def read(path: Path, reading: Reading) -> LabelTable:
     names = [plain_name(each) for each in _names(_beside(path, "images"), len(labels), "image")]
     for row, name in enumerate(names):
         problems.add_name(f"{_beside(path, 'images')}: row {row}", name)
-    images, labels, notes = without_twins(names, labels, lambda row: f"{path}: row {row}", problems)
-    problems.raise_any()
     classes = [f"class_{index}" for index in range(labels.shape[1])]
     if _beside(path, "classes").is_file():
         classes = _names(_beside(path, "classes"), labels.shape[1], "class")
+    images, labels, notes = without_twins(
+        names, labels, lambda row: f"{path}: row {row}", problems, reading, classes
+    )
+    problems.raise_any()
     seen: set[str] = set()
     for row, name in enumerate(classes):
         problem = f"class {name!r} is there twice" if name in seen else class_problem(name)

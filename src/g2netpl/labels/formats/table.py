@@ -1,6 +1,7 @@
-"""Wide CSV: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
+"""Wide tables: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
 
-A column `group` names what images must stay together in a split; it is no class.
+A column `group` names what images must stay together in a split; it is no class. A table whose
+header has a column of tags is read by `tags`.
 
 Spreadsheets of many countries write semicolons for commas, some programs tabs: the header shows it.
 
@@ -10,22 +11,33 @@ that every mistake is named by its line. From the first quote on, Python's csv r
 
 import io
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats.groups import GROUP, Groups, group_cells, group_header
-from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.columns import (
+    CELLS,
+    GROUP,
+    Columns,
+    find_columns,
+    is_image_header,
+    is_tag_header,
+    label_of,
+)
+from g2netpl.labels.formats.groups import Groups, group_cells, group_header
+from g2netpl.labels.formats.problems import LabelFileError, Problem, Problems
 from g2netpl.labels.formats.reading import Reading, as_told, good_rows, without_twins
+from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
+from g2netpl.labels.formats.tags import read_tags
 from g2netpl.labels.formats.text import (
-    IMAGE_HEADERS,
-    CsvWriter,
+    Row,
+    beginning,
     csv_rows,
-    delimiter,
     text_blocks,
     unguarded,
 )
@@ -39,9 +51,6 @@ from g2netpl.labels.table import (
     plain_name,
 )
 
-TAG_HEADERS = ("labels", "label", "tags")
-
-_CELLS = {"1": POSITIVE, "0": NEGATIVE, "": UNOBSERVED, "-1": UNOBSERVED}
 _ODD = 2  # a byte that no plain cell begins with
 _FIRST_BYTE = np.full(256, _ODD, dtype=np.int8)
 for _text, _value in (("1", POSITIVE), ("0", NEGATIVE), (",", UNOBSERVED), ("\n", UNOBSERVED)):
@@ -50,32 +59,46 @@ _SUSPICIOUS = re.compile(r"^[/\\\s,]|\.\.|:", flags=re.MULTILINE)
 
 
 def recognises(path: Path) -> bool:
-    """By its ending."""
-    return path.suffix.lower() == ".csv" and path.is_file()
+    """By its ending; a .txt file, as Excel saves "Unicode text", by its header."""
+    ending = path.suffix.lower()
+    if not path.is_file() or ending not in (".csv", ".tsv", ".txt"):
+        return False
+    return ending != ".txt" or is_image_header(beginning(path).split("\t"))
 
 
 def read(path: Path, reading: Reading) -> LabelTable:
-    """Read a wide table; every mistake is named by file and line."""
-    problems = Problems()
-    rows = _Rows(path, problems)
+    """Read a wide table, or one of tags; every mistake is named by file and line."""
+    sheet = open_sheet(path, Problems(), reading.encoding)
+    columns = find_columns(sheet, reading)
+    if columns.tags is not None:
+        return read_tags(sheet, columns, reading)
+    rows = _Rows(sheet, columns)
     try:
-        for block, first_line in text_blocks(path, problems, whole_from=b'"'):
-            rows.add(block, first_line)
-        return as_told(rows.table(), reading, f"{path}:1")
+        rows.read(reading.encoding)
+        return as_told(rows.table(reading), reading, sheet.where(1))
     except LabelFileError as mistake:
-        mistake.readable = rows.readable
-        raise
+        judged = LabelFileError(rows.judged(mistake.problems))
+        judged.readable = rows.readable
+        raise judged from None
 
 
-def write(table: LabelTable, path: Path) -> list[str]:
+def names_classes(path: Path, reading: Reading) -> bool:
+    """A wide table does, tags do not."""
+    try:
+        sheet = open_sheet(path, Problems(), reading.encoding)
+        return find_columns(sheet, reading).tags is None
+    except LabelFileError:
+        return True  # which the reading will tell
+
+
+def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
     """Write the wide shape; unobserved cells stay empty."""
     refuse_odd_header(table, path)
     for name in table.classes:
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
     names = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
-    with text_written_whole(path) as file:
-        writer = CsvWriter(file)
+    with sheet_written(path, bom) as writer:
         writer.write(["image", *group_header(table), *table.classes])
         for image, values, group in zip(
             table.images, table.rows(), group_cells(table), strict=True
@@ -93,59 +116,62 @@ def refuse_odd_header(table: LabelTable, path: Path) -> None:
         raise InputError(f"{path}: class {table.classes[0]!r} would be read as a column of tags")
 
 
-def is_tag_header(header: list[str]) -> bool:
-    """`image,labels`, `image,tags`, perhaps with `absent`, `group`; capitals make no difference."""
-    names = [name.lower() for name in header]
-    if len(names) < 2 or sorted(names[2:]) not in ([], ["absent"], [GROUP], ["absent", GROUP]):
-        return False
-    return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
-
-
 class _Rows:
-    """The rows read so far; the first one is the header."""
+    """The rows read so far."""
 
-    def __init__(self, path: Path, problems: Problems) -> None:
-        self.path, self.problems = path, problems
-        self.delimiter = delimiter(path)
-        self.classes: list[str] | None = None
+    def __init__(self, sheet: Sheet, columns: Columns) -> None:
+        self.sheet, self.columns, self.problems = sheet, columns, sheet.problems
+        self.classes = [sheet.header[place] for place in columns.classes]
         self.images: list[str] = []
         self.lines: list[npt.NDArray[np.int64]] = []
         self.parts: list[LabelMatrix] = []
-        self.groups, self.group_at = Groups(problems), 0  # its column, if there is one
+        self.groups = Groups(sheet.problems)
+        self.wrong: dict[str, str] = {}  # a cell of each column that is no label
+        self._check_classes()
 
-    def add(self, text: str, first_line: int) -> None:
-        """Read a block of whole rows."""
-        if self.classes is None:
-            head, _, rest = text.partition("\n")
-            if head.count('"') % 2 or "\r" in head[:-1]:  # it goes on, or ends before
-                self._slowly(text, first_line)
-                return
-            rows = csv_rows(iter([head]), self.path, 0, self.problems, self.delimiter)
-            self._header(*next(rows, (1, [])))
-            text, first_line = rest, first_line + 1
-        usual = self.delimiter == "," and not self.group_at
-        if text and not (usual and self._at_once(text, first_line)):
-            self._slowly(text, first_line)
+    def read(self, encoding: str | None) -> None:
+        """Read every row: in blocks where a row is an image and its labels, and nothing else."""
+        sheet, columns = self.sheet, self.columns
+        usual = columns.image == 0 and columns.classes == tuple(range(1, sheet.width))
+        if sheet.mark != "," or sheet.line > 1 or not usual or columns.root is not None:
+            self._slowly(sheet.whole_rows())
+            return
+        blocks = text_blocks(sheet.path, self.problems, b'"', encoding)
+        for number, (text, line) in enumerate(blocks):
+            if number == 0:
+                head, _, rest = text.partition("\n")
+                if head.count('"') % 2 or "\r" in head[:-1]:  # it goes on, or ends before
+                    self._slowly(sheet.whole_rows())
+                    return
+                text, line = rest, 2
+            if text and not self._at_once(text, line):
+                sheet.rows = csv_rows(
+                    iter(io.StringIO(text, newline="")), sheet.path, line - 1, self.problems
+                )
+                self._slowly(sheet.whole_rows())
 
-    def table(self) -> LabelTable:
+    def table(self, reading: Reading) -> LabelTable:
         """Everything read, checked."""
-        if self.classes is None:
-            self._header(1, [])
-        assert self.classes is not None
         lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
-        values = self._values()
         images, values, notes = without_twins(
-            self.images, values, lambda row: f"{self.path}:{lines[row]}", self.problems
+            self.images,
+            self._values(),
+            lambda row: self.sheet.where(lines[row]),
+            self.problems,
+            reading,
+            self.classes,
         )
         self.problems.raise_any()
-        table = LabelTable(tuple(images), tuple(self.classes), values, notes=tuple(notes))
+        told = (*self.columns.notes, *notes)
+        table = LabelTable(tuple(images), tuple(self.classes), values, notes=told)
         return self.groups.on(table)
 
     def readable(self) -> LabelTable | None:
         """Rows of images with a good name, each once; a cell that is no label is unobserved."""
-        first = {name: column for column, name in reversed(list(enumerate(self.classes or ())))}
-        columns = sorted(column for name, column in first.items() if name)
-        if self.classes is None or not columns:
+        others = self._without_labels(self.problems.found)
+        first = {name: column for column, name in reversed(list(enumerate(self.classes)))}
+        columns = sorted(column for name, column in first.items() if name and name not in others)
+        if not columns:
             return None
         names = [self.classes[column] for column in columns]
         rows = good_rows(self.images)
@@ -153,37 +179,46 @@ class _Rows:
             [self.images[row] for row in rows], names, self._values()[rows][:, columns]
         )
 
+    def judged(self, problems: Sequence[Problem]) -> Sequence[Problem]:
+        """The mistakes; those of columns that hold anything but labels are one, with its remedy."""
+        others = self._without_labels(problems)
+        if not others:
+            return problems
+        shown = ", ".join(f"{name!r} (as {self.wrong[name][:20]!r})" for name in others[:5])
+        shown += f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        what = f"no column holds labels: {shown}; --tags-column NAME says where tags are"
+        if len(others) < len(self.classes):
+            odd = any("," in name for name in others)
+            flags = [*others] if odd else [",".join(others)]
+            flag = " ".join(f"--ignore-columns {quote(each)}" for each in flags)
+            what = f"no labels (1, 0 or nothing) in the columns {shown}; leave them out: {flag}"
+        one = Problem(self.sheet.where(self.sheet.line), "column", what)
+        return [one, *(each for each in problems if each.column not in others)]
+
+    def _without_labels(self, problems: Iterable[Problem]) -> list[str]:
+        """Classes of whose cells more are no labels than labels."""
+        odds = Counter(each.column for each in problems if each.column)
+        known = (self._values() != UNOBSERVED).sum(axis=0).tolist()
+        for name, labels in zip(self.classes, known, strict=True):
+            odds[name] -= labels
+        return [name for name, more in odds.items() if name and more > 0]
+
     def _values(self) -> LabelMatrix:
-        nothing = np.zeros((0, len(self.classes or ())), dtype=np.int8)
+        nothing = np.zeros((0, len(self.classes)), dtype=np.int8)
         return np.concatenate([*self.parts, nothing])
 
-    def _header(self, line: int, header: list[str]) -> None:
-        header = [unguarded(name.strip()) for name in header]
-        if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
-            came = ",".join(header)[:80]
-            self.problems.stop(
-                f"{self.path}:{line}",
-                "header",
-                f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got "
-                f"{came!r}",
-            )
+    def _check_classes(self) -> None:
         seen: set[str] = set()
-        where = f"{self.path}:{line}"
-        lower = [name.lower() for name in header]
-        if GROUP in lower:
-            self.group_at = lower.index(GROUP)
-            del header[self.group_at]
-        for position, name in enumerate(header[1:], start=2):
+        where = self.sheet.where(self.sheet.line)
+        for place, name in zip(self.columns.classes, self.classes, strict=True):
             if not name:
-                self.problems.add(where, "header", f"column {position} has no class name")
+                self.problems.add(where, "header", f"column {place + 1} has no class name")
             elif name in seen:
                 self.problems.add(where, "header", f"class {name!r} is listed twice")
             seen.add(name)
-        self.classes = header[1:]
 
     def _at_once(self, text: str, first_line: int) -> bool:
         """Read a block of plain rows; False where one of them is not plain."""
-        assert self.classes is not None
         text = text.replace("\r\n", "\n")
         if '"' in text or "\r" in text:
             return False
@@ -227,54 +262,45 @@ class _Rows:
         self.parts.append(values)
         return True
 
-    def _slowly(self, text: str, first_line: int) -> None:
+    def _slowly(self, rows: Iterable[Row]) -> None:
         names: list[str] = []
         lines: list[int] = []
-        rows: list[list[int]] = []
+        values: list[list[int]] = []
+        columns, group = self.columns, self.columns.group
         try:
-            for line, row in self._whole_rows(text, first_line):
-                names.append(row[0])
+            for line, row in rows:
+                where, name = self.sheet.where(line), columns.name(row[columns.image])
+                if self.sheet.is_unnamed(line, name):
+                    continue
+                if group is not None:
+                    self.groups.add(where, name, unguarded(row[group]))
+                self.problems.add_name(where, name)
+                names.append(name)
                 lines.append(line)
-                rows.append([self._cell(line, column, cell) for column, cell in enumerate(row[1:])])
+                values.append(
+                    [
+                        self._cell(where, column, row[place])
+                        for column, place in enumerate(columns.classes)
+                    ]
+                )
         finally:  # also what was read before a mistake that ends the reading
-            self.images += names[: len(rows)]
-            self.lines.append(np.array(lines[: len(rows)], dtype=np.int64))
-            width = len(self.classes or ())
-            self.parts.append(np.array(rows, dtype=np.int8).reshape(len(rows), width))
+            self.images += names[: len(values)]
+            self.lines.append(np.array(lines[: len(values)], dtype=np.int64))
+            width = len(self.classes)
+            self.parts.append(np.array(values, dtype=np.int8).reshape(len(values), width))
 
-    def _whole_rows(self, text: str, first_line: int) -> Iterator[tuple[int, list[str]]]:
-        """Rows with as many cells as the header, which may be the first of them."""
-        source, before = iter(io.StringIO(text, newline="")), first_line - 1
-        for line, row in csv_rows(source, self.path, before, self.problems, self.delimiter):
-            if self.classes is None:
-                self._header(line, row)
-                continue
-            where = f"{self.path}:{line}"
-            cells = len(self.classes) + 1 + (self.group_at > 0)
-            if len(row) != cells:
-                what = f"expected {cells} cells as in the header, got {len(row)}"
-                self.problems.add(where, "number of cells", what)
-                continue
-            row[0] = plain_name(unguarded(row[0]))
-            if self.group_at:
-                self.groups.add(where, row[0], unguarded(row.pop(self.group_at)))
-            self.problems.add_name(where, row[0])
-            yield line, row
-
-    def _cell(self, line: int, column: int, cell: str) -> int:
-        value = _CELLS.get(cell)
-        if value is not None:
-            return value
-        text = cell.strip()
-        if text in ("1.0", "0.0", "-1.0"):  # as spreadsheets and pandas write them
-            text = text.removesuffix(".0")
-        if text not in _CELLS:
-            assert self.classes is not None
+    def _cell(self, where: str, column: int, cell: str) -> int:
+        value = CELLS.get(cell)
+        if value is None:
+            value = label_of(cell)
+        if value is None:
+            name = self.classes[column]
+            self.wrong.setdefault(name, cell)
             self.problems.add(
-                f"{self.path}:{line}",
+                where,
                 "cell",
-                f"class {self.classes[column]!r}: expected 1, 0 or an empty cell (unobserved), "
-                f"got {cell[:40]!r}",
+                f"class {name!r}: expected 1, 0 or an empty cell (unobserved), got {cell[:40]!r}",
+                name,
             )
             return UNOBSERVED
-        return _CELLS[text]
+        return value

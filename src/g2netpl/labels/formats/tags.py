@@ -1,28 +1,30 @@
-"""Labels by name: CSV `image,labels` or `image,tags`, tags separated by `;` or `|`.
+"""Labels by name: a table `image,labels` or `image,tags`, tags separated by `;` or `|`.
 
 What is not named is unobserved. Where semicolons or tabs separate the columns, a comma separates
-tags too.
+tags too. Where commas separate the columns, or in a workbook, a comma may be a part of a name; if
+it looks otherwise, the reader has to be told.
 
 A column `absent` may name what is known not to be there, a column `group` what images must stay
 together in a split. With `absent = negative` every
 class that a listed image is not tagged with is negative: for tags known to be complete.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from g2netpl.base.disk import text_written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
-from g2netpl.labels.formats.groups import GROUP, Groups, group_cells, group_header
+from g2netpl.labels.formats.columns import Columns, find_columns, is_tag_header
+from g2netpl.labels.formats.groups import Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading, silent_classes
-from g2netpl.labels.formats.table import is_tag_header
-from g2netpl.labels.formats.text import CsvWriter, beginning, csv_table, delimiter, unguarded
+from g2netpl.labels.formats.reading import Reading, silent_classes, united_note
+from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
+from g2netpl.labels.formats.text import beginning, delimiter, unguarded
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str], Any]  # place, image, present, absent, group
@@ -38,30 +40,61 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read tags; every mistake is named by file and line."""
-    problems = Problems()
-    mark = delimiter(path)
-    between = ";|" if mark == "," else ",|;"
-    hint = f"; separate tags by {between[0]!r} or '|'"
-    line, header, rows = csv_table(path, problems, mark, hint)
-    if not is_tag_header(header):
-        problems.stop(
-            f"{path}:{line}",
-            "header",
-            f"expected a header 'image,labels' or 'image,tags', got {','.join(header)[:80]!r}",
+    sheet = open_sheet(path, Problems(), reading.encoding)
+    columns = find_columns(sheet, reading)
+    if columns.tags is None:
+        came = ",".join(sheet.header)[:80]
+        what = f"expected a header 'image,labels' or 'image,tags', got {came!r}"
+        sheet.problems.stop(
+            sheet.where(sheet.line), "header", f"{what}; --tags-column NAME names the tags"
         )
+    return read_tags(sheet, columns, reading)
 
-    names = [name.lower() for name in header[2:]]
+
+def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
+    """The table of a sheet with a column of tags."""
+    between = sheet.between
 
     def tags() -> Iterable[Tags]:
-        for line, row in rows:
-            image, present, *more = map(unguarded, row)
-            others = dict(zip(names, more, strict=True))
-            named, absent = (
-                split(cell, reading, between) for cell in (present, others.get("absent", ""))
+        for line, row in sheet.whole_rows(f"; separate tags by {between[0]!r} or '|'"):
+            present, absent, group = (
+                None if place is None else unguarded(row[place])
+                for place in (columns.tags, columns.absent, columns.group)
             )
-            yield line, image, named, absent, others.get(GROUP)
+            named, gone = (split(cell or "", reading, between) for cell in (present, absent))
+            image = columns.name(row[columns.image])
+            if not sheet.is_unnamed(line, image):
+                yield line, image, named, gone, group
 
-    return collect(path, tags(), reading, problems)
+    table = collect(sheet.path, tags(), reading, sheet.problems)
+    if reading.separator is None and reading.classes is None and "," not in between:
+        odd = looks_separated(table.classes)
+        if odd:
+            known = " and ".join(map(repr, _parts(odd)[:2]))
+            sheet.problems.stop(
+                str(sheet.path),
+                "several tags in one",
+                f"{odd!r} looks like several tags, since {known} are found elsewhere; give "
+                "--separator ',' if so, or --separator ';' if the comma is a part of the name",
+            )
+    return table.with_notes((*columns.notes, *table.notes))
+
+
+def looks_separated(classes: Collection[str]) -> str | None:
+    """A name of which a comma looks to be between tags; None where commas belong to names.
+
+    It does where each part of it is found elsewhere, alone or in another name, and where half of
+    the names with a comma are such ones: `cat, dog` beside `cat` and `dog, bird`, but not
+    `salt, table` beside `salt, sea` and `table`.
+    """
+    listed = [name for name in classes if "," in name]
+    found = Counter(part for name in classes for part in {*_parts(name)})
+    made = [name for name in listed if all(found[part] > 1 for part in _parts(name))]
+    return made[0] if made and 2 * len(made) >= len(listed) else None
+
+
+def _parts(name: str) -> list[str]:
+    return [part for each in name.split(",") if (part := each.strip())]
 
 
 def collect(
@@ -69,31 +102,33 @@ def collect(
 ) -> LabelTable:
     """A table from the tags of each image."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
-    groups = Groups(problems)
+    groups, rows = Groups(problems), 0
+    unite = reading.duplicates == "unite"
     try:
         for place, image, present, absent, group in tags:
-            row = collector.next_image(place, image)
+            rows += 1
+            row = (collector.image if unite else collector.next_image)(place, image)
             groups.add(f"{path}{unit}{place}", image, group)
             for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
                 for name in sorted(set(names)):  # in the order that the table will have
                     collector.label(place, row, name, value)
         if not problems.found and not collector.classes:
             problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
-        return groups.on(collector.table(reading.absent_value("unobserved")))
+        notes = united_note(rows - len(collector.images)) if unite else []
+        return groups.on(collector.table(reading.absent_value("unobserved"), notes))
     except LabelFileError as mistake:
         mistake.readable = collector.readable
         raise
 
 
-def write(table: LabelTable, path: Path) -> list[str]:
+def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
     """Write `image,labels`, and `absent` and `group` where there is any."""
     odd = [name for name in table.classes if ";" in name or "|" in name or name != name.strip()]
     if odd:
         raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: it holds ';', '|' or spaces")
     names = np.array(table.classes, dtype=object)
     negative = bool(per_class(table.held, NEGATIVE).any())
-    with text_written_whole(path) as file:
-        writer = CsvWriter(file)
+    with sheet_written(path, bom) as writer:
         signs = {"labels": POSITIVE, **({"absent": NEGATIVE} if negative else {})}
         writer.write(["image", *signs, *group_header(table)])
         for image, values, group in zip(

@@ -16,13 +16,16 @@ from typing import Any, TextIO
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 
+Row = tuple[int, list[str]]  # the line it begins on, and its cells
 BOM = "\ufeff"  # may begin a text; not a part of it
+IMAGE_HEADERS = ("image", "file_name")
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 _BLOCK = 1 << 22  # bytes that are read at a time
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-
-IMAGE_HEADERS = ("image", "file_name")
-_OTHER_DELIMITER = re.compile(rf'("?)(?:{"|".join(IMAGE_HEADERS)})\1 *([;\t])', re.IGNORECASE)
-_QUOTED = re.compile('"[^"]*"')
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel begins "Unicode text"
+_QUOTED = re.compile('"[^"]*("|$)')
+_SEPARATOR = re.compile(r"sep=([,;\t|])\s*$", re.IGNORECASE)  # a first line that only Excel writes
+_WORD = re.compile(rb"[^\s,;\"]*")
 
 
 def read_text(path: Path, problems: Problems) -> str:
@@ -33,13 +36,24 @@ def read_text(path: Path, problems: Problems) -> str:
 
 
 def text_blocks(
-    path: Path, problems: Problems, whole_from: bytes | None = None
+    path: Path,
+    problems: Problems,
+    whole_from: bytes | None = None,
+    encoding: str | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """Pieces of whole lines with the number of their first; all the rest from a mark on."""
+    """Pieces of whole lines with the number of their first; all the rest from a mark on.
+
+    What the file says of its encoding by its first bytes counts more than what a person says.
+    """
     try:
         with open(path, "rb") as file:
-            start = len(codecs.BOM_UTF8) if file.read(3) == codecs.BOM_UTF8 else 0
+            first = file.read(3)
+            start = len(codecs.BOM_UTF8) if first == codecs.BOM_UTF8 else 0
             file.seek(start)
+            if first[:2] in _UTF_16 or (encoding is not None and not start):
+                other = "utf-16" if first[:2] in _UTF_16 else encoding
+                yield _in_encoding(file.read(), other or "utf-8", path, problems), 1
+                return
             line, rest = 1, b""
             while piece := file.read(_BLOCK):
                 if whole_from is not None and whole_from in piece:
@@ -58,9 +72,9 @@ def text_blocks(
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
 
 
-def text_lines(path: Path, problems: Problems) -> Iterator[str]:
+def text_lines(path: Path, problems: Problems, encoding: str | None = None) -> Iterator[str]:
     """Line after line with its end, for `csv_rows`; never the whole file at once."""
-    for block, _ in text_blocks(path, problems):
+    for block, _ in text_blocks(path, problems, encoding=encoding):
         yield from io.StringIO(block, newline="")
 
 
@@ -81,17 +95,46 @@ def decoded(content: bytes, path: Path, problems: Problems, line: int, start: in
             f"{path}:{line}",
             "encoding",
             f"expected UTF-8 text, byte {start + problem.start} is "
-            f"0x{content[problem.start]:02x}; save the file as UTF-8",
+            f"0x{content[problem.start]:02x}; save the file as UTF-8"
+            f"{_windows(content, problem.start, path)}",
         )
+    return _without_nul(text, path, problems, line)
+
+
+def _without_nul(text: str, path: Path, problems: Problems, line: int) -> str:
     if "\0" in text:
         line += text.count("\n", 0, text.index("\0"))
         problems.stop(f"{path}:{line}", "encoding", "a NUL character; is this a text file?")
     return text
 
 
+def _in_encoding(content: bytes, encoding: str, path: Path, problems: Problems) -> str:
+    """The whole of a file that is not in UTF-8."""
+    try:
+        text = content.decode(encoding)
+    except (UnicodeError, LookupError) as problem:
+        at = f" (byte {problem.start})" if isinstance(problem, UnicodeDecodeError) else ""
+        what = f"expected text in the encoding {encoding}, which it is not{at}"
+        problems.stop(f"{path}:1", "encoding", what)
+    return _without_nul(text, path, problems, 1)
+
+
+def _windows(content: bytes, at: int, path: Path) -> str:
+    """The word at a byte as Windows in western Europe writes it, if that may be meant."""
+    begin = max(content.rfind(mark, 0, at) for mark in (b"\n", b",", b";", b"\t", b'"', b" ")) + 1
+    word = content[begin : _WORD.match(content, at).end()]  # type: ignore[union-attr]
+    try:
+        shown = word.decode("cp1252")
+    except UnicodeDecodeError:
+        return ""
+    if path.suffix.lower() not in TEXT_ENDINGS or not shown.isprintable() or len(shown) > 60:
+        return ""
+    return f", or give --encoding cp1252 if {shown!r} is right"
+
+
 def csv_rows(
     source: Iterator[str], path: Path, before: int, problems: Problems, delimiter: str = ","
-) -> Iterator[tuple[int, list[str]]]:
+) -> Iterator[Row]:
     """Rows with the line each begins on, past empty lines. Broken quotes end the reading."""
     reader = csv.reader(source, strict=True, delimiter=delimiter)
     began = before
@@ -108,30 +151,24 @@ def csv_rows(
 
 
 def csv_table(
-    path: Path, problems: Problems, delimiter: str = ",", hint: str = ""
-) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
-    """The header, the line it is on, and the rows that have as many cells."""
-    rows = csv_rows(text_lines(path, problems), path, 0, problems, delimiter)
+    path: Path, problems: Problems, encoding: str | None = None
+) -> tuple[int, list[str], Iterator[Row]]:
+    """The header, the line it is on, and the rows below it."""
+    mark = delimiter(path)
+    rows = csv_rows(text_lines(path, problems, encoding), path, 0, problems, mark)
+    if _SEPARATOR.match(beginning(path)):
+        next(rows, None)
     first, header = next(rows, (1, []))
-
-    def whole() -> Iterator[tuple[int, list[str]]]:
-        for line, row in rows:
-            if len(row) == len(header):
-                yield line, row
-            else:
-                what = f"expected {len(header)} cells as in the header, got {len(row)}{hint}"
-                problems.add(f"{path}:{line}", "number of cells", what)
-
-    return first, [name.strip() for name in header], whole()
+    return first, header, rows
 
 
 def delimiter(path: Path) -> str:
     """What stands between the columns: a comma, unless a header without one shows another."""
-    header = beginning(path).partition("\r")[0]
-    other = _OTHER_DELIMITER.match(header)
-    if other is None or "," in _QUOTED.sub("", header):
-        return ","
-    return other[2]
+    header = beginning(path)
+    if told := _SEPARATOR.match(header):
+        return told[1]
+    bare = _QUOTED.sub("", header.partition("\r")[0])
+    return next((mark for mark in ",;\t" if mark in bare), ",")
 
 
 class CsvWriter:
@@ -193,7 +230,8 @@ def beginning(path: Path) -> str:
     """The first line of a file, or as much as is needed to recognise it."""
     try:
         with open(path, "rb") as file:
-            text = file.read(4096).decode("utf-8-sig", errors="replace")
+            content = file.read(4096)
     except OSError:
         return ""
-    return text.strip().partition("\n")[0]
+    encoding = "utf-16" if content[:2] in _UTF_16 else "utf-8-sig"
+    return content.decode(encoding, errors="replace").strip().partition("\n")[0]

@@ -53,7 +53,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return in_class_order(table.with_notes(notes), reading, str(path))
 
 
-def names_classes(path: Path) -> bool:
+def names_classes(path: Path, reading: Reading) -> bool:
     """The classes' lists do, XML does not."""
     return path.is_dir() or bool(_class_lists(path, Problems()))
 

@@ -1,0 +1,229 @@
+"""What the columns of a table are: the image, its tags or a class each, `absent`, `group`.
+
+People call them as their programs do. A column that is named by none of these words but `image` is
+looked at before it is taken: a class may be called `path`, and its cells are labels then.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import NoReturn
+
+from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.sheet import Sheet
+from g2netpl.labels.formats.text import IMAGE_HEADERS, unguarded
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, plain_name
+
+GROUP = "group"
+ABSENT = "absent"
+TAG_HEADERS = ("labels", "label", "tags")
+
+_IMAGE_WORDS = (  # the surest first, without spaces, - and _
+    *("image", "imagename", "imagefile", "imagefilename", "imagepath", "imageid", "img"),
+    *("filename", "file", "sourcefile", "filepath", "fullpath", "path"),
+    *("photo", "photoname", "picture", "name"),
+)
+_TAG_WORDS = (*TAG_HEADERS, "tag", "keywords", "keyword", "subject")
+_CLASS_WORDS = ("species", "categories", "category", "classes", "class")
+_ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)([^\\/]+)[\\/]")
+_INDEX = ("", "unnamed:0")  # how pandas calls the column of its row numbers
+
+_WORDS = {  # of cells, without capitals
+    POSITIVE: ("1", "1.0", "1,0", "true", "yes", "x", "✓", "✔"),
+    NEGATIVE: ("0", "0.0", "0,0", "false", "no"),
+    UNOBSERVED: ("", "-1", "-1.0", "-1,0", "?", "na", "n/a", "nan", "null"),
+}
+CELLS = {word: value for value, words in _WORDS.items() for word in words}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Places of the columns of a table."""
+
+    image: int
+    classes: tuple[int, ...]  # none where a column has tags
+    tags: int | None = None
+    absent: int | None = None
+    group: int | None = None
+    notes: tuple[str, ...] = ()  # what was taken as what, where the header does not say so
+    root: re.Pattern[str] | None = None  # with what every name begins that leads out, as `C:\\`
+
+    def name(self, cell: str) -> str:
+        """The image that a cell names."""
+        name = unguarded(cell)
+        return plain_name(name if self.root is None else self.root.sub("", name))
+
+
+def label_of(cell: str) -> int | None:
+    """The label that a cell of a class's column says; None where it is none."""
+    return CELLS.get(cell.strip().lower())
+
+
+def is_image_header(header: list[str]) -> bool:
+    """Whether one of several columns is called as that of the images may be."""
+    return len(header) > 1 and any(_key(name.strip('"')) in _IMAGE_WORDS for name in header)
+
+
+def is_tag_header(header: list[str]) -> bool:
+    """`image,labels`, `image,tags`, perhaps with `absent`, `group`; capitals make no difference."""
+    names = [name.lower() for name in header]
+    if len(names) < 2 or sorted(names[2:]) not in ([], [ABSENT], [GROUP], [ABSENT, GROUP]):
+        return False
+    return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
+
+
+def find_columns(sheet: Sheet, reading: Reading) -> Columns:
+    """What the columns are: as the reader was told, or by their names and what they hold."""
+    ignored, notes = _ignored(sheet, reading)
+    index = [0] if sheet.header and _is_index(sheet) else []
+    places = [place for place in range(sheet.width) if place not in {*ignored, *index}]
+    image = image_place(sheet, places, reading.image_column)
+    lower = [name.lower() for name in sheet.header]
+    group = next((each for each in places if lower[each] == GROUP and each != image), None)
+    others = [each for each in places if each not in (image, group)]
+    if image is None or not others:
+        _stop(sheet)
+    tags, absent, left = _tags_place(sheet, reading, image, places, others), None, index
+    if tags is not None:
+        absent = next((each for each in others if lower[each] == ABSENT and each != tags), None)
+        left = [*index, *(each for each in others if each not in (tags, absent))]
+    root, shown = _root(sheet.column(image))
+    told = (*sheet.notes, *notes, *_told(sheet, reading, image, tags, left), *shown)
+    classes = tuple(others) if tags is None else ()
+    return Columns(image, classes, tags, absent, group, told, root)
+
+
+def image_place(sheet: Sheet, places: Sequence[int], told: str | None = None) -> int | None:
+    """The column of the images' names; None where no column looks like it."""
+    if told is not None:
+        return _named(sheet, told, "--image-column")
+    if places and sheet.header[places[0]].lower() in IMAGE_HEADERS:
+        return places[0]
+    for word in _IMAGE_WORDS:
+        for place in places:
+            if _key(sheet.header[place]) == word and not _holds_labels(sheet, place):
+                return place
+    return None
+
+
+def _tags_place(
+    sheet: Sheet, reading: Reading, image: int, places: Sequence[int], others: Sequence[int]
+) -> int | None:
+    """The column of tags; None where every class has a column."""
+    if reading.tags_column is not None:
+        return _named(sheet, reading.tags_column, "--tags-column")
+    if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
+        return others[0]
+    wide = any(_holds_labels(sheet, place) for place in others)
+    for words, may_be_empty in ((_TAG_WORDS, not wide), (() if wide else _CLASS_WORDS, False)):
+        for word in words:
+            for place in others:
+                cells = sheet.column(place) if _key(sheet.header[place]) == word else None
+                if cells is not None and (any(label_of(cell) is None for cell in cells)):
+                    return place
+                if cells == [] and may_be_empty and sheet.head:
+                    return place
+    return None
+
+
+def _holds_labels(sheet: Sheet, place: int) -> bool:
+    cells = sheet.column(place)
+    return bool(cells) and all(label_of(cell) is not None for cell in cells)
+
+
+def _root(names: Sequence[str]) -> tuple[re.Pattern[str] | None, list[str]]:
+    """What to take off names that all begin with the same drive, or at the top, and folder.
+
+    A name that leads there alone is none of a list of photos, and stays refused.
+    """
+    starts = [_ROOT.match(name) for name in names]
+    first = starts[0] if starts else None
+    if first is None or len(set(names)) < 2:
+        return None, []
+    root = re.compile(rf"^{re.escape(first[1])}(?={re.escape(first[2])}[\\/])", re.IGNORECASE)
+    if not all(root.match(name) for name in names):
+        return None, []
+    return root, [f"names begin with {first[0]!r}; they are looked for below the image folder"]
+
+
+def _is_index(sheet: Sheet) -> bool:
+    """Whether the first column counts the rows, as tables of pandas do that were saved so."""
+    cells = sheet.column(0)
+    if _key(sheet.header[0]) not in _INDEX or not all(cell.isdecimal() for cell in cells):
+        return False
+    numbers = [int(cell) for cell in cells]
+    return bool(numbers) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def _ignored(sheet: Sheet, reading: Reading) -> tuple[list[int], list[str]]:
+    """The columns to leave out, and a note on those that are not there."""
+    asked = [
+        name.strip()
+        for text in reading.ignore_columns
+        for name in ([text] if text in sheet.header else text.split(","))
+    ]
+    found = {name: _place(sheet.header, name) for name in asked if name}
+    notes = [
+        f"no column {name!r} to leave out{_near(name, sheet.header)}"
+        for name, place in found.items()
+        if place is None
+    ]
+    return [place for place in found.values() if place is not None], notes
+
+
+def _place(header: Sequence[str], name: str) -> int | None:
+    if name in header:
+        return header.index(name)
+    lower = [each.lower() for each in header]
+    return lower.index(name.lower()) if name.lower() in lower else None
+
+
+def _named(sheet: Sheet, name: str, flag: str) -> int:
+    place = _place(sheet.header, name)
+    if place is None:
+        there = named(sheet.header)
+        what = f"{flag}: no column {name!r}{_near(name, sheet.header)}; the columns are {there}"
+        sheet.problems.stop(sheet.where(sheet.line), "header", what)
+    return place
+
+
+def _near(name: str, header: Sequence[str]) -> str:
+    near = get_close_matches(name, header, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def named(names: Iterable[str], most: int = 8) -> str:
+    """Some names in words."""
+    listed = [repr(name) for name in names]
+    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
+def _told(
+    sheet: Sheet, reading: Reading, image: int, tags: int | None, left: Sequence[int]
+) -> list[str]:
+    """A note on what was taken without having been named."""
+    header, taken = sheet.header, []
+    if reading.image_column is None and header[image].lower() not in IMAGE_HEADERS:
+        taken.append(f"column {header[image]!r} names the images")
+    found = tags if reading.tags_column is None else None
+    if found is not None and header[found].lower() not in TAG_HEADERS:
+        taken.append(f"column {header[found]!r} has their tags")
+    if left:
+        taken.append(f"left out: {named(header[place] or 'row numbers' for place in left)}")
+    return ["; ".join(taken)] if taken else []
+
+
+def _stop(sheet: Sheet) -> NoReturn:
+    came = (sheet.mark or ",").join(sheet.header)[:80]
+    sheet.problems.stop(
+        sheet.where(sheet.line),
+        "header",
+        f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {came!r}; "
+        "--image-column NAME says which column names the images",
+    )
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[\s_-]", "", name).lower()

@@ -1,0 +1,233 @@
+"""Workbooks of Excel, LibreOffice and others (.xlsx): the first sheet as rows of text, and back.
+
+Nothing in a workbook is run: a formula is read as what the program that saved it last made of it.
+What a file may become in memory is bounded by its size. Needs openpyxl, the extra `xlsx`.
+"""
+
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+from g2netpl.base.disk import written_whole
+from g2netpl.base.errors import InputError
+from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.text import Row, guarded, read_bytes
+
+_ENDINGS = (".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb", ".ods", ".numbers")
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # begins old workbooks, and those with a password
+_UNPACKED = 1 << 26  # bytes that a file may become, however small it is
+_GROWTH = 50  # times its own size that any file may become
+_MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
+_MOST_CELLS = 1 << 26  # empty ones too, which take nothing in the file
+_MOST_TEXT = 32_767  # characters of a cell of Excel
+_SOME = 1_000  # rows at a time
+_PIECE = 1 << 18  # bytes at a time
+_CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
+
+
+def recognises(path: Path, there: bool = True) -> bool:
+    """By its ending."""
+    return path.suffix.lower() in _ENDINGS and (not there or path.is_file())
+
+
+class Book:
+    """The first sheet of a workbook that is not hidden."""
+
+    def __init__(self, path: Path, problems: Problems) -> None:
+        self.path, self.problems = path, problems
+        self.notes: list[str] = []
+        self.merged = self._formulas = False
+        self.content = read_bytes(path)
+        self._refuse_others()
+        with self._told():
+            self._check_parts()
+            shown = [each for each in self._open(True) if each.sheet_state == "visible"]
+        if not shown:
+            self._stop("has no sheet to be seen")
+        self._sheet, self._title = shown[0], shown[0].title
+        if len(shown) > 1:
+            what = f"sheet {self._title!r} is read, the first of {len(shown)}"
+            self.notes.append(f"{what}; to read another, put it first")
+
+    def rows(self) -> Iterator[Row]:
+        """The rows that hold anything, each without the empty cells at its end."""
+        cells, values = 0, self._values(self._sheet)
+        formulas = self._values(self._twin()) if self._formulas else None
+        for line in range(1, _MOST_ROWS, _SOME):
+            with self._told():
+                some = list(islice(values, _SOME))
+                written = None if formulas is None else list(islice(formulas, _SOME))
+            for row, found in enumerate(some):
+                cells += len(found)
+                if written is not None:
+                    self._check_computed(line + row, found, written[row])
+                texts = [_text(value) for value in found]
+                while texts and not texts[-1]:
+                    texts.pop()
+                if texts:
+                    yield line + row, texts
+            if cells > _MOST_CELLS:
+                self._stop(f"its sheet has more than {_MOST_CELLS:,} cells; save it as CSV")
+            if len(some) < _SOME:
+                return
+        self._stop(f"its sheet has more than {_MOST_ROWS:,} rows; save it as CSV")
+
+    def _refuse_others(self) -> None:
+        """Say what to do about what is no workbook, or none that can be read."""
+        content, save = self.content, "save it as .xlsx or CSV"
+        if content.startswith(_OLE) and "EncryptedPackage".encode("utf-16-le") in content:
+            self._stop("is protected by a password; save it without one")
+        if content.startswith(_OLE):
+            self._stop(f"a workbook of Excel's old format (.xls); {save}")
+        if b"mimetypeapplication/vnd.oasis.opendocument" in content[:200]:
+            self._stop(f"a table of OpenDocument (.ods); {save}")
+        if not content.startswith(b"PK"):
+            self._stop(f"not a workbook: it begins with {content[:12]!r}; {save}")
+        if self.path.suffix.lower() in (".xlsb", ".numbers"):
+            self._stop(f"cannot be read; {save}")
+
+    def _check_parts(self) -> None:
+        """Look at every part before it is read: its size, and that it has no entities."""
+        with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
+            parts = archive.infolist()
+            size, most = sum(part.file_size for part in parts), len(self.content) * _GROWTH
+            if size > max(_UNPACKED, most):
+                self._stop(
+                    f"would take {size:,} bytes, in a file of {len(self.content):,}; "
+                    "it is damaged, or made to fill memory"
+                )
+            for part in parts:
+                if part.filename.lower().endswith((".xml", ".rels")):
+                    with archive.open(part) as file:
+                        self._check_part(file)
+
+    def _check_part(self, file: Any) -> None:
+        parser = expat.ParserCreate()
+
+        def refuse(*_: object) -> None:
+            self._stop("a DOCTYPE is refused; save it anew")
+
+        parser.StartDoctypeDeclHandler = refuse
+        rest = b""
+        while piece := file.read(_PIECE):
+            parser.Parse(piece, False)
+            seen = rest + piece
+            self.merged = self.merged or b"<mergeCell " in seen
+            self._formulas = self._formulas or b"<f>" in seen or b"<f " in seen
+            rest = piece[-12:]
+        parser.Parse(b"", True)
+
+    def _open(self, computed: bool) -> list[Any]:
+        """The sheets, whose cells hold what was computed, or else the formulas."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            book = _openpyxl().load_workbook(
+                io.BytesIO(self.content), read_only=True, data_only=computed, keep_links=False
+            )
+        return list(book.worksheets)
+
+    def _twin(self) -> Any:
+        """The same sheet with formulas instead of what they gave."""
+        with self._told():
+            return next(each for each in self._open(False) if each.title == self._title)
+
+    def _values(self, sheet: Any) -> Iterator[tuple[Any, ...]]:
+        sheet.reset_dimensions()  # what a file claims of its size is not believed
+        values = sheet.iter_rows(values_only=True)
+        while True:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                some = list(islice(values, _SOME))
+            yield from some
+            if len(some) < _SOME:
+                return
+
+    def _check_computed(self, line: int, values: Any, formulas: Any) -> None:
+        for place, (value, formula) in enumerate(zip(values, formulas, strict=False)):
+            if value is None and formula is not None:
+                what = f"column {place + 1} has a formula that nothing was made of yet"
+                where = f"{self.path}:{line}"
+                self.problems.stop(where, "formula", f"{what}; open the file in Excel and save it")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (LabelFileError, InputError):
+            raise
+        except Exception as problem:  # a damaged file can say anything
+            what = str(problem).strip().partition("\n")[0] or type(problem).__name__
+            self._stop(f"not a readable workbook ({what[:200]})")
+
+    def _stop(self, what: str) -> None:
+        self.problems.stop(str(self.path), "workbook", what)
+
+
+class BookWriter:
+    """Writes rows of a sheet; texts stand there as in CSV, should it be saved as such."""
+
+    def __init__(self, sheet: Any, path: Path) -> None:
+        self._sheet, self._path, self._rows = sheet, path, 0
+
+    def write(self, cells: Iterable[Any], numbers: Iterable[str] = ()) -> None:
+        """A row: cells of any kind, and then whole numbers in words, or nothing."""
+        row = [self._cell(cell) for cell in cells]
+        row += [int(number) if number else None for number in numbers]
+        self._rows += 1
+        if self._rows > _MOST_ROWS or len(row) > _MOST_COLUMNS:
+            raise InputError(
+                f"{self._path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at "
+                "most; write csv or parquet instead"
+            )
+        self._sheet.append(row)
+
+    def _cell(self, cell: Any) -> Any:
+        if not isinstance(cell, str):
+            return cell
+        text = guarded(cell)
+        if _CHANGED.search(text) or len(text) > _MOST_TEXT:
+            raise InputError(f"{self._path}: {cell[:40]!r} cannot stand in a workbook as it is")
+        return text or None
+
+
+@contextmanager
+def book_written(path: Path) -> Iterator[BookWriter]:
+    """A workbook of one sheet, which takes its name once it is complete."""
+    book = _openpyxl().Workbook(write_only=True)
+    sheet = book.create_sheet("labels")
+    sheet.freeze_panes = "B2"
+    try:
+        yield BookWriter(sheet, path)
+    except BaseException:
+        sheet.close()
+        raise
+    with written_whole(path) as file:
+        book.save(file)
+
+
+def _text(value: Any) -> str:
+    """A cell as it would stand in CSV."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value).removesuffix(" 00:00:00")  # of a day without a time
+
+
+def _openpyxl() -> Any:
+    try:
+        import openpyxl
+    except ImportError:
+        raise InputError(
+            "workbooks need openpyxl: pip install 'g2netpl[xlsx]', or save as CSV"
+        ) from None
+    return openpyxl

@@ -1,0 +1,72 @@
+"""Files that are meant by names that no file has: as people and their programs write them.
+
+`IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows, `img_1.jpg` for `IMG_1.JPG`, and
+names below a folder that all of them share. Only files that were listed can be meant, so no name
+leads anywhere else; where two files may be, the name is a mistake.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
+
+from g2netpl.base.errors import InputError, counted
+from g2netpl.labels.spelling import composed
+from g2netpl.labels.table import plain_name
+
+Index = Mapping[str, list[str]]
+
+
+def files_meant(
+    names: Sequence[str], files: Sequence[str], root: str, listed: Collection[str]
+) -> dict[str, str]:
+    """The file that each name means, where there is one; none that is `listed` by its own name."""
+    whole, stems = _index(files), _index(files, without_ending=True)
+    parts = {name: plain_name(name.replace("\\", "/")).split("/") for name in names}
+    folders = zip(*(each[:-1] for each in parts.values()), strict=False)
+    shared = len(list(takewhile(lambda level: len(set(level)) == 1, folders)))
+    best: dict[str, list[str]] = {}
+    for taken_off in range(shared + 1):  # folders that all names begin with, and no file
+        found = {}
+        for name, each in parts.items():
+            key = _key("/".join(each[taken_off:]))
+            files_there = whole.get(key) or stems.get(key)
+            if files_there:
+                found[name] = files_there
+        best = found if len(found) > len(best) else best
+    return _one_each(best, root, listed)
+
+
+def note_on(meant: Mapping[str, str]) -> list[str]:
+    """How many were found so, in one line."""
+    if not meant:
+        return []
+    name, file = next(iter(meant.items()))
+    return [f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"]
+
+
+def _one_each(found: Mapping[str, list[str]], root: str, listed: Collection[str]) -> dict[str, str]:
+    meant: dict[str, str] = {}
+    by: dict[str, str] = {}
+    for name, files in found.items():
+        if len(files) > 1:
+            both = " and ".join(map(repr, files[:2]))
+            raise InputError(f"image {name!r}: {root} has {both}; write the one that is meant")
+        other = by.setdefault(files[0], files[0] if files[0] in listed else name)
+        if other != name:
+            raise InputError(
+                f"images {other!r} and {name!r}: both are listed, and one file is in {root}, "
+                f"{files[0]!r}; write it as that, and give --duplicates unite"
+            )
+        meant[name] = files[0]
+    return meant
+
+
+def _index(files: Sequence[str], without_ending: bool = False) -> Index:
+    index = defaultdict(list)
+    for file in files:
+        index[_key(file.rpartition(".")[0] if without_ending else file)].append(file)
+    return index
+
+
+def _key(name: str) -> str:
+    return composed(name).casefold()

@@ -1,0 +1,34 @@
+"""Images that lie where those of the label files do, and that no file lists."""
+
+from pathlib import Path
+
+from g2netpl.labels.files import Files, each_file
+from g2netpl.labels.formats import find_format, image_folders
+from g2netpl.labels.paths import list_images
+
+
+def images_around(
+    files: Files, format: str | None, images: str | None, every: bool = False
+) -> list[str]:
+    """Names of the images that a training would look at, listed or not, below their folder.
+
+    These are all in a folder that the user has named, and else those around a file that stands for
+    the folder it lies in, or with `every` around each file.
+    """
+    if images is not None:
+        return list_images(images)
+    root, ways = image_folders(files, format)
+    searched = zip(each_file(files), ways, strict=True)
+    around = dict.fromkeys(way for file, way in searched if every or is_own_folder(file))
+    names = (f"{way}{name}" for way in around for name in list_images(root / way))
+    return list(dict.fromkeys(names))
+
+
+def others_left_out(files: Files, format: str | None) -> bool:
+    """Whether images that no file lists belong to other parts of a data set."""
+    return any(find_format(Path(file), format).lists_all for file in each_file(files))
+
+
+def is_own_folder(file: str) -> bool:
+    """Whether a label file is the folder of its images, or the metadata file in it."""
+    return Path(file).is_dir() or Path(file).stem == "metadata"

@@ -1,0 +1,424 @@
+"""Several label files are one table: what any of them knows, and never more."""
+
+import json
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from g2netpl import LabelTable, Reading, inspect_labels, read_labels, write_labels
+from g2netpl.base.errors import InputError
+from g2netpl.cli import main
+from g2netpl.labels.entries import Entries
+from g2netpl.labels.formats import image_folder, read_aliases, read_matching
+from g2netpl.labels.formats.merging import merge
+from g2netpl.labels.formats.problems import LabelFileError
+
+ALICE = "image,cat,dog\n1.jpg,1,0\n2.jpg,,1\n"
+BOB = "image,dog,tree\n2.jpg,,0\n3.jpg,1,1\n"
+
+
+def known(table):
+    """What a table says, as a dictionary: nothing of ours but its rows."""
+    return {
+        (image, name): int(value)
+        for image, row in zip(table.images, table.rows(), strict=True)
+        for name, value in zip(table.classes, row, strict=True)
+        if value >= 0
+    }
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "alice.csv").write_text(ALICE)
+    (tmp_path / "bob.csv").write_text(BOB)
+    return tmp_path
+
+
+def coco(path, images, categories, there):
+    content = {
+        "images": [{"id": place, "file_name": name} for place, name in enumerate(images)],
+        "categories": [{"id": place, "name": name} for place, name in enumerate(categories)],
+        "annotations": [
+            {"id": number, "image_id": images.index(image), "category_id": categories.index(name)}
+            for number, (image, name) in enumerate(there)
+        ],
+    }
+    path.write_text(json.dumps(content))
+
+
+def test_images_and_classes_of_both_and_what_either_knows(folder):
+    table = read_labels(["alice.csv", "bob.csv"])
+    assert table.images == ("1.jpg", "2.jpg", "3.jpg")
+    assert table.classes == ("cat", "dog", "tree")
+    assert table.values.tolist() == [[1, 0, -1], [-1, 1, 0], [-1, 1, 1]]
+    joined = "2 label files joined: 1 of 3 images and 1 of 3 classes are in more than one"
+    assert table.notes == (joined,)
+    assert read_labels(["alice.csv"]).values.tolist() == read_labels("alice.csv").values.tolist()
+
+
+def test_only_the_classes_of_a_file_are_absent_from_its_images(folder):
+    coco(folder / "carol.json", ["2.jpg", "4.jpg"], ["bird", "dog"], [("2.jpg", "bird")])
+    coco(folder / "dan.json", ["4.jpg"], ["tree"], [("4.jpg", "tree")])
+    table = read_labels(["carol.json", "dan.json"])
+    assert known(table) == {("2.jpg", "bird"): 1, ("2.jpg", "dog"): 0, ("4.jpg", "tree"): 1}
+    (folder / "tags.csv").write_text("image,tags\n5.jpg,cat\n6.jpg,cat;sun\n")
+    table = read_labels(["alice.csv", "tags.csv"], None, Reading(absent="negative"))
+    assert {name: value for (image, name), value in known(table).items() if image == "5.jpg"} == {
+        "cat": 1,
+        "sun": 0,
+    }
+
+
+def test_a_list_of_classes_holds_for_all_files_and_makes_none_of_them_absent(folder):
+    (folder / "tags.csv").write_text("image,tags\n5.jpg,cat\n6.jpg,dgo\n")
+    reading = Reading(absent="negative", classes=("tree", "sun", "dog", "cat"))
+    with pytest.raises(InputError, match=r"^tags.csv: unknown class 'dgo' \(did you mean 'dog'"):
+        read_labels(["alice.csv", "tags.csv"], None, reading)
+    (folder / "tags.csv").write_text("image,tags\n5.jpg,cat\n6.jpg,dog\n")
+    table = read_labels(["alice.csv", "tags.csv"], None, reading)
+    assert table.classes == ("tree", "sun", "dog", "cat")
+    assert table.values.tolist()[2:] == [[-1, -1, 0, 1], [-1, -1, 1, 0]]
+
+
+@pytest.fixture
+def contradicting(folder):
+    (folder / "bob.csv").write_text("image,dog,cat\n3.jpg,1,\n1.jpg,1,0\n2.jpg,1,0\n")
+    return ["alice.csv", "bob.csv"]
+
+
+def test_contradictions_are_told_with_both_files_and_lines_and_a_remedy(contradicting):
+    with pytest.raises(LabelFileError) as told:
+        read_labels(contradicting)
+    assert str(told.value) == (
+        "bob.csv:3: image '1.jpg', class 'cat': negative here, positive in alice.csv:2 (and 1 more "
+        "problem: g2netpl check lists them); correct one of the files, or say what counts with "
+        "--contradictions unknown or last"
+    )
+    assert [each.what for each in told.value.problems][1:] == [
+        "image '1.jpg', class 'dog': positive here, negative in alice.csv:2"
+    ]
+    found = inspect_labels(contradicting)
+    assert [each.kind for each in found.errors] == ["contradiction"] * 2
+    assert known(found.table).get(("1.jpg", "cat")) is None
+
+
+@pytest.mark.parametrize(
+    ("rule", "cat", "dog", "said"),
+    [("unknown", -1, -1, "taken as unknown"), ("last", 0, 1, "the file named last counts")],
+)
+def test_the_user_says_what_counts(contradicting, rule, cat, dog, said):
+    table = read_labels(contradicting, None, Reading(contradictions=rule))
+    assert table.values.tolist() == [[cat, dog], [0, 1], [-1, 1]]
+    first = "bob.csv:3: image '1.jpg', class 'cat': negative here, positive in alice.csv:2"
+    assert table.notes[-1] == f"2 contradictions, {said}; the first: {first}"
+
+
+def test_of_three_files_one_that_contradicts_is_enough():
+    one, other = (LabelTable(["a", "b"], ["x"], [[value], [1]]) for value in (1, 0))
+    tables = {"1": one, "2": other, "3": one}
+    assert merge(tables, "unknown").values.tolist() == [[-1], [1]]
+    assert merge(tables, "last").values.tolist() == [[1], [1]]
+    with pytest.raises(LabelFileError, match="2: image 'a', class 'x': negative here, positive in"):
+        merge(tables)
+
+
+def test_mistakes_of_all_files_are_told_at_once_and_the_rest_is_looked_at(folder):
+    (folder / "alice.csv").write_text(ALICE + "4.jpg,2,0\n")
+    (folder / "bob.csv").write_text(BOB + "../x.jpg,1,0\n")
+    found = inspect_labels(["alice.csv", "bob.csv"])
+    assert [each.where for each in found.errors] == ["alice.csv:4", "bob.csv:4"]
+    assert found.table.images == ("1.jpg", "2.jpg", "4.jpg", "3.jpg")
+    with pytest.raises(InputError, match=r"^carl.csv: no such label file"):
+        read_labels(["alice.csv", "carl.csv"])
+    with pytest.raises(InputError, match="expected a label file, or several, got none"):
+        read_labels([])
+
+
+def test_names_that_look_the_same_are_the_same(folder):
+    composed, apart = (unicodedata.normalize(form, "é") for form in ("NFC", "NFD"))
+    (folder / "alice.csv").write_text(f"image,{composed}\n{composed}.jpg,1\n")
+    (folder / "bob.csv").write_text(f"image,{apart},ö\n{apart}.jpg,1,0\nu.jpg,0,1\n")
+    table = read_labels(["alice.csv", "bob.csv"])
+    assert table.images == (f"{composed}.jpg", "u.jpg")
+    assert table.classes == (composed, "ö")
+    assert table.values.tolist() == [[1, 0], [0, 1]]
+    (folder / "bob.csv").write_text(f"image,ö\n{apart}.jpg,1\n{composed}.jpg,0\n")
+    table = read_labels(["alice.csv", "bob.csv"])  # a file that has both means both
+    assert table.images == (f"{composed}.jpg", f"{apart}.jpg")
+    assert table.values.tolist() == [[1, 0], [-1, 1]]
+
+
+def test_groups_are_joined_and_an_image_has_one(folder):
+    (folder / "alice.csv").write_text("image,group,cat\n1.jpg,zoo,1\n2.jpg,,0\n")
+    (folder / "bob.csv").write_text("image,cat\n2.jpg,\n3.jpg,1\n")
+    (folder / "carol.csv").write_text("image,group,cat\n2.jpg,park,\n3.jpg,zoo,1\n")
+    assert read_labels(["alice.csv", "bob.csv"]).groups == ("zoo", "", "")
+    assert read_labels(["alice.csv", "bob.csv", "carol.csv"]).groups == ("zoo", "park", "zoo")
+    (folder / "carol.csv").write_text("image,group,cat\n1.jpg,park,\n")
+    with pytest.raises(InputError, match=r"^carol.csv: image '1.jpg' is in group 'zoo' already"):
+        read_labels(["alice.csv", "carol.csv"])
+
+
+def test_notes_and_areas_of_the_files_are_kept():
+    one = LabelTable(["a"], ["x"], [[1]], np.array([[0.5]], dtype=np.float32), ["so"])
+    other = LabelTable(["b"], ["y"], [[1]], np.array([[0.25]], dtype=np.float32), ["so", "and so"])
+    table = merge({"1.json": one, "2.json": other})
+    assert table.sizes.tolist() == [[0.5, 0], [0, 0.25]]
+    assert table.notes[:3] == ("1.json: so", "2.json: so", "2.json: and so")
+    assert merge({"1.json": one, "3.csv": LabelTable(["c"], ["x"], [[0]])}).sizes is None
+
+
+def test_sparse_tables_are_joined_without_a_matrix(monkeypatch):
+    count, classes = 3000, [f"c{number}" for number in range(5000)]
+    tables = {}
+    for file, start in (("1", 0), ("2", 1000)):
+        images = np.arange(start, start + count)
+        entries = Entries.of_pairs(
+            (count, len(classes)), np.arange(count), images % 5000, np.ones(count, dtype=np.int8)
+        )
+        tables[file] = LabelTable([f"{image}.jpg" for image in images], classes, entries)
+
+    def no_matrix(*_):
+        raise AssertionError("a matrix was made")
+
+    monkeypatch.setattr(Entries, "matrix", no_matrix)
+    table = merge(tables)
+    assert isinstance(table.held, Entries)
+    assert len(table) == 4000
+    assert (table.held.columns == np.arange(4000)).all()
+    assert (table.held.starts == np.arange(4001)).all()
+
+
+def test_a_small_file_of_tags_beside_a_full_table_becomes_a_matrix(monkeypatch):
+    full = LabelTable([f"{n}.jpg" for n in range(200)], list("abc"), np.eye(3)[np.arange(200) % 3])
+    tags = LabelTable(["7.jpg", "new.jpg"], ["d"], Entries.of_matrix(np.array([[1], [1]], np.int8)))
+    monkeypatch.setattr("g2netpl.labels.formats.merging._BLOCK", 50)  # many blocks
+    table = merge({"full": full, "tags": tags})
+    assert isinstance(table.held, np.ndarray)
+    assert known(table) == known(full) | known(tags)
+
+
+TRUTH = {(f"{image}", name): (image * 7 + place) % 3 % 2 for image in range(6) for place, name in
+         enumerate("abcd")}  # fmt: skip
+
+
+@st.composite
+def parts_of_truth(draw):
+    """Tables that know some of one truth, so that nothing contradicts; some are sparse."""
+    images = draw(st.lists(st.sampled_from("012345"), unique=True, max_size=6))
+    classes = draw(st.lists(st.sampled_from("abcd"), unique=True, min_size=1, max_size=4))
+    seen = draw(st.sets(st.sampled_from(sorted(TRUTH))))
+    values = [[TRUTH[i, c] if (i, c) in seen else -1 for c in classes] for i in images]
+    matrix = np.array(values, dtype=np.int8).reshape(len(images), len(classes))
+    return LabelTable(images, classes, Entries.of_matrix(matrix) if draw(st.booleans()) else matrix)
+
+
+@given(parts_of_truth(), parts_of_truth(), parts_of_truth())
+def test_joining_is_commutative_associative_and_idempotent(one, two, three):
+    def join(*tables):
+        return merge({str(place): table for place, table in enumerate(tables)})
+
+    whole = join(one, two, three)
+    assert set(whole.images) == {*one.images, *two.images, *three.images}
+    assert set(whole.classes) == {*one.classes, *two.classes, *three.classes}
+    assert known(whole) == known(one) | known(two) | known(three)
+    assert known(join(three, two, one)) == known(whole)
+    for other in (join(join(one, two), three), join(one, join(two, three)), join(whole, one)):
+        assert (other.images, other.classes) == (whole.images, whole.classes)
+        assert known(other) == known(whole)
+
+
+@given(st.lists(st.tuples(parts_of_truth(), st.integers(0, 2**32 - 1)), min_size=2, max_size=4))
+def test_contradictions_are_those_that_a_dictionary_finds(drawn):
+    tables = {}
+    for place, (table, seed) in enumerate(drawn):
+        flip = np.random.default_rng(seed).random(table.values.shape) < 0.3
+        values = np.where(flip & (table.values >= 0), 1 - table.values, table.values)
+        tables[str(place)] = table.with_values(values.astype(np.int8))
+    said: dict[tuple[str, str], list[int]] = {}
+    for table in tables.values():
+        for label, value in known(table).items():
+            said.setdefault(label, []).append(value)
+    agreed = {label: values[0] for label, values in said.items() if len(set(values)) == 1}
+    assert known(merge(tables, "unknown")) == agreed
+    assert known(merge(tables, "last")) == {label: values[-1] for label, values in said.items()}
+    if len(agreed) < len(said):
+        with pytest.raises(LabelFileError) as told:
+            merge(tables)
+        assert len(told.value.problems) == len(said) - len(agreed)
+
+
+def test_files_in_different_folders_name_their_images_from_the_folder_above(folder):
+    for name, text in (("zoo", ALICE), ("park", BOB)):
+        (folder / name).mkdir()
+        (folder / name / "labels.csv").write_text(text)
+    files = ["zoo/labels.csv", "park/labels.csv"]
+    table = read_labels(files)
+    assert table.images == ("zoo/1.jpg", "zoo/2.jpg", "park/2.jpg", "park/3.jpg")
+    assert image_folder(files).resolve() == folder
+    note = "the files lie in different folders: their images are named below . (--images: all "
+    assert table.notes[-1] == f"{note}names are below that folder)"
+    assert read_labels(files, reading=Reading(one_folder=True)).images == (
+        "1.jpg",
+        "2.jpg",
+        "3.jpg",
+    )
+    beside = ["zoo/labels.csv", "alice.csv"]
+    (folder / "alice.csv").write_text("image,fox\nzoo/1.jpg,1\n")
+    assert read_labels(beside).images == ("zoo/1.jpg", "zoo/2.jpg")
+
+
+def test_a_test_of_several_files_has_all_classes_of_the_training(folder):
+    training = read_labels(["alice.csv", "bob.csv"])
+    (folder / "t1.csv").write_text("image,tree,cat\n8.jpg,1,0\n")
+    (folder / "t2.csv").write_text("image,dog\n9.jpg,1\n")
+    table = read_matching(["t1.csv", "t2.csv"], training)
+    assert table.classes == training.classes
+    assert table.values.tolist() == [[0, -1, 1], [-1, 1, -1]]
+    with pytest.raises(InputError, match=r"^t1.csv \+ t1.csv: its classes differ .*'dog' is missi"):
+        read_matching(["t1.csv", "t1.csv"], training)
+    (folder / "t2.csv").write_text("image,tags\n9.jpg,dog\n")
+    assert read_matching(["t1.csv", "t2.csv"], training).values.tolist() == table.values.tolist()
+
+
+ALIASES = "# of Bob\nhound = dog\n\nautomobile = car\nCar=car\n"
+
+
+def test_aliases_make_many_names_one_class(folder):
+    (folder / "aliases.txt").write_text(ALIASES)
+    aliases = read_aliases("aliases.txt")
+    assert aliases == {"hound": "dog", "automobile": "car", "Car": "car"}
+    (folder / "c.csv").write_text(
+        "image,automobile,cat,Car,hound\n1.jpg,1,0,0,\n2.jpg,,,0,1\n3.jpg,0,1,,\n4.jpg,,1,,0\n"
+    )
+    table = read_labels("c.csv", None, Reading(aliases=aliases))
+    assert table.classes == ("car", "cat", "dog")
+    assert table.values.tolist() == [[1, 0, -1], [0, -1, 1], [0, 1, -1], [-1, 1, 0]]
+    assert table.notes == ()
+    (folder / "tags.csv").write_text("image,tags\n1.jpg,Car;hound\n2.jpg,car;Car\n3.jpg,cat\n")
+    sparse = read_labels("tags.csv", None, Reading(aliases=aliases))
+    assert isinstance(sparse.held, Entries)
+    assert known(sparse) == {("1.jpg", "car"): 1, ("1.jpg", "dog"): 1, ("2.jpg", "car"): 1,
+                             ("3.jpg", "cat"): 1}  # fmt: skip
+    unused = "no class here is called 'automobile' (1 of the 3 names in --aliases)"
+    assert sparse.notes == (unused,)
+
+
+def test_aliases_hold_before_the_list_of_classes_is_asked(folder):
+    aliases = {"hound": "dog", "automobile": "car"}
+    (folder / "tags.csv").write_text("image,tags\n1.jpg,hound\n2.jpg,cat\n")
+    reading = Reading("negative", classes=("sun", "dog", "cat"), aliases=aliases)
+    table = read_labels("tags.csv", None, reading)
+    assert table.classes == ("sun", "dog", "cat")
+    assert table.values.tolist() == [[0, 1, 0], [0, 0, 1]]
+    (folder / "tags.csv").write_text("image,tags\n1.jpg,hound\n2.jpg,hund\n")
+    with pytest.raises(InputError, match=r"^tags.csv:3: unknown class 'hund' \(did you mean 'hou"):
+        read_labels("tags.csv", None, reading)
+
+
+MALFORMED = {
+    "no mark": ("dog\n", r":1: expected 'other name = class', got 'dog'"),
+    "two marks": ("# x\na = b = c\n", r":2: expected 'other name = class', got 'a = b = c'"),
+    "no name": ("= dog\n", ":1: expected 'other name = class', got '= dog'"),
+    "no class": ("\nhound =\n", ":2: expected 'other name = class', got 'hound ='"),
+    "two classes": ("a = b\na = c\n", ":2: 'a' is another name already in line 1; keep one"),
+    "itself": ("dog = dog\n", ":1: 'dog' is named as another name of itself"),
+    "a chain": ("a = b\n\nb = c\n", r":1: 'b' is itself another name of 'c' \(line 3\); name that"),
+    "nothing": ("# only this\n", ": expected 'other name = class', one per line; the file is emp"),
+    "no text": (b"caf\xe9 = bar\n", ":1: expected UTF-8 text, byte 3 is 0xe9"),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_a_mistake_in_the_aliases_is_told_with_its_line(kind, tmp_path):
+    content, message = MALFORMED[kind]
+    path = tmp_path / "aliases.txt"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=f"aliases.txt{message}"):
+        read_aliases(path)
+
+
+def test_all_mistakes_in_the_aliases_are_found(tmp_path):
+    (tmp_path / "a.txt").write_text("x\ny = z\ny = w\n")
+    with pytest.raises(LabelFileError) as told:
+        read_aliases(tmp_path / "a.txt")
+    assert len(told.value.problems) == 2
+    with pytest.raises(InputError, match=r"none.txt: no such file"):
+        read_aliases(tmp_path / "none.txt")
+
+
+def test_check_lists_all_mistakes_in_the_aliases(folder, capsys):
+    (folder / "a.txt").write_text("x\ny = z\ny = w\n")
+    assert main(["check", "--labels", "alice.csv", "--aliases", "a.txt"]) == 2
+    out, err = capsys.readouterr()
+    assert "error: alias: 2\n  a.txt:1: expected 'other name = class', got 'x'\n  a.txt:3: " in out
+    assert err.startswith("g2netpl: alice.csv: 2 errors; the first: a.txt:1: expected")
+
+
+def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
+    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 0
+    assert capsys.readouterr().out == (
+        "3 images × 3 classes, 66.67% of the labels known: 4 positive and 2 negative, on 3 images "
+        "(0 carry none)\n"
+        "note: 2 label files joined: 1 of 3 images and 1 of 3 classes are in more than one\n"
+        "written to all.csv\n"
+    )
+    both = read_labels(["alice.csv", "bob.csv"])
+    assert read_labels("all.csv").fingerprint() == both.fingerprint()
+    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 3
+    assert main(["merge", "alice.csv", "bob.csv", "--output", "x.json", "--to", "tags"]) == 0
+    assert known(read_labels("x.json", "tags")) == known(both)
+
+
+def test_merge_tells_look_alikes_and_the_remedy_works(folder, capsys):
+    (folder / "bob.csv").write_text("image,Cat\n3.jpg,1\n")
+    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 0
+    assert "look alike: 'cat' and 'Cat'; one class written in two ways? --aliases FILE" in (
+        capsys.readouterr().out
+    )
+    (folder / "aliases.txt").write_text("Cat = cat\n")
+    flags = ["--aliases", "aliases.txt", "--overwrite"]
+    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv", *flags]) == 0
+    assert "look alike" not in capsys.readouterr().out
+    assert read_labels("all.csv").classes == ("cat", "dog")
+
+
+def test_merge_refuses_contradictions_before_it_writes(contradicting, folder, capsys):
+    assert main(["merge", *contradicting, "--output", "all.csv"]) == 2
+    assert "bob.csv:3: image '1.jpg'" in capsys.readouterr().err
+    assert not (folder / "all.csv").exists()
+    flags = ["--contradictions", "last", "--output", "all.csv"]
+    assert main(["merge", *contradicting, *flags]) == 0
+    assert read_labels("all.csv").values.tolist() == [[0, 1], [0, 1], [-1, 1]]
+    assert main(["merge", *contradicting, "--contradictions", "first", "--output", "b.csv"]) == 2
+
+
+def test_merge_of_other_folders_with_and_without_images(folder, capsys):
+    (folder / "more").mkdir()
+    (folder / "more" / "bob.csv").write_text(BOB)
+    arguments = ["merge", "alice.csv", "more/bob.csv", "--output", "all.csv"]
+    assert main(arguments) == 0
+    assert "their images are named below ." in capsys.readouterr().out
+    assert read_labels("all.csv").images == ("1.jpg", "2.jpg", "more/2.jpg", "more/3.jpg")
+    assert main([*arguments, "--images", "photos", "--overwrite"]) == 0
+    assert read_labels("all.csv").images == ("1.jpg", "2.jpg", "3.jpg")
+    arguments = ["observe", "--labels", "alice.csv", "--labels", "more/bob.csv", "--setting", "own"]
+    assert main([*arguments, "--images", "photos", "--output", "seen.csv"]) == 0
+    assert read_labels("seen.csv").images == ("1.jpg", "2.jpg", "3.jpg")
+
+
+def test_other_commands_take_several_files_too(folder, capsys):
+    both = ["--labels", "alice.csv", "--labels", "bob.csv"]
+    assert main(["observe", *both, "--setting", "own", "--output", "seen.csv"]) == 0
+    assert read_labels("seen.csv").values.tolist() == [[1, 0, -1], [-1, 1, 0], [-1, 1, 1]]
+    (folder / "aliases.txt").write_text("dog = hound\n")
+    assert main(["convert", "alice.csv", "new.csv", "--aliases", "aliases.txt"]) == 0
+    assert read_labels("new.csv").classes == ("cat", "hound")
+    assert main(["convert", "alice.csv", "n.csv", "--aliases", "none.txt"]) == 2
+    assert "none.txt: no such file" in capsys.readouterr().err
+    write_labels(read_labels(["alice.csv", "bob.csv"]), "whole.parquet")
+    assert read_labels("whole.parquet").classes == ("cat", "dog", "tree")

@@ -1,0 +1,464 @@
+"""Spreadsheets as they come: each is read as the table it says, or refused in one line.
+
+The files in `sheets/` were made by LibreOffice 7.4, pandas and XlsxWriter; the others are written
+here byte by byte, as Excel and others are known to write them.
+"""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from g2netpl.base.errors import InputError
+from g2netpl.cli import main
+from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
+from g2netpl.labels.formats.tags import looks_separated
+from g2netpl.labels.near_names import files_meant
+from g2netpl.labels.paths import find
+from g2netpl.labels.table import LabelTable
+
+SHEETS = Path(__file__).parent / "sheets"
+
+
+def put(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+# Workbooks, part by part
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+
+def workbook(rows, more="", dimension="A1:C3", **others):
+    """The bytes of a workbook, whose rows are given as XML; `others` replace whole parts."""
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types">'
+        '<Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{TYPE}.sheet.main+xml"/>'
+        f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{TYPE}.worksheet+xml"/>'
+        "</Types>",
+        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+        f'Type="{RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
+        '<sheet name="one" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="r1" Type="{RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/>'
+        "</Relationships>",
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><dimension ref="{dimension}"/>'
+        f"<sheetData>{rows}</sheetData>{more}</worksheet>",
+    } | others
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def row(*cells, number=""):
+    return f"<row{number}>{''.join(cells)}</row>"
+
+
+def text(content):
+    return f'<c t="inlineStr"><is><t>{content}</t></is></c>'
+
+
+def number(value, kind="n"):
+    return f'<c t="{kind}"><v>{value}</v></c>'
+
+
+WIDE = row(text("image"), text("cat"), text("dog"))
+LAST = row(text("b.jpg"), number(0), number("1.0"))
+ENTITIES = '<!DOCTYPE a [<!ENTITY b "c">]>'
+
+
+# What must be read
+
+TWO = ("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [0, 1]]
+PHOTOS = tuple(f"2019/IMG_{number}.JPG" for number in range(1, 5))
+WORDS = ("Café", "Größe", "Hund", "Vogel")
+TAGGED = (
+    PHOTOS,
+    WORDS,
+    [[1, -1, 1, -1], [-1, -1, 1, -1], [-1, -1, -1, -1], [-1, 1, -1, 1]],
+)
+PANDAS = ("a.jpg", "b.jpg", "c.jpg"), ("cat", "dog"), [[1, -1], [0, 1], [-1, 0]]
+FORMULAS = ("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 0], [0, 1]]
+ROOTED = tuple(f"Users/me/{name}" for name in "ab"), *TWO[1:]
+
+READ = {
+    "LibreOffice, tags beside other columns": ("libreoffice-tags.xlsx", {}, TAGGED),
+    "LibreOffice, UTF-16 with tabs": ("libreoffice-tags-utf16.csv", {}, TAGGED),
+    "LibreOffice, cp1252": ("libreoffice-tags-cp1252.csv", {"encoding": "cp1252"}, TAGGED),
+    "LibreOffice, formulas": ("libreoffice-formula.xlsx", {}, FORMULAS),
+    "LibreOffice, dates, bools, marks": (
+        "libreoffice-wide.xlsx",
+        {"ignore_columns": ("datum",)},
+        (
+            ("IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"),
+            ("Café", "Hund", "Vogel"),
+            [[1, 0, -1], [1, 0, -1], [1, -1, 1]],
+        ),
+    ),
+    "pandas with its index": ("pandas-index.xlsx", {}, PANDAS),
+    "XlsxWriter": ("xlsxwriter.xlsx", {}, PANDAS),
+    "a workbook of numbers": (
+        workbook(WIDE + row(text("a.jpg"), number(1), "<c/>") + LAST),
+        {},
+        TWO,
+    ),
+    "a workbook of bools": (
+        workbook(WIDE + row(text("a.jpg"), number(1, "b")) + LAST),
+        {},
+        TWO,
+    ),
+    "a workbook that claims to be small": (
+        workbook(WIDE + row(text("a.jpg"), number(1)) + LAST, dimension="A1:A1"),
+        {},
+        TWO,
+    ),
+    "a workbook that claims to be huge": (
+        workbook(WIDE + row(text("a.jpg"), number(1)) + LAST, dimension="A1:XFD1048576"),
+        {},
+        TWO,
+    ),
+    "a workbook with empty rows": (
+        workbook(row(number="") + WIDE + row(text("a.jpg"), number(1)) + row(text(" ")) * 3 + LAST),
+        {},
+        TWO,
+    ),
+    "commas": ("image,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
+    "Excel of much of Europe": ("image;cat;dog\r\na.jpg;1;\r\nb.jpg;0;1\r\n", {}, TWO),
+    "Excel's line for itself": ("sep=;\r\nimage;cat;dog\r\na.jpg;1;\r\nb.jpg;0;1\r\n", {}, TWO),
+    "the same with a tab": ("sep=\t\nimage\tcat\tdog\na.jpg\t1\t\nb.jpg\t0\t1\n", {}, TWO),
+    "Excel's CSV UTF-8": ("\ufeffimage,cat,dog\r\na.jpg,1,\r\nb.jpg,0,1\r\n", {}, TWO),
+    "big-endian UTF-16": (
+        b"\xfe\xff" + "image\tcat\tdog\na.jpg\t1\t\nb.jpg\t0\t1\n".encode("utf-16-be"),
+        {},
+        TWO,
+    ),
+    "empty rows and columns": (
+        "image,cat,dog,,\na.jpg,1,,,\n,,,,\nb.jpg,0,1,,\n,,,,\n,,,,\n",
+        {},
+        TWO,
+    ),
+    "decimal commas": ("image;cat;dog\na.jpg;1,0;\nb.jpg;0,0;1,0\n", {}, TWO),
+    "decimal commas in quotes": ('image,cat,dog\na.jpg,"1,0",\nb.jpg,"0,0","1,0"\n', {}, TWO),
+    "TRUE and FALSE": ("image,cat,dog\na.jpg,TRUE,\nb.jpg,FALSE,True\n", {}, TWO),
+    "yes and no": ("image,cat,dog\na.jpg,yes,\nb.jpg,No,YES\n", {}, TWO),
+    "marks": ("image,cat,dog\na.jpg,x,\nb.jpg,0,X\n", {}, TWO),
+    "question marks": ("image,cat,dog\na.jpg,1,?\nb.jpg,0,1\n", {}, TWO),
+    "pandas, NaN": ("image,cat,dog\na.jpg,1.0,NaN\nb.jpg,0.0,1.0\n", {}, TWO),
+    "pandas, its index": (",image,cat,dog\n0,a.jpg,1,\n1,b.jpg,0,1\n", {}, TWO),
+    "pandas, its index read and written again": (
+        "Unnamed: 0,image,cat,dog\n5,a.jpg,1,\n6,b.jpg,0,1\n",
+        {},
+        TWO,
+    ),
+    "another word for the image": ("File Name,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
+    "the image is not first": ("cat,dog,photo\n1,,a.jpg\n0,1,b.jpg\n", {}, TWO),
+    "a class called path": (
+        "image,path,cat\na.jpg,1,0\n",
+        {},
+        (("a.jpg",), ("path", "cat"), [[1, 0]]),
+    ),
+    "a class called tags": (
+        "image,tags,cat\na.jpg,1,0\n",
+        {},
+        (("a.jpg",), ("tags", "cat"), [[1, 0]]),
+    ),
+    "the image is told": (
+        "id;cat;dog\na.jpg;1;\nb.jpg;0;1\n",
+        {"image_column": "ID"},
+        TWO,
+    ),
+    "a column to leave out": (
+        "image,date,cat,dog\na.jpg,2019,1,\nb.jpg,2020,0,1\n",
+        {"ignore_columns": ("date",)},
+        TWO,
+    ),
+    "columns to leave out": (
+        'image,date,"a, b",cat,dog\na.jpg,2019,z,1,\nb.jpg,2020,z,0,1\n',
+        {"ignore_columns": ("a, b", "Date,none")},
+        TWO,
+    ),
+    "species": (
+        "Path,Date,Species\na.jpg,2019,cat\nb.jpg,2020,dog|cat\n",
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "tags are told": (
+        "Name,Motiv\na.jpg,cat\nb.jpg,dog;cat\n",
+        {"tags_column": "Motiv"},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "predictions, read as labels": (
+        "image,labels,cat,dog\na.jpg,cat,0.9,0.1\n",
+        {},
+        (("a.jpg",), ("cat",), [[1]]),
+    ),
+    "a row per tag": (
+        "image,label\na.jpg,cat\nb.jpg,dog\na.jpg,dog\n",
+        {"duplicates": "unite"},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
+    ),
+    "two rows of a wide table": (
+        "image,cat,dog\na.jpg,1,\nb.jpg,,1\nb.jpg,0,\n",
+        {"duplicates": "unite"},
+        TWO,
+    ),
+    "commas between tags": (
+        'image,tags\na.jpg,"cat, dog"\nb.jpg,dog\n',
+        {"separator": ","},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
+    ),
+    "commas in names": (
+        'image,tags\na.jpg,"salt, table"\nb.jpg,table\n',
+        {},
+        (("a.jpg", "b.jpg"), ("salt, table", "table"), [[1, -1], [-1, 1]]),
+    ),
+    "a drive before every name": (
+        'image,cat,dog\n"C:\\Users\\me\\a",1,\n"c:\\users\\me\\b",0,1\n',
+        {},
+        ((r"Users\me\a", r"users\me\b"), *TWO[1:]),
+    ),
+    "the top of a disk before every name": (
+        "image,cat,dog\n/Users/me/a,1,\n/Users/me/b,0,1\n",
+        {},
+        ROOTED,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_spreadsheet_is_read_as_the_table_it_says(tmp_path, name):
+    content, told, (images, classes, values) = READ[name]
+    path = SHEETS / content if isinstance(content, str) and "\n" not in content else None
+    if path is None:
+        ending = ".xlsx" if content[:2] == b"PK" else ".csv"
+        path = put(tmp_path / f"x{ending}", content)
+    table = read_labels(path, reading=Reading(**told))
+    assert (table.images, table.classes) == (images, classes)
+    assert table.values.tolist() == values
+
+
+def test_what_was_taken_is_told(tmp_path):
+    table = read_labels(SHEETS / "libreoffice-tags.xlsx")
+    assert table.notes == (
+        "sheet 'Tags' is read, the first of 2; to read another, put it first",
+        "column 'File' names the images; column 'Keywords' has their tags; "
+        "left out: 'Camera', 'Rating'",
+    )
+    path = put(tmp_path / "x.csv", "image,label\na.jpg,cat\na.jpg,dog\n")
+    table = read_labels(path, reading=Reading(duplicates="unite", ignore_columns=("lable",)))
+    assert table.notes == (
+        "no column 'lable' to leave out (did you mean 'label'?)",
+        "1 row of an image listed before, and united with it",
+    )
+
+
+# What must be refused
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+REFUSED = {
+    "the old format": ("libreoffice-wide.xls", "a workbook of Excel's old format (.xls); save it"),
+    "OpenDocument": ("libreoffice-tags.ods", "a table of OpenDocument (.ods); save it as .xlsx"),
+    "cp1252": (
+        "libreoffice-tags-cp1252.csv",
+        ":2: expected UTF-8 text, byte 71 is 0xe9; save the file as UTF-8, or give --encoding "
+        "cp1252 if 'Café' is right",
+    ),
+    "dates": (
+        "libreoffice-wide.xlsx",
+        ":1: no labels (1, 0 or nothing) in the columns 'Datum' (as '2019-05-01'); leave them out: "
+        "--ignore-columns Datum",
+    ),
+    "merged cells": ("libreoffice-merged.xlsx", ":3: no image is named; are its cells merged?"),
+    "a password": (
+        OLE + bytes(512) + "EncryptedPackage".encode("utf-16-le"),
+        "x.xlsx: is protected by a password; save it without one",
+    ),
+    "a page of the web": (b"<html><table>", "x.xlsx: not a workbook: it begins with b'<html><tab"),
+    "a formula that was never computed": (
+        workbook(WIDE + row(text("a.jpg"), "<c><f>1+1</f></c>", number(0)) + LAST),
+        "x.xlsx:2: column 2 has a formula that nothing was made of yet; open the file in Excel",
+    ),
+    "an error of a formula": (
+        workbook(WIDE + row(text("a.jpg"), number("#REF!", "e"), number(0)) + LAST),
+        "x.xlsx:2: class 'cat': expected 1, 0 or an empty cell (unobserved), got '#REF!'",
+    ),
+    "a DOCTYPE": (
+        workbook(WIDE, **{"xl/sharedStrings.xml": f'{ENTITIES}<sst xmlns="{MAIN}"/>'}),
+        "x.xlsx: a DOCTYPE is refused",
+    ),
+    "a bomb": (
+        workbook(WIDE, **{"xl/media/image1.png": bytes(80 << 20)}),
+        "it is damaged, or made to fill memory",
+    ),
+    "a row beyond all rows": (
+        workbook(WIDE + row(text("a.jpg"), number=' r="99999999999"')),
+        "x.xlsx: its sheet has more than 1,048,576 rows; save it as CSV",
+    ),
+    "no sheet": (
+        workbook("", **{"xl/workbook.xml": f'<workbook xmlns="{MAIN}"><sheets/></workbook>'}),
+        "x.xlsx: has no sheet to be seen",
+    ),
+    "half of a workbook": (workbook(WIDE)[:700], "x.xlsx: not a readable workbook ("),
+    "an empty workbook": (workbook(""), "x.xlsx:1: expected a header 'image,<class>,…'"),
+    "a note beside the table": (
+        workbook(WIDE + row(text("a.jpg"), number(1), number(0), "<c/>", text("blurred"))),
+        "x.xlsx:2: expected 3 cells as in the header, got 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path, capfd, name):
+    content, says = REFUSED[name]
+    path = SHEETS / content if isinstance(content, str) else put(tmp_path / "x.xlsx", content)
+    assert main(["convert", str(path), str(tmp_path / "out.csv")]) == 2
+    said, complained = capfd.readouterr()
+    assert said == ""
+    assert complained.count("\n") == 1
+    assert says in complained
+    assert not (tmp_path / "out.csv").exists()
+
+
+# Commas in tags
+
+
+@pytest.mark.parametrize(
+    ("tags", "odd"),
+    [
+        (["cat", "dog", "cat, dog"], "cat, dog"),
+        (["cat, dog", "dog, cat"], "cat, dog"),
+        (["cat", "cat, dog", "bird, dog"], "cat, dog"),
+        (["cat,dog,bird", "cat", "dog,bird"], "cat,dog,bird"),
+        (["salt, table"], None),
+        (["salt, table", "salt, sea"], None),
+        (["salt, table", "table"], None),
+        (["salt, table", "salt, sea", "table, dining", "table"], None),
+        (["cat", "dog"], None),
+    ],
+)
+def test_commas_are_asked_about_where_each_part_is_a_tag_elsewhere(tags, odd):
+    assert looks_separated(tags) == odd
+
+
+def test_whoever_names_the_separator_or_the_classes_is_not_asked(tmp_path):
+    path = put(tmp_path / "x.csv", 'image,tags\na,"cat, dog"\nb,cat\nc,dog\n')
+    with pytest.raises(LabelFileError, match="looks like several tags"):
+        read_labels(path)
+    for reading in (Reading(separator=";"), Reading(classes=("cat", "dog", "cat, dog"))):
+        assert sorted(read_labels(path, reading=reading).classes) == ["cat", "cat, dog", "dog"]
+
+
+# Names of files
+
+FILES = ("2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg", "IMG_3.JPG", "b.jpg", "b.png", "c.jpg")
+
+
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        (["IMG_3"], ["IMG_3.JPG"]),
+        (["img_3.jpg"], ["IMG_3.JPG"]),
+        (["2019\\trip\\IMG_1.JPG"], ["2019/trip/IMG_1.JPG"]),
+        (["2019/TRIP/img_2"], ["2019/trip/img_2.jpg"]),
+        (
+            ["Users/me/photos/c.jpg", "Users/me/photos/2019/trip/IMG_1.JPG"],
+            ["c.jpg", "2019/trip/IMG_1.JPG"],
+        ),
+        (["Users/me/2018/c.jpg", "Users/me/2017/c.jpg"], [None, None]),
+        (["IMG_1.JPG"], [None]),
+        (["IMG_3.CR2"], [None]),
+    ],
+)
+def test_a_name_means_the_one_file_that_it_can_mean(names, meant):
+    found = files_meant(names, FILES, "photos", names)
+    assert [found.get(name) for name in names] == meant
+
+
+@pytest.mark.parametrize(
+    ("names", "listed", "message"),
+    [
+        (["b"], ["b"], "image 'b': photos has 'b.jpg' and 'b.png'; write the one that is meant"),
+        (["c", "C.JPG"], [], "images 'c' and 'C.JPG': both are listed, and one file is in photos"),
+        (["c"], ["c.jpg"], "images 'c.jpg' and 'c': both are listed, and one file is in photos"),
+    ],
+)
+def test_a_name_that_may_mean_two_files_is_a_mistake(names, listed, message):
+    with pytest.raises(InputError, match=message):
+        files_meant(names, FILES, "photos", listed)
+
+
+def test_files_are_found_by_what_people_write(tmp_path):
+    for name in FILES:
+        put(tmp_path / "photos" / name, b"")
+    names = ["b.jpg", "img_3", "2019\\trip\\IMG_2.JPG", "none.jpg"]
+    located = find(names, tmp_path / "photos")
+    assert located.names == ["b.jpg", "IMG_3.JPG", "2019/trip/img_2.jpg", "none.jpg"]
+    assert located.missing == [3]
+    assert [str(path) for path in located.paths[:3]] == [
+        str(tmp_path / "photos" / name) for name in located.names[:3]
+    ]
+    assert located.notes == ["2 images found by another name, as 'img_3' = 'IMG_3.JPG'"]
+    assert find(names, tmp_path / "photos", exactly=True).missing == [1, 2, 3]
+
+
+# Writing
+
+TABLE = LabelTable(("ä.jpg", "=b.jpg"), ("cat", "-dog"), np.array([[1, -1], [0, 1]]))
+
+
+def test_a_workbook_holds_numbers_and_no_formula(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    write_labels(TABLE, tmp_path / "x.xlsx")
+    sheet = openpyxl.load_workbook(tmp_path / "x.xlsx").active
+    assert [[cell.value for cell in row] for row in sheet.rows] == [
+        ["image", "cat", "'-dog"],
+        ["ä.jpg", 1, None],
+        ["'=b.jpg", 0, 1],
+    ]
+    assert {cell.data_type for row in sheet.rows for cell in row} == {"s", "n"}
+    write_labels(TABLE, tmp_path / "tags.xlsx", "tags")
+    again = read_labels(tmp_path / "tags.xlsx", reading=Reading(classes=TABLE.classes))
+    assert (again.images, again.values.tolist()) == (TABLE.images, TABLE.values.tolist())
+
+
+@pytest.mark.parametrize("name", ["a\r.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
+def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
+    table = LabelTable((name,), ("cat",), np.array([[1]]))
+    with pytest.raises(InputError, match="cannot stand in a workbook as it is"):
+        write_labels(table, tmp_path / "x.xlsx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("format", ["csv", "tags"])
+def test_a_byte_order_mark_is_written_where_it_is_asked_for(tmp_path, format):
+    for bom, begins in ((True, b"\xef\xbb\xbfimage"), (False, b"image")):
+        path = tmp_path / f"{bom}.csv"
+        write_labels(TABLE, path, format, bom=bom)
+        assert path.read_bytes().startswith(begins)
+        again = read_labels(path, reading=Reading(classes=TABLE.classes))
+        assert again.values.tolist() == TABLE.values.tolist()
+
+
+def test_the_commands_take_the_flags(tmp_path, capsys):
+    source = put(tmp_path / "x.csv", "Bild;Datum;Motiv\na.jpg;2019;Kuh\na.jpg;2019;Rind\n")
+    flags = ["--image-column", "Bild", "--tags-column", "Motiv", "--duplicates", "unite", "--bom"]
+    assert main(["convert", str(source), str(tmp_path / "y.csv"), *flags]) == 0
+    assert (tmp_path / "y.csv").read_bytes() == b"\xef\xbb\xbfimage,Kuh,Rind\na.jpg,1,1\n"
+    assert "note: left out: 'Datum'" in capsys.readouterr().out
+    assert main(["convert", str(tmp_path / "y.csv"), str(tmp_path / "z.xlsx")]) == 0
+    assert main(["convert", str(tmp_path / "z.xlsx"), str(tmp_path / "z.csv")]) == 0
+    assert (tmp_path / "z.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
+    assert main(["convert", str(source), str(tmp_path / "n.csv"), "--encoding", "klingon"]) == 2
+    assert "must be an encoding of text" in capsys.readouterr().err

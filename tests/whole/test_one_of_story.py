@@ -1,0 +1,200 @@
+"""A biologist with one species per photo, by commands alone: sorted folders in, names out."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
+from g2netpl.cli import main
+from g2netpl.runs.answers import Decision, apply_decisions
+
+COLOURS = {"greenfinch": (70, 160, 60), "robin": (200, 60, 40), "tit": (60, 110, 200)}
+SPECIES = list(COLOURS)
+QUICK = ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--device", "cpu"]
+QUICK += ["--epochs", "6", "--learning-rate", "3e-3"]
+
+
+def photo(species, random):
+    """A bird of its colour before leaves."""
+    picture = Image.fromarray(random.integers(90, 170, (40, 40, 3), dtype=np.uint8))
+    x, y = (int(each) for each in random.integers(4, 18, 2))
+    ImageDraw.Draw(picture).ellipse((x, y, x + 16, y + 14), fill=COLOURS[species])
+    return picture
+
+
+@pytest.fixture(scope="module")
+def birds(tmp_path_factory):
+    """A folder per species, six photos that are not sorted yet, and new ones elsewhere."""
+    folder, random = tmp_path_factory.mktemp("birds"), np.random.default_rng(0)
+    for species in SPECIES:
+        (folder / "sorted" / species).mkdir(parents=True)
+        for number in range(12):
+            photo(species, random).save(folder / "sorted" / species / f"{number}.png")
+    (folder / "new").mkdir()
+    for number, species in enumerate(2 * SPECIES):
+        photo(species, random).save(folder / "sorted" / f"{species}-{number}.png")
+        photo(species, random).save(folder / "new" / f"{species}-{number}.png")
+    return folder
+
+
+def trained_by(birds, folder, *more):
+    given = ["--labels", str(birds / "sorted"), "--output", str(folder), *QUICK, *more]
+    assert main(["train", *given]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(birds, tmp_path_factory):
+    return trained_by(birds, tmp_path_factory.mktemp("runs") / "birds", "--one-of")
+
+
+def rows_of(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def species_of(name):
+    return name.partition("-")[0].partition("/")[0]
+
+
+def test_the_flag_is_told_where_folders_look_so(birds, capsys):
+    labels = ["--labels", str(birds / "sorted")]
+    assert main(["check", *labels, "--workers", "0"]) == 0
+    assert capsys.readouterr().out.count("say --one-of") == 1
+    assert main(["check", *labels, "--workers", "0", "--one-of"]) == 0
+    said = capsys.readouterr().out
+    assert "say --one-of" not in said
+    assert "36 positive and 72 negative" in said
+
+
+def test_the_training_knows_k_and_tells_accuracy(birds, tmp_path, capsys):
+    folder = trained_by(birds, tmp_path / "run", "--one-of")
+    said = capsys.readouterr().out
+    assert "observation: draw (one class per image: its share is its chance); k = 1.00" in said
+    assert "validation mAP: 100.0%, accuracy 100.0%" in said
+    assert "thresholds: one class per image, by its scores, calibrated on " in said
+    assert "say --one-of" not in said
+    found = json.loads((folder / "evaluation.json").read_text())["validation"]
+    assert found["accuracy"] == found["precision"] == found["recall"] == 1.0
+    assert main(["train", "--resume", "--output", str(folder)]) == 0
+    assert "finished already" in capsys.readouterr().out
+
+
+def test_every_new_photo_gets_its_species_by_the_run_and_by_the_bundle(birds, run, tmp_path):
+    bundle = str(tmp_path / "birds.onnx")
+    assert main(["export", str(run), "--output", bundle]) == 0
+    given = ["--images", str(birds / "new"), "--workers", "0", "--output"]
+    for source, name in ((str(run), "run.csv"), (bundle, "bundle.csv")):
+        assert main(["predict", source, *given, str(tmp_path / name)]) == 0
+        rows = rows_of(tmp_path / name)
+        assert [row["labels"] for row in rows] == [species_of(row["image"]) for row in rows]
+        for row in rows:
+            assert sum(float(row[each]) for each in SPECIES) == pytest.approx(1, abs=2e-4)
+    assert "accuracy" in (tmp_path / "birds.md").read_text()
+
+
+def test_sure_ones_alone_by_a_threshold(birds, run, tmp_path):
+    given = ["predict", str(run), "--images", str(birds / "new"), "--workers", "0"]
+    assert main([*given, "--threshold", "1", "--output", str(tmp_path / "sure.csv")]) == 0
+    assert {row["labels"] for row in rows_of(tmp_path / "sure.csv")} <= {"", *SPECIES}
+
+
+def test_complete_sorts_the_rest_into_a_table_that_train_reads(run, capsys):
+    assert main(["complete", str(run), "--overwrite"]) == 0
+    said = capsys.readouterr().out
+    assert "6 new positives, 1.00 positives per image" in said
+    assert f"each image with its labels: {run / 'completed.csv'}" in said
+    rows = rows_of(run / "completed.csv")
+    assert [row["labels"] for row in rows] == [species_of(row["image"]) for row in rows]
+    assert len(read_labels(run / "completed.csv")) == len(rows) == 42
+    assert main(["complete", str(run)]) == 3  # it may have been changed by hand
+
+
+def test_the_report_shows_accuracy(run):
+    assert main(["report", str(run)]) == 0
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "validation accuracy" in page
+    assert "one of: the likeliest class of the image" in page
+    assert "<th" in page
+    assert "accuracy</th>" in page
+
+
+def test_an_answer_denies_the_other_species(run):
+    table = load_run(run).observed()
+    open_one = next(name for name in table.images if "/" not in name)
+    when = "2026-11-17T00:00:00+00:00"
+    answer = Decision("1", when, "yes", open_one, "robin", -1, 1, "worth")
+    row = list(table.images).index(open_one)
+    assert apply_decisions(table, [answer], one_of=True).values[row].tolist() == [0, 1, 0]
+    assert apply_decisions(table, [answer]).values[row].tolist() == [-1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--expected-positives", "2"], "expected_positives: 2, but with --one-of it is 1"),
+        (["--thresholds", "precision:0.9"], "with --one-of every image gets its likeliest class"),
+    ],
+)
+def test_what_contradicts_it_is_refused(birds, tmp_path, capsys, flags, words):
+    given = ["--labels", str(birds / "sorted"), "--output", str(tmp_path / "run"), *QUICK, *flags]
+    assert main(["train", *given, "--one-of"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_labels_that_contradict_it_are_told_with_their_line(birds, tmp_path, capsys):
+    labels = tmp_path / "labels.csv"
+    labels.write_text("image,labels\nrobin/1.png,robin\ntit/1.png,tit;robin\n")
+    given = ["--labels", str(labels), "--images", str(birds / "sorted"), *QUICK]
+    assert main(["train", *given, "--one-of", "--output", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert f"{labels}:3: image 'tit/1.png' has 2 positives, 'robin', 'tit'; expected one" in said
+
+
+def test_in_python_and_with_progress(birds, tmp_path, capsys):
+    keys = {"labels": birds / "sorted", "output": tmp_path / "run", "one_of": True, "epochs": 1}
+    keys |= {"backbone": "tiny", "image_size": 32, "workers": 0, "device": "cpu"}
+    found = train(RunConfig(**keys), progress=True)
+    assert "\nepoch 1: cost " in capsys.readouterr().out
+    assert found.config.one_of
+    assert found.expected_positives == 1.0
+    assert found.thresholds.one_of
+    train(RunConfig(**keys), overwrite=True)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("named", [0.3, 1.0])
+def test_the_estimator_names_one_class_each(named):
+    """Three well-parted clouds of points, some without a name."""
+    random = np.random.default_rng(1)
+    of = random.integers(0, 3, 150)
+    points = (np.eye(3)[of] * 4 + random.normal(0, 0.3, (150, 3))).astype(np.float32)
+    y = np.where((np.eye(3)[of] == 1) & (random.random((150, 1)) < named), 1, -1)
+    model = PartialLabelClassifier(one_of=True, epochs=8, learning_rate=0.05).fit(points, y)
+    assert model.expected_positives_ == 1.0
+    assert model.predict(points).tolist() == np.eye(3, dtype=int)[of].tolist()
+    assert model.predict_proba(points).sum(axis=1) == pytest.approx(np.ones(150), abs=1e-5)
+    y[0] = [1, 1, -1]
+    with pytest.raises(ValueError, match="image '0' has 2 positives"):
+        model.fit(points, y)
+
+
+def test_the_page_can_be_followed(birds, tmp_path, monkeypatch, capsys):
+    """Each line that docs/use/one-of.md shows is said; the training is made short."""
+    monkeypatch.chdir(tmp_path)
+    for name, target in (("birds", "sorted"), ("new", "new")):
+        (tmp_path / name).symlink_to(birds / target)
+    page = (Path(__file__).parents[2] / "docs" / "use" / "one-of.md").read_text(encoding="utf-8")
+    for block in re.findall(r"```sh\n\$ (.*?)```", page, flags=re.DOTALL):
+        for part in block.split("\n$ "):
+            command, *shown = part.strip().splitlines()
+            _, *arguments = command.split()
+            assert main([*arguments, *(QUICK if arguments[0] == "train" else [])]) == 0
+            said = capsys.readouterr().out
+            for line in shown:
+                assert line.removesuffix("…") in said

@@ -1,0 +1,194 @@
+"""A team with two label files of different classes: check, train, complete, and go on."""
+
+import csv
+import json
+import random
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from g2netpl import Review, RunConfig, load_run, read_labels
+from g2netpl.cli import main
+from g2netpl.experiments.data import PhotoData, find_dataset
+from g2netpl.images.thumbnails import Roots
+from g2netpl.runs.config_file import read_keys
+from g2netpl.runs.export import describe
+from g2netpl.training.data import read_training_data
+
+COLOURS = {"car": "red", "cat": "green", "tree": "blue"}
+QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
+QUICK += ["--device", "cpu"]
+PAGE = Path(__file__).parents[2] / "docs" / "use" / "several-files.md"
+FILES = ["--labels", "alice.csv", "--labels", "bob.json", "--aliases", "aliases.txt"]
+
+
+def draw(path, shown):
+    """A picture with a bar for each thing that it shows, and an edge of its own."""
+    picture = Image.new("RGB", (48, 48), "grey")
+    for place, (name, colour) in enumerate(COLOURS.items()):
+        if name in shown:
+            picture.paste(colour, (place * 16, 8, place * 16 + 14, 40))
+    picture.paste((int(path.stem), 7, 9), (0, 44, 48, 48))
+    picture.save(path)
+
+
+@pytest.fixture
+def team(tmp_path, monkeypatch):
+    """Alice knows cars and cats on 28 of 40 photos, Bob automobiles and trees on 28."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    chance, truth = random.Random(0), {}
+    (tmp_path / "photos").mkdir()
+    for number in range(40):
+        shown = [name for name in COLOURS if chance.random() < 0.5]
+        truth[f"{number:02}.png"] = shown
+        draw(tmp_path / "photos" / f"{number:02}.png", shown)
+    names = list(truth)
+    with open("alice.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "car", "cat"])
+        writer.writerows([n, int("car" in truth[n]), int("cat" in truth[n])] for n in names[:28])
+    bob = [name for name in names[12:] if {"car", "tree"} & set(truth[name])]
+    content = {
+        "images": [{"id": int(name[:2]), "file_name": name} for name in bob],
+        "categories": [{"id": 1, "name": "automobile"}, {"id": 2, "name": "tree"}],
+        "annotations": [
+            {"id": 10 * int(name[:2]) + number, "image_id": int(name[:2]), "category_id": number}
+            for name in bob
+            for number, thing in ((1, "car"), (2, "tree"))
+            if thing in truth[name]
+        ],
+    }
+    (tmp_path / "bob.json").write_text(json.dumps(content))
+    (tmp_path / "aliases.txt").write_text("automobile = car\n")
+    (tmp_path / "run.toml").write_text(
+        'labels = ["alice.csv", "bob.json"]\nimages = "photos"\naliases = "aliases.txt"\n'
+    )
+    known = {(n, c): int(c in truth[n]) for n in names[:28] for c in ("car", "cat")}
+    known |= {(n, c): int(c in truth[n]) for n in bob for c in ("car", "tree")}
+    return known
+
+
+def test_a_team_checks_trains_and_completes(team, capsys):
+    assert main(["check", *FILES, "--images", "photos"]) == 0
+    out = capsys.readouterr().out
+    assert "2 label files joined: " in out
+    assert "1 of 3 classes are in more than one" in out
+    assert f"{sum(team.values())} positive and {len(team) - sum(team.values())} negative" in out
+
+    assert main(["train", "--config", "run.toml", *QUICK, "--output", "run"]) == 0
+    assert "note: 2 label files joined: " in capsys.readouterr().out
+    run = load_run("run")
+    assert run.classes == ("car", "cat", "tree")
+    assert [path.rpartition("/")[2] for path in run.config.labels] == ["alice.csv", "bob.json"]
+
+    assert main(["complete", "run", "--output", "all.csv", "--table", "labels.csv"]) == 0
+    completed = read_labels("labels.csv")
+    assert completed.is_complete
+    with open("all.csv", newline="", encoding="utf-8") as file:
+        observed = {
+            (row["image"], row["class"]): int(row["value"])
+            for row in csv.DictReader(file)
+            if row["source"] == "observed"
+        }
+    assert observed == team
+
+    assert main(["report", "run"]) == 0
+    page = Path("run/report.html").read_text(encoding="utf-8")
+    assert "g2netpl on alice.csv + bob.json" in page
+    assert describe(run).training["labels"] == "alice.csv + bob.json"
+
+    review = Review("run")
+    review.decide("0" * 32, 0, 2, "yes", "random")
+    review.close()
+    assert main(["train", "--resume-labels", "run", "--output", "second"]) == 0
+    assert "1 label by review: 1 positive, 0 negative" in capsys.readouterr().out
+    assert load_run("second").config.labels == run.config.labels
+    truth = ["--truth", "labels.csv", "--truth", "alice.csv"]
+    assert main(["complete", "run", *truth]) == 0
+    assert "against labels.csv + alice.csv, " in capsys.readouterr().out
+
+
+def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
+    assert main(["train", "--config", "run.toml", *QUICK, "--output", "run"]) == 0
+    assert main(["train", "--resume", "--output", "run"]) == 0
+    assert "this run is finished already" in capsys.readouterr().out
+    fewer = ["train", "--resume", "--labels", "alice.csv", "--output", "run"]
+    assert main(fewer) == 3
+    assert "changed since the run began: labels, the training labels" in capsys.readouterr().err
+    content = json.loads(Path("bob.json").read_text())
+    content["annotations"][0]["category_id"] = 3 - content["annotations"][0]["category_id"]
+    Path("bob.json").write_text(json.dumps(content))
+    flags = ["train", "--resume", "--contradictions", "unknown", "--output", "run"]
+    assert main(flags) == 3
+    assert "the training labels" in capsys.readouterr().err
+
+
+def test_a_search_and_a_comparison_take_both_files(team, capsys):
+    one = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--images", "photos", *QUICK]
+    search = ["search", *FILES, *one, "--mode", "end-to-end", "--output", "found"]
+    assert main(search) == 0
+    assert main(search) == 0  # the same files: it goes on
+    compare = ["compare", *FILES, *one, "--methods", "an", "--settings", "own", "--seeds", "0"]
+    compare += ["--expected-positives", "1.5", "--output", "compared"]
+    assert main(compare) == 0
+    assert main([*compare, "--resume"]) == 0
+    assert "images, alice.csv + bob.json, end-to-end" in (
+        Path("compared/report.html").read_text(encoding="utf-8")
+    )
+    parts = read_labels(["compared/labels/train.csv", "compared/labels/test.csv"])
+    assert len(parts) == len({image for image, _ in team})
+    capsys.readouterr()
+    assert main([*compare, "--labels", "alice.csv", "--resume"]) == 3
+    assert "other --labels than it began with" in capsys.readouterr().err
+
+
+def test_files_in_two_folders_bring_their_own_images(team, tmp_path):
+    for name, first in (("zoo", 0), ("park", 20)):
+        folder = tmp_path / name
+        folder.mkdir()
+        for number in range(first, first + 20):
+            (tmp_path / "photos" / f"{number:02}.png").rename(folder / f"{number:02}.png")
+    (tmp_path / "zoo" / "labels.csv").write_text("image,car,cat\n00.png,1,0\n01.png,0,1\n")
+    (tmp_path / "park" / "labels.csv").write_text("image,car\n20.png,1\n21.png,0\n")
+    files = ("zoo/labels.csv", "park/labels.csv")
+    config = RunConfig(labels=files, output="run", validation=0)
+    data = read_training_data(config)
+    names = ("zoo/00.png", "zoo/01.png", "park/20.png", "park/21.png")
+    assert data.table.images == names
+    assert Roots.of_run(config.model_dump(), None).path("park/20.png").endswith("park/20.png")
+    everything = read_training_data(config.model_copy(update={"only_listed": False}))
+    assert len(everything.table) == 40
+    assert all("/" in name for name in everything.table.images)
+    data = PhotoData(find_dataset(files), {"mode": "linear"}).with_test_part(tmp_path / "parts")
+    assert {*data.read.table.images, *data.read.test.table.images} == set(names)
+    assert data.dataset.name == "labels.csv + labels.csv"
+
+
+def test_labels_are_one_path_or_several_in_a_configuration(team, tmp_path):
+    keys = read_keys(tmp_path / "run.toml", {"output": "run"})
+    config = RunConfig.read(keys, "run.toml")
+    assert config.labels == (str(tmp_path / "alice.csv"), str(tmp_path / "bob.json"))
+    assert RunConfig(labels=[tmp_path / "alice.csv"], output="run").labels == keys["labels"][0]
+    again = RunConfig.read(json.loads(config.model_dump_json()), "run.json")
+    assert again == config
+
+
+def test_the_example_of_the_page_prints_what_the_page_says(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = PAGE.read_text(encoding="utf-8").partition("## An example")[2]
+    files = re.findall(r"^`(\S+)`:\n\n```\n(.*?)```", text, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["alice.csv", "bob.csv", "aliases.txt"]
+    for name, content in files:
+        Path(name).write_text(content)
+    commands = re.findall(r"```sh\ng2netpl (.*?)\n```\n\n```\n(.*?)```", text, re.DOTALL)
+    assert len(commands) == 2
+    for command, said in commands:
+        main(shlex.split(command))
+        printed = capsys.readouterr()
+        assert printed.out + printed.err == said
+    (written,) = re.findall(r"now has:\n\n```\n(.*?)```", text, re.DOTALL)
+    assert Path("labels.csv").read_text() == written
