@@ -2,17 +2,24 @@
 
     python benchmarks/review_loop.py --data coco_small
     python benchmarks/review_loop.py --data coco_small --images 1500 --image-size 128 --seeds 0
+    python benchmarks/review_loop.py --data coco_small --image-size 128 \
+        --orders useful,photos:useful,rest:useful,photos:random
 
 The folder holds train.csv and test.csv with full labels, and the images. One positive label on 20 %
 of the training images stays visible. After a first training, questions are asked by the code behind
 `g2netpl review` and answered from the hidden truth; then the game goes on with the answers, as by
 `g2netpl train --resume-labels`, and, to compare, is begun anew with the same labels. Prints test
 mAP × 100 for each. The control that trains as long with hardly an answer is "random 1".
+
+An order is one of questions; `photos:ORDER` answers whole photos instead, for as long as the
+questions take, and `rest:ORDER` also searches for what is not shown, and says that nothing else is
+there. How long people take is assumed, not measured (SECONDS).
 """
 
 import argparse
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +30,12 @@ from g2netpl import RunConfig, read_labels, train
 from g2netpl.labels.formats import write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.review.photos import PhotoReview
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.records import read_training
+
+SECONDS = {"question": 2.5, "photo": 2.0, "tag": 1.0, "search": 4.0}  # assumed
 
 
 def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, **more: Any) -> float:
@@ -47,19 +57,47 @@ def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, **more
     return float(train(config, console=Console(quiet=True)).result["test_map"])
 
 
-def answer(run: Path, truth: LabelTable, order: str, count: int, seed: int) -> tuple[int, int]:
-    """Answer questions as the page asks them; returns how many were yes, of how many classes."""
+def answer(run: Path, truth: LabelTable, order: str, count: int, seed: int) -> Counter[str]:
+    """Answer so many questions as the page asks them; returns what was said, and for how long."""
     review = Review(run, seed=seed)
-    found = []
+    said: Counter[str] = Counter()
     for number in range(count):
         (question,) = review.questions(order, 1)
         row, column = question["row"], question["column"]
         assert question["image"] == truth.images[row]
-        yes = truth.values[row, column] == POSITIVE
-        review.decide(f"{number:032x}", row, column, "yes" if yes else "no", order)
-        found += [column] if yes else []
+        kind = "yes" if truth.values[row, column] == POSITIVE else "no"
+        review.decide(f"{number:032x}", row, column, kind, order)
+        said += Counter([kind, "answers"])
     review.close()
-    return len(found), len(set(found))
+    return said + Counter(seconds=count * SECONDS["question"])
+
+
+def answer_photos(
+    run: Path, truth: LabelTable, order: str, seconds: float, seed: int, rest: bool
+) -> Counter[str]:
+    """Set whole photos right for so many seconds; the same figures."""
+    review = PhotoReview(run, seed=seed)
+    said: Counter[str] = Counter()
+    while said["seconds"] < seconds:
+        (photo,) = review.questions(order, 1)
+        row = photo["row"]
+        there = {*np.flatnonzero(truth.values[row] == POSITIVE).tolist()}
+        shown = {tag["column"]: tag["on"] for tag in photo["tags"]}
+        unseen = [*(there - {*shown})] if rest else []
+        toggled = sum(on != (column in there) for column, on in shown.items())
+        before = review.values.copy()
+        on, off = [*(there & {*shown}), *unseen], [*({*shown} - there)]
+        review.save(f"{said['answers']:032x}", row, on, off, rest)
+        new = before[row] != review.values[row]
+        said += Counter(
+            answers=1,
+            toggles=toggled,
+            seconds=SECONDS["photo"] + SECONDS["tag"] * toggled + SECONDS["search"] * len(unseen),
+            yes=int((new & (review.values[row] == POSITIVE)).sum()),
+            no=int((new & (review.values[row] != POSITIVE)).sum()),
+        )
+    review.close()
+    return said
 
 
 def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]:
@@ -75,8 +113,17 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
     for order, count in [("random", 1), *((o, flags.decisions) for o in flags.orders.split(","))]:
         run, merged = folder / f"{order} {count}", folder / f"{order} {count}.csv"
         shutil.copytree(folder / "first", run)
-        yes, classes = answer(run, truth, order, count, seed)
-        print(f"  {count} decisions, {order}: {yes} yes, of {classes} classes")
+        kind, _, name = order.rpartition(":")
+        if kind:
+            time = count * SECONDS["question"]
+            said = answer_photos(run, truth, name, time, seed, rest=kind == "rest")
+        else:
+            said = answer(run, truth, order, count, seed)
+        minutes, labels = said["seconds"] / 60, said["yes"] + said["no"]
+        print(
+            f"  {order}: {said['answers']} answers in {minutes:.1f} minutes, {said['yes']} yes, "
+            f"{said['no']} no: {labels / minutes:.0f} labels a minute; {said['toggles']} toggles"
+        )
         write_labels(reviewed_labels(run), merged)
         for name in ("gone on", "begun anew"):
             output = folder / f"{order} {count} {name}"
@@ -86,7 +133,9 @@ def loop(flags: argparse.Namespace, folder: Path, seed: int) -> dict[str, float]
                 value = fit(flags, merged, output, seed, expected_positives=k)
             maps[output.name] = value
             gain = 100 * (value - maps["none"])
-            print(f"    {name}: mAP {100 * value:.2f} ({gain:+.2f})", flush=True)
+            rates = (100 * gain / said["answers"], gain / minutes)
+            told = ": {:+.2f} per 100 answers, {:+.3f} a minute".format(*rates) if count > 1 else ""
+            print(f"    {name}: mAP {100 * value:.2f} ({gain:+.2f}{told})", flush=True)
     return maps
 
 

@@ -32,13 +32,14 @@ from g2netpl.commands import (
     reproduce,
     review,
     search,
+    serve,
     train,
 )
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, report, predict, complete, review, export, plan),
+    *(demo, check, train, report, predict, complete, review, serve, export, plan),
     *(observe, convert, merge, search, compare, reproduce, features, methods),
     import_weights,
 )

@@ -32,6 +32,7 @@ const steps = {
     await page.evaluate((to) => location.assign(to), address); // as if pasted into the address bar
     await page.waitForSelector("#alert", { state: "hidden" });
   },
+  ready,
   async reload() {
     await page.reload();
     await ready();
@@ -50,6 +51,15 @@ const steps = {
     }
     return given;
   },
+  async click({ selector }) {
+    await page.click(selector);
+  },
+  async type({ text }) {
+    await page.keyboard.type(text);
+  },
+  async size({ width, height }) {
+    await page.setViewportSize({ width, height });
+  },
   async press({ key }) {
     await page.keyboard.press(key);
   },
@@ -67,6 +77,13 @@ const steps = {
       question: document.getElementById("question").textContent,
       image: document.getElementById("image").textContent,
       label: document.getElementById("class-name").textContent,
+      tags: Object.fromEntries(
+        [...document.querySelectorAll(".tag")].map((tag) => [
+          tag.querySelector("bdi").textContent,
+          tag.getAttribute("aria-pressed") === "true",
+        ]),
+      ),
+      found: [...document.querySelectorAll("#found button")].map((button) => button.textContent),
       counts: document.getElementById("counts").textContent,
       status: document.getElementById("status").textContent,
       alert: document.getElementById("alert").hidden ? "" : document.getElementById("alert").textContent,

@@ -12,7 +12,8 @@ from review_runs import Page, random_run, write_photos, write_run
 from test_review_security import CLASSES as HOSTILE_CLASSES
 from test_review_security import HOSTILE
 
-from g2netpl.runs.answers import in_force, read_decisions
+from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
+from g2netpl.runs.run import Run
 
 HERE = Path(__file__).parent
 NODE = shutil.which("node")
@@ -230,6 +231,140 @@ def test_no_serious_fault_of_accessibility(tmp_path, browser):
             for width, height in ((1280, 800), (390, 844), (320, 568)):
                 found = browser.axe(scheme=scheme, width=width, height=height)
                 assert found == {"faults": [], "wide": False}, (scheme, width)
+        browser.press(key="?")
+        assert browser.axe(scheme="light", width=1280, height=800)["faults"] == []
+
+
+def decided(folder):
+    """What stands in the log, photo by photo: what is there, and what is not."""
+    photos = {}
+    for each in in_force(read_decisions(folder)):
+        photos.setdefault(each.image, {})[each.label] = each.new == 1
+    return photos
+
+
+def test_photos_by_keys(tmp_path, browser):
+    """What is on and off on the screen is what is saved, photo by photo."""
+    folder = random_run(tmp_path, images=20, classes=12)
+    with Page(folder, "--ask", "photos", "--limit", "6") as page:
+        browser.open(address=page.address)
+        given = {}
+        for keys in (["1", "3", "Enter"], ["Enter"], ["2", "2", "9", "Enter"]):
+            browser.ready()
+            for key in keys[:-1]:
+                browser.press(key=key)
+            seen = browser.see()
+            given[seen["image"]] = seen["tags"]
+            browser.press(key=keys[-1])
+        browser.settled()
+        assert decided(folder) == given
+        assert browser.see()["counts"].startswith("3 of 6 answered")
+        browser.ready()
+        seen = browser.see()
+        browser.press(key="0")  # nothing else
+        browser.settled()
+        on = [name for name, pressed in seen["tags"].items() if pressed]
+        whole = decided(folder)[seen["image"]]
+        assert [name for name, there in whole.items() if there] == on
+        table = reviewed_labels(folder)
+        assert (table.values[table.images.index(seen["image"])] >= 0).all()
+        browser.press(key="u")
+        browser.settled()
+        again = browser.see()
+        assert again["image"] == seen["image"]
+        assert [name for name, pressed in again["tags"].items() if pressed] == on
+        assert decided(folder) == given
+        browser.press(key="s")
+        browser.settled()
+        assert np.array_equal(
+            reviewed_labels(folder).values[table.images.index(seen["image"])],
+            Run.open(folder).observed().values[table.images.index(seen["image"])],
+        )
+    assert browser.faults() == []
+
+
+def test_photos_by_clicks_search_and_a_class_of_ones_own(tmp_path, browser):
+    names, shape = [f"{row}.png" for row in range(20)], (20, 40)
+    write_photos(tmp_path / "photos", names)
+    soft = np.random.default_rng(0).random(shape) ** 8  # few are likely
+    classes = [f"class {column}" for column in range(40)]
+    folder = write_run(tmp_path / "run", names, classes, np.full(shape, -1), soft, soft)
+    with Page(folder, "--ask", "photos") as page:
+        browser.open(address=page.address)
+        first = browser.see()
+        other = next(
+            f"class {each}" for each in range(10, 40) if f"class {each}" not in first["tags"]
+        )
+        browser.click(selector=".tag")
+        assert browser.see()["focus"] == "question"  # Enter is to save now
+        browser.press(key="/")
+        browser.type(text=other[2:])
+        assert browser.see()["found"][0] == other
+        browser.press(key="Enter")
+        browser.press(key="/")
+        browser.type(text="zebra")
+        assert browser.see()["found"] == ["zebraadd as a new class"]
+        browser.press(key="Enter")  # not yet: it may have been a slip
+        assert "zebra" not in browser.see()["tags"]
+        browser.press(key="Enter")
+        seen = browser.see()
+        assert seen["focus"] == "question"
+        name = next(iter(first["tags"]))
+        assert seen["tags"] == first["tags"] | {
+            name: not first["tags"][name],
+            other: True,
+            "zebra": True,
+        }
+        browser.press(key="Enter")
+        browser.settled()
+        assert decided(folder)[seen["image"]] == seen["tags"]
+        assert browser.see()["tags"]["zebra"] is False  # it is offered from now on
+        browser.press(key="u")
+        browser.settled()
+        assert browser.see()["tags"] == seen["tags"]
+        browser.press(key="s")  # nothing is said, and so there is no such class
+        browser.settled()
+        assert "zebra" not in browser.see()["tags"]
+        browser.press(key="Enter")
+        browser.reload()
+        browser.settled()
+    assert "zebra" not in reviewed_labels(folder).classes
+    assert browser.faults() == []
+
+
+def test_tags_out_of_sight_are_shown_before_they_are_saved(tmp_path, browser):
+    folder = random_run(tmp_path, images=10, classes=30)
+    with Page(folder, "--ask", "photos") as page:
+        browser.size(width=390, height=500)
+        browser.open(address=page.address)
+        browser.press(key="Enter")
+        assert "Look at them, then save" in browser.see()["status"]
+        assert decided(folder) == {}
+        seen = browser.see()
+        browser.press(key="Enter")
+        browser.settled()
+        assert decided(folder) == {seen["image"]: seen["tags"]}
+
+
+def test_photos_and_accessibility(tmp_path, browser):
+    with Page(random_run(tmp_path), "--ask", "photos", "--limit", "50") as page:
+        browser.open(address=page.address)
+        browser.press(key="Enter")
+        browser.settled()
+        tags = len(browser.see()["tags"])
+        reached = browser.tabs(count=tags + 10)
+        assert [name for name, _ in reached if name] == [
+            *("show-help", "order", "class", "search", "enlarge"),
+            *("find", "save", "rest", "skip", "undo"),
+        ]
+        assert all(visible for _, visible in reached)
+        browser.press(key="/")
+        browser.type(text="zeb")
+        for scheme in ("light", "dark"):
+            for width, height in ((1280, 800), (390, 844), (320, 568)):
+                found = browser.axe(scheme=scheme, width=width, height=height)
+                assert found == {"faults": [], "wide": False}, (scheme, width)
+        browser.press(key="Escape")
         browser.press(key="?")
         assert browser.axe(scheme="light", width=1280, height=800)["faults"] == []
 

@@ -14,7 +14,8 @@ from review_runs import write_photos, write_run
 
 from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.review.http import MOST_BYTES, TOKEN_HEADER
-from g2netpl.review.server import ReviewServer
+from g2netpl.review.photos import PhotoReview
+from g2netpl.review.server import PhotoServer, ReviewServer
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import read_decisions
 
@@ -36,7 +37,7 @@ CLASSES = ["<script>window.marked=1</script>", "cat", "' OR 1=1 --"]
 class Server:
     """A server in this process, and raw requests to it."""
 
-    def __init__(self, parent):
+    def __init__(self, parent, kind=Review):
         self.names = [*HOSTILE, *LEADS_OUT, "plain.png"]
         write_photos(parent / "photos", [*HOSTILE, "plain.png"])
         Image.new("RGB", (9, 9), "red").save(parent / "secret.png")
@@ -45,10 +46,11 @@ class Server:
         soft = np.linspace(0.05, 0.95, shape[0] * shape[1]).reshape(shape)
         observed = np.full(shape, -1)
         self.folder = write_run(parent / "run", self.names, CLASSES, observed, soft, soft)
-        self.review = Review(self.folder)
+        self.review = kind(self.folder)
         self.review.decide("0" * 32, 0, 0, "yes", "useful")
         pictures = Pictures(self.review.saved.images, Roots(parent / "photos"))
-        self.server = ReviewServer(self.review, pictures, "useful")
+        serve = PhotoServer if kind is PhotoReview else ReviewServer
+        self.server = serve(self.review, pictures, "useful")
         self.port, self.token = self.server.server_port, self.server.token
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
@@ -240,6 +242,59 @@ def test_refused_and_nothing_changed(server, case):
     assert_safe(head)
 
 
+@pytest.fixture(scope="module")
+def photo_server(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("photos"), PhotoReview)
+    yield server
+    server.close()
+
+
+def photo(**changed):
+    return {"id": "a" * 32, "row": 1, "answer": "save", "on": [0], "off": [1, 2]} | changed
+
+
+PHOTOS = {
+    "a photo without a token": lambda s: s.post(DECIDE, photo(), **{TOKEN_HEADER: None}),
+    "a photo from a foreign page": lambda s: s.post(DECIDE, photo(), Origin="http://evil.example"),
+    "a photo without an origin": lambda s: s.post(DECIDE, photo(), Origin=None),
+    "a photo for another host": lambda s: s.post(DECIDE, photo(), Host="evil.example"),
+    "a photo as a form": lambda s: s.post(DECIDE, photo(), Content_Type="text/plain"),
+    "a class after the last": lambda s: s.post(DECIDE, photo(on=[3])),
+    "a photo of which nothing is said": lambda s: s.post(DECIDE, photo(on=[], off=[])),
+    "a class on and off": lambda s: s.post(DECIDE, photo(off=[0])),
+    "tags that are no list": lambda s: s.post(DECIDE, photo(on={"0": 1})),
+    "tags in tags": lambda s: s.post(DECIDE, photo(on=[[0]])),
+    "a new class that is off": lambda s: s.post(DECIDE, photo(off=["new"])),
+    "a new class of a known name": lambda s: s.post(DECIDE, photo(on=["cat"])),
+    "a new class on two lines": lambda s: s.post(DECIDE, photo(on=["a\nb"])),
+    "a new class that turns text round": lambda s: s.post(DECIDE, photo(on=["\u202eb"])),
+    "a new class with half a character": lambda s: s.post(DECIDE, photo(on=["\ud800"])),
+    "a new class without end": lambda s: s.post(DECIDE, photo(on=["x" * 3000])),
+    "too many new classes": lambda s: s.post(DECIDE, photo(on=[f"x{n:05}" for n in range(500)])),
+    "an answer of the other kind": lambda s: s.post(DECIDE, good()),
+}
+
+
+@pytest.mark.parametrize("case", PHOTOS)
+def test_odd_photos_are_refused_and_nothing_changed(photo_server, case):
+    file = photo_server.folder / "review.jsonl"
+    before = file.read_bytes()
+    status, head, body = PHOTOS[case](photo_server)
+    assert 400 <= status < 500
+    assert list(json.loads(body)) == ["error"]
+    assert file.read_bytes() == before
+    assert photo_server.review.added == []
+    assert_safe(head)
+
+
+def test_the_same_photo_unspoilt_is_saved(photo_server):
+    name = "<script>window.marked=1</script> is mine"
+    assert photo_server.post(DECIDE, photo(on=[0, name]))[0] == 200
+    assert json.loads(photo_server.get(STATE)[2])["added"] == [name]
+    assert photo_server.post(UNDO, {"id": "b" * 32})[0] == 200
+    assert json.loads(photo_server.get(STATE)[2])["added"] == []
+
+
 def assert_safe(head):
     """The headers that every answer has."""
     headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:])
@@ -299,7 +354,9 @@ def test_odd_requests_are_refused_too(server, case):
 
 def test_the_same_requests_unspoilt_are_answered(server):
     """Without this one, a server that refuses everything would pass."""
-    for target, kind in (("/", "text/html"), ("/review.js", "text/javascript")):
+    scripts = ("/review.js", "/page.js", "/labels.js", "/photos.js", "/counts.js")
+    for target in ("/", *scripts):
+        kind = "text/javascript" if target in scripts else "text/html"
         status, head, _ = server.get(target, **{TOKEN_HEADER: None})
         assert status == 200
         assert f"Content-Type: {kind}" in head

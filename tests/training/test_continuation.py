@@ -16,8 +16,11 @@ from g2netpl.game.equations import GaussianMap, SigmoidMap
 from g2netpl.game.network.network import build_network
 from g2netpl.labels.entries import Entries, with_labels
 from g2netpl.labels.formats import read_labels, write_labels
+from g2netpl.labels.observation import look
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.review.photos import PhotoReview
 from g2netpl.review.session import Review
+from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
 from g2netpl.runs.run import Run, load_run
@@ -347,3 +350,24 @@ def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
     assert main(["train", "--config", str(tmp_path / "run.toml")]) == 0
     new = read_training(tmp_path / "second")["config"]
     assert (new["backbone"], new["image_size"], new["method"]) == ("tiny", 32, "an")
+
+
+def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, capsys):
+    """Whole photos bring labels of both signs, as if they were missing at random."""
+    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--setting"]
+    flags += ["fspl", "--backbone", "tiny", "--mode", "linear", "--image-size", "32", "--epochs"]
+    flags += ["1", "--workers", "0", "--device", "cpu", "--cache", tmp_path / "cache"]
+    run = tmp_path / "first"
+    assert main(["train", *map(str, flags), "--validation", "0", "--output", str(run)]) == 0
+    review = PhotoReview(run)
+    truth = read_labels(photos / "train.csv").values
+    for row in range(40):
+        on = np.flatnonzero(truth[row] == POSITIVE).tolist()
+        review.save(f"{row:032x}", row, on, [], rest=True)
+    review.close()
+    assert look(reviewed_labels(run).held)[0] == "random"
+    assert main(["review", str(run), "--export", str(tmp_path / "labels.csv")]) == 0
+    assert "--validation 0 --observation draw …" in capsys.readouterr().out
+    assert go_on(run, tmp_path / "second") == 0
+    assert read_training(run)["observation"] == "draw"
+    assert read_training(tmp_path / "second")["observation"] == "draw"

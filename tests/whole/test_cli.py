@@ -496,7 +496,7 @@ def test_what_the_machine_lacks_is_no_bug_of_ours(monkeypatch, capsys, problem, 
     assert said.count("\n") == 1 or code == 70
 
 
-@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "compare"])
+@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "serve", "compare"])
 def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
     name, output = "a" * 300, str(tmp_path / "o.csv")
     flags = {
@@ -504,6 +504,7 @@ def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
         "report": [name],
         "complete": [name, "--output", output],
         "review": [name, "--no-browser"],
+        "serve": [name, "--label-studio"],
         "compare": ["--features", name, "--methods", "an", "--settings", "fspl", "--output", "o"],
     }
     assert main([command, *flags[command]]) == 2

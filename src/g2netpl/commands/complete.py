@@ -6,8 +6,9 @@ examples:
   g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
   g2netpl complete runs/first --table full.xlsx                      a label file, all 1 and 0
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
-  g2netpl complete runs/first --table look --to fiftyone             the same, in FiftyOne
+  g2netpl complete runs/first --table ours.json --to label-studio --like export.json
   g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
+  g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
 
 Without --output and --table, completed.csv in the run folder gets a row per image with its labels
 as tags, which a spreadsheet opens and `train` reads.
@@ -17,7 +18,9 @@ observed (as in your file), soft (the game's soft label), predicted (of images h
 training), unreadable. Soft labels are those of the last epoch, decided so that the expected number
 of positives per image comes out. With --sure P, of the positives that are filled in P are right,
 and of the negatives too, by validation labels of both signs; without such labels, both the soft
-label and the network's prediction must have that chance. --table is a label file in any format. The
+label and the network's prediction must have that chance. --table is a label file in any format. For
+Label Studio it holds tasks with predictions: those of --like, or of the label file if it came from
+there, with their ids and addresses, to be imported into the same project; otherwise new ones. The
 flags on formats are about --truth.
 
 With --to photo-tags, --table is the folder of the photos. Positives become tags in sidecars beside
@@ -28,7 +31,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from g2netpl.runs.completion import Completed
+    from g2netpl.runs.run import Run
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +46,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", help="long table to write, .csv, .xlsx, .parquet or .pq")
     parser.add_argument("--table", help="label file to write")
     add_writing_flags(parser, "--table")
+    parser.add_argument(
+        "--like",
+        metavar="TASKS",
+        help="with --to label-studio: an export of the project whose tasks are meant "
+        "(default: the label file of the run, if it is one)",
+    )
     parser.add_argument(
         "--sure",
         type=float,
@@ -60,75 +72,87 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
     from dataclasses import replace
-    from pathlib import Path
 
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError
     from g2netpl.base.progress import Work
-    from g2netpl.commands.labelling import ENDINGS, PHOTO_TAGS, check_target, written
+    from g2netpl.commands.labelling import written
     from g2netpl.commands.training_flags import checked
-    from g2netpl.labels.formats import find_writer
     from g2netpl.runs.completion import compare_with_truth, complete, write_completed, write_tags
-    from g2netpl.runs.folder import COMPLETED
     from g2netpl.runs.run import load_run
 
     console, config = Console(), checked(flags)
-    tags = None
-    if flags.output is None and flags.table is None and flags.truth is None:
-        tags = str(Path(flags.run) / COMPLETED)
-    if flags.sure is not None and not 0.5 <= flags.sure < 1:
-        raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
-    for target in filter(None, (flags.output, tags)):
-        check_target(target, ENDINGS, flags.overwrite)
-    if flags.table is not None and flags.to != PHOTO_TAGS:
-        proposals = flags.to == "label-studio"
-        check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
-        find_writer(flags.table, flags.to)
+    tags = _checked_target(flags)
     trained = load_run(flags.run)
     completed = complete(trained, flags.sure)
-    console.print(str(completed), highlight=False)
-    if flags.sure is None:
-        k, hint = (
-            f"{trained.expected_positives:.2f}",
-            f"every label is decided by {trained.thresholds}",
-        )
-        if trained.thresholds.one_of:
-            hint = "every image has its likeliest class"
-        elif trained.thresholds.by_draw:
-            hint = f"every label is decided: {trained.thresholds.rule}, or absent"
-        elif trained.has_soft_labels().any():
-            hint = f"every label is decided, so that about k = {k} positives per image come out"
-        console.print(f"{hint}; --sure 0.9 fills in the surest alone", highlight=False)
-    elif completed.sure is None:
-        basis = "names alone" if trained.thresholds.by_draw else "k alone, with no promise"
-        console.print(
-            f"sure by {basis}: validation has no labels of both signs to hold it against; "
-            "--validation-labels of a training brings them",
-            highlight=False,
-        )
+    lines = [str(completed), *_how_decided(trained, completed, flags.sure)]
     if flags.truth is not None:
         reading = config.reading(trained.config.images)
         reading = replace(reading, one_of=config.one_of or trained.config.one_of)
-        shown = compare_with_truth(completed, flags.truth, config.format, reading)
-        console.print(shown, highlight=False)
+        lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
+    console.print("\n".join(lines), highlight=False)
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags, flags.bom)
-        console.print(
-            f"each image with its labels: {written(tags, flags.dry_run)}", highlight=False
-        )
+        end = written(tags, flags.dry_run)
+        console.print(f"each image with its labels: {end}", highlight=False)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
                 write_completed(completed, flags.output, flags.bom, work.advance)
         console.print(written(flags.output, flags.dry_run), highlight=False)
     if flags.table is not None:
-        for line in _write_table(completed, flags):
+        for line in _write_table(trained, completed, flags):
             console.print(line, highlight=False)
         console.print(written(flags.table, flags.dry_run), highlight=False)
 
 
-def _write_table(completed: "Completed", flags: argparse.Namespace) -> list[str]:
+def _checked_target(flags: argparse.Namespace) -> str | None:
+    """See that all may be written; the table of tags in the run folder, if no other is wanted."""
+    from pathlib import Path
+
+    from g2netpl.base.errors import InputError
+    from g2netpl.commands.labelling import ENDINGS, PHOTO_TAGS, check_target
+    from g2netpl.labels.formats import find_writer
+    from g2netpl.runs.folder import COMPLETED
+
+    wanted = (flags.output, flags.table, flags.truth)
+    tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None, None) else None
+    proposals = flags.table is not None and flags.to == "label-studio"
+    if flags.like is not None and not proposals:
+        raise InputError("--like: goes with --table FILE --to label-studio")
+    if flags.sure is not None and not 0.5 <= flags.sure < 1:
+        raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
+    for target in filter(None, (flags.output, tags)):
+        check_target(target, ENDINGS, flags.overwrite)
+    if flags.table is not None and flags.to != PHOTO_TAGS:
+        check_target(flags.table, (".json",) if proposals else None, flags.overwrite)
+        find_writer(flags.table, flags.to)
+    return tags
+
+
+def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> list[str]:
+    """By what the labels were decided, in a line, unless bounds of validation say it."""
+    thresholds = trained.thresholds
+    if sure is None:
+        hint = f"every label is decided by {thresholds}"
+        if thresholds.one_of:
+            hint = "every image has its likeliest class"
+        elif thresholds.by_draw:
+            hint = f"every label is decided: {thresholds.rule}, or absent"
+        elif trained.has_soft_labels().any():
+            k = f"k = {trained.expected_positives:.2f}"
+            hint = f"every label is decided, so that about {k} positives per image come out"
+        return [f"{hint}; --sure 0.9 fills in the surest alone"]
+    if completed.sure is not None:
+        return []
+    basis = "names alone" if thresholds.by_draw else "k alone, with no promise"
+    return [
+        f"sure by {basis}: validation has no labels of both signs to hold it against; "
+        "--validation-labels of a training brings them"
+    ]
+
+
+def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
     """Write the label file, and tell what is in it."""
     from pathlib import Path
 
@@ -137,6 +161,12 @@ def _write_table(completed: "Completed", flags: argparse.Namespace) -> list[str]
     from g2netpl.labels.formats import find_writer
     from g2netpl.runs.answers import apply_decisions, read_decisions
 
+    if flags.to == "label-studio":
+        return _write_predictions(trained, completed, flags)
+    if flags.to == PHOTO_TAGS:
+        reviewed = apply_decisions(completed.observed, read_decisions(flags.run))
+        table, guessed = completed.as_tags(reviewed)
+        return write_tags(table, flags, flags.table, guessed)
     propose = find_writer(flags.table, flags.to).propose
     if propose is not None:
         said, known = completed.proposals(), completed.observed.known
@@ -144,10 +174,40 @@ def _write_table(completed: "Completed", flags: argparse.Namespace) -> list[str]
             with writing(flags.table):
                 propose(completed.observed, Path(flags.table), said)
         return [f"{known:,} known labels as annotations, {said.new.sum():,} as predictions"]
-    if flags.to == PHOTO_TAGS:
-        reviewed = apply_decisions(completed.observed, read_decisions(flags.run))
-        table, guessed = completed.as_tags(reviewed)
-        return write_tags(table, flags, flags.table, guessed)
     how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
     notes = write_new(completed.table, flags.table, *how)
     return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]
+
+
+def _write_predictions(
+    trained: "Run", completed: "Completed", flags: argparse.Namespace
+) -> list[str]:
+    """Write tasks of Label Studio; says how much is in them."""
+    from pathlib import Path
+
+    from g2netpl.images.thumbnails import Roots
+    from g2netpl.labels.formats import label_studio
+    from g2netpl.labels.table import POSITIVE
+
+    like = _tasks_of(trained) if flags.like is None else Path(flags.like)
+    folder = Roots.of_run(trained.about["config"], None).images
+    said = (completed.values == POSITIVE, completed.scores, trained.version)
+    where, notes = (Path(flags.table), like, folder), list[str]()
+    if not flags.dry_run:
+        notes = label_studio.write_predictions(completed.observed, *said, *where)
+    new = f"{completed.proposed().sum():,} as predictions"
+    known = f"{completed.observed.known:,} known labels as annotations, {new}"
+    content = known if like is None else f"{new}, for the tasks of {like}"
+    return [*(f"note: {note}" for note in notes), content]
+
+
+def _tasks_of(trained: "Run") -> "Path | None":
+    """The label file of a run, if it came from Label Studio and is still there."""
+    from pathlib import Path
+
+    from g2netpl.labels.files import each_file
+    from g2netpl.labels.formats import FORMATS, find_format
+
+    first, *more = map(Path, each_file(trained.config.labels))
+    found = not more and first.is_file() and find_format(first, trained.config.format)
+    return first if found is FORMATS["label-studio"] else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
-    *("format", "absent", "separator", "classes", "one_of", "test_images", "decoder", "device"),
+    *("test_images", "decoder", "device"),
 )
 
 

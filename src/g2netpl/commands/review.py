@@ -4,13 +4,16 @@ examples:
   g2netpl review runs/first                                 the most useful questions first
   g2netpl review runs/first --order doubtful --limit 200    observed labels that look wrong
   g2netpl review runs/first --classes dog "traffic light"   only about these
+  g2netpl review runs/first --ask photos                    a photo at a time, with its likely tags
   g2netpl review runs/first --ask counts --limit 100        how many classes are in a picture
   g2netpl review runs/first --export labels.csv             what is known now, to train on again
 
-The page asks one question at a time: Y yes, N no, S skip, U undo. With --ask counts it asks of a
-random sample how many of the classes are in the picture: 0 to 9, + for more. An answer is on the
-disk, in RUN/review.jsonl, before it counts as saved; Ctrl-C ends. The page is for this machine
-alone, and for those who have the address with its token.
+The page asks one question at a time: Y yes, N no, S skip, U undo. With --ask photos it shows a
+photo with its likely classes: 1 to 9 set them right, Enter saves, 0 says that nothing else is
+there, / finds another class or adds a new one. With --ask counts it asks of a random sample how
+many of the classes are in the picture: 0 to 9, + for more. An answer is on the disk, in
+RUN/review.jsonl, before it counts as saved; Ctrl-C ends. The page is for this machine alone, and
+for those who have the address with its token.
 
 Orders: useful (in doubt, rare classes first), disagreement (soft label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
@@ -40,9 +43,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", help="folder with the images (default: where the run had them)")
     parser.add_argument(
         "--ask",
-        choices=("labels", "counts"),
+        choices=("labels", "photos", "counts"),
         default="labels",
-        help="labels: is this class in the picture; counts: how many classes are (default: labels)",
+        help="labels: is this class in the picture; photos: which classes are; counts: how many "
+        "are (default: labels)",
     )
     parser.add_argument("--order", choices=_ORDERS, help="of the questions (default: useful)")
     parser.add_argument("--classes", nargs="+", metavar="NAME", help="ask about these alone")
@@ -83,7 +87,8 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.base.errors import InputError, counted
     from g2netpl.images.thumbnails import Pictures, Roots
     from g2netpl.review.counting import CountReview
-    from g2netpl.review.server import CountServer, ReviewServer
+    from g2netpl.review.photos import PhotoReview
+    from g2netpl.review.server import CountServer, PhotoServer, ReviewServer
     from g2netpl.review.session import Review
     from g2netpl.runs.records import read_training
 
@@ -93,7 +98,8 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
     if flags.ask == "counts":
         review = CountReview(flags.run, flags.limit, flags.seed, roots.has)
     else:
-        review = Review(flags.run, flags.classes, flags.limit, flags.seed)
+        kind = PhotoReview if flags.ask == "photos" else Review
+        review = kind(flags.run, flags.classes, flags.limit, flags.seed)
     try:
         roots.check(review.saved.images)
         pictures = Pictures(review.saved.images, roots)
@@ -102,7 +108,8 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
                 server: ReviewServer = CountServer(review, pictures, flags.port)
             else:
                 review.questions(order, 1)  # put in order before anybody waits; refuses early
-                server = ReviewServer(review, pictures, order, flags.port)
+                serve = PhotoServer if flags.ask == "photos" else ReviewServer
+                server = serve(review, pictures, order, flags.port)
         except OSError as problem:
             raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
         if review.log.torn:
@@ -144,10 +151,12 @@ def _wait(
     if review.log.trouble is not None:
         raise DiskTrouble(review.log.trouble)
     folder = quoted(review.folder)
+    new = ", ".join(map(quoted, review.added))
+    go_on = f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER"
+    anew = f"new classes: {new}; the network does not know them, so train anew on a label file"
     console.print(
         f"\n{counted(review.progress()['answered'] or 0, 'answer')} saved in {review.log.path}: "
-        f"{review.told()}\n"
-        f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
+        f"{review.told()}\n{anew if new else go_on}\n"
         f"as a label file: g2netpl review {folder} --export labels.csv"
     )
 
@@ -175,7 +184,9 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     from pathlib import Path
 
     from g2netpl.base.errors import counted
+    from g2netpl.base.terminal import quoted
     from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+    from g2netpl.labels.observation import look
     from g2netpl.runs import answers
     from g2netpl.runs.run import Run
 
@@ -184,8 +195,8 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     numbers = target.with_name(f"{target.stem}.counts.csv")
     check_target(str(beside), None, flags.overwrite)
     run = Run.open(flags.run)
-    before = run.observed()
     decisions = answers.read_decisions(flags.run)
+    before = answers.with_added(run.observed(), decisions)
     table = answers.apply_decisions(before, decisions, run.config.one_of)
     counts = answers.of_counts(decisions)
     if counts:
@@ -198,13 +209,18 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
         mean = sum(each.new for each in counts) / len(counts)
         images = counted(len(counts), "image")
         console.print(f"{images} counted, {mean:.2f} classes on average: {numbers}")
+    new = answers.added_classes(run.observed().classes, decisions)
+    if new:
+        console.print(f"new classes: {', '.join(map(quoted, new))}")
     changed = int((table.values != before.values).sum())
     held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
     k = answers.mean_count(decisions) or run.expected_positives
+    is_mistaken = run.observation == "draw" != look(table.held)[0]
+    draw = " --observation draw" if is_mistaken else ""
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
         f"--labels {target} --expected-positives {k:.2f}"
-        f"{'' if held_out else ' --validation 0'} … (labels that were chosen to be asked about do "
-        "not tell how many positives there are)"
+        f"{'' if held_out else ' --validation 0'}{draw} … (labels that were chosen to be asked "
+        "about do not tell how many positives there are)"
     )

@@ -51,12 +51,12 @@ class DecisionLog:
             self._let_go()
             raise
 
-    def append(self, decision: Decision) -> None:
-        """Save one more; it is on the disk when this returns, or OSError says that it is not."""
+    def append(self, *decisions: Decision) -> None:
+        """Save some more; all are on the disk when this returns, or OSError says: none is."""
         with self._lock:
             self._check()
-            self._write(decision.to_line())
-            self.decisions.append(decision)
+            self._write(b"".join(each.to_line() for each in decisions))
+            self.decisions += decisions
 
     def close(self) -> None:
         """Wait for a line that is being written, look a last time, and let go of the file."""
@@ -139,25 +139,25 @@ class DecisionLog:
             self._rescued.unlink(missing_ok=True)
         self._rescued = None
 
-    def _write(self, line: bytes) -> None:
+    def _write(self, lines: bytes) -> None:
         try:
-            written = os.write(self._file, line)
-            if written != len(line):
+            written = os.write(self._file, lines)
+            if written != len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
             mark = _mark(self._file)
-            if not same_file(self._file, self.path) or mark[0] != self._size + len(line):
+            if not same_file(self._file, self.path) or mark[0] != self._size + len(lines):
                 self._refuse(self.decisions)  # it happened just now
         except OSError:
             if self._file >= 0:
-                self._take_back(line)
+                self._take_back(lines)
             raise
         self._size, self._mark = mark[0], mark
 
-    def _take_back(self, line: bytes) -> None:
+    def _take_back(self, lines: bytes) -> None:
         """Half a line would spoil the next one; but nothing of others is cut off."""
         with contextlib.suppress(OSError):
-            if line.startswith(os.pread(self._file, len(line) + 1, self._size)):
+            if lines.startswith(os.pread(self._file, len(lines) + 1, self._size)):
                 os.ftruncate(self._file, self._size)
 
     def _cut_off(self, rest: bytes) -> None:

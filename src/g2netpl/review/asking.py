@@ -1,12 +1,14 @@
 """What every kind of question about a run shares: the log of answers, undo, and what stands.
 
-One file holds the answers of all kinds. A page takes up those to its own kind of question, and
-takes back none of another.
+One file holds the answers of all kinds. An answer is what somebody says at one time: one line, or
+the lines of a photo, which have one id. A page knows what answers of the other kinds say of its
+labels; it counts none of them, and takes none back.
 """
 
 import hashlib
 import os
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -14,6 +16,9 @@ from typing import Any
 from g2netpl.review.answers_writer import DecisionLog
 from g2netpl.runs.answers import Decision, find, in_force, now
 from g2netpl.runs.run import Run
+
+Said = tuple[int, str, int, str]  # number of a label, action, new value, order
+Line = tuple[int | None, Decision]  # with the number of its label, None: not one of ours
 
 
 class Asking:
@@ -26,10 +31,11 @@ class Asking:
         self.run = Run.open(folder)
         self.saved = self.run.labels
         self._lock = RLock()
-        self._standing: list[tuple[int | None, Decision]] = []  # None: of another kind
-        self._answered: Counter[int] = Counter()
+        self._standing: list[list[Line]] = []  # the answers in force
+        self._answered: Counter[int] = Counter()  # how often, by label
         self._counts: Counter[str] = Counter()
-        self._asked: dict[str, tuple[int, str]] = {}  # what was saved, by its id
+        self._total = 0  # answers of our kind
+        self._asked: dict[str, list[tuple[int, Decision]]] = {}  # what was saved, by its id
 
     def close(self) -> None:
         """Let another review of the run begin."""
@@ -47,16 +53,21 @@ class Asking:
         }
 
     def progress(self) -> dict[str, int | None]:
-        """How many answers are in force, and of which kind."""
+        """How many answers are in force, and what they say."""
         with self._lock:
             said = {name: self._counts[action] for name, action in self._kinds().items()}
             return {"answered": self._total, **said, "limit": self.limit}
 
     def told(self) -> str:
-        """The answers in force, by kind: `3 yes, 2 no, 1 skipped`."""
+        """What the answers in force say: `3 yes, 2 no, 1 skipped`."""
         with self._lock:
             kinds = self._kinds().items()
             return ", ".join(f"{self._counts[action]:,} {name}" for name, action in kinds)
+
+    @property
+    def added(self) -> list[str]:
+        """Classes that people have added to those of the run."""
+        return []
 
     def undo(self, id: str) -> dict[str, Any] | None:
         """Take back the last answer in force; returns its question, None if there is none.
@@ -65,15 +76,18 @@ class Asking:
         """
         with self._lock:
             if id not in self._asked:
-                entry, last = self._standing[-1] if self._standing else (None, None)
-                if entry is None or last is None:
+                last = self._standing[-1] if self._standing else []
+                if not last or last[0][1].asks != self.asks:
                     return None
-                self._save(id, entry, "undo", last.new, last.old, last.order)
-            return self._question(*self._asked[id])
-
-    @property
-    def _total(self) -> int:
-        return self._counts.total()
+                self._save(
+                    id,
+                    (
+                        (entry, "undo", decision.old, decision.order)
+                        for entry, decision in reversed(last)
+                        if entry is not None
+                    ),
+                )
+            return self._once_more(self._asked[id])
 
     def _open_log(self) -> None:
         """Take the file, and take up what was decided at earlier times."""
@@ -91,41 +105,73 @@ class Asking:
         for decision in self.log.decisions:
             entry = self._place(decision, find("image", decision.image, rows))
             if entry is not None:
-                self._asked[decision.id] = (entry, decision.order)
+                self._asked.setdefault(decision.id, []).append((entry, decision))
         for decision in in_force(self.log.decisions):
             self._take_up(self._place(decision, rows[decision.image]), decision)
 
-    def _save(self, id: str, entry: int, action: str, old: int, new: int, order: str) -> None:
-        decision = Decision(id, now(), action, *self._names(entry), old, new, order)
-        self.log.append(decision)
-        self._asked[id] = (entry, order)
-        if action != "undo":
-            self._take_up(entry, decision)
+    def _save(self, id: str, said: Iterable[Said]) -> None:
+        """Write down what somebody says, but for what of it is saved already."""
+        before, time = {entry for entry, _ in self._asked.get(id, [])}, now()
+        lines = [
+            (entry, Decision(id, time, action, *self._names(entry), self._get(entry), new, order))
+            for entry, action, new, order in said
+            if entry not in before
+        ]
+        if not lines:
             return
-        _, undone = self._standing.pop()
-        self._set(entry, new)
-        self._counts[undone.action] -= 1
-        self._answered[entry] -= 1
-        self._open_again(entry)
+        self.log.append(*(decision for _, decision in lines))
+        self._asked.setdefault(id, []).extend(lines)
+        for entry, decision in lines:
+            if decision.action == "undo":
+                self._take_back()
+            else:
+                self._take_up(entry, decision)
 
     def _take_up(self, entry: int | None, decision: Decision) -> None:
-        """Let an answer count."""
-        self._standing.append((entry, decision))
+        """Let a line count."""
+        if not self._standing or self._standing[-1][0][1].id != decision.id:
+            self._standing.append([])
+            self._total += decision.asks == self.asks
+        self._standing[-1].append((entry, decision))
         if entry is not None:
-            self._answered[entry] += 1
-            self._counts[decision.action] += 1
+            self._count(entry, decision, 1)
             self._set(entry, decision.new)
+
+    def _take_back(self) -> None:
+        """Let the last line count no longer."""
+        entry, undone = self._standing[-1].pop()
+        if not self._standing[-1]:
+            self._standing.pop()
+            self._total -= 1
+        assert entry is not None
+        self._count(entry, undone, -1)
+        self._set(entry, undone.old)
+        self._open_again(entry)
+
+    def _count(self, entry: int, decision: Decision, change: int) -> None:
+        self._answered[entry] += change
+        if decision.asks == self.asks:
+            self._counts[decision.action] += change
+
+    def _once_more(self, undone: list[tuple[int, Decision]]) -> dict[str, Any]:
+        """The question whose answer was taken back."""
+        entry, decision = undone[0]
+        return self._question(entry, decision.order)
 
     def _kinds(self) -> dict[str, str]:
         """Which answers there are, as the page names them, and their actions."""
         raise NotImplementedError
 
     def _place(self, decision: Decision, row: int) -> int | None:
-        """The number of the question that it answers; None for one of another kind."""
+        """The number of the label that it decides; None for one that we do not know."""
         raise NotImplementedError
 
     def _names(self, entry: int) -> tuple[str, str]:
-        """Image and class of a question."""
+        """Image and class of a label."""
+        raise NotImplementedError
+
+    def _get(self, entry: int) -> int:
+        """What is known of a label."""
         raise NotImplementedError
 
     def _set(self, entry: int, value: int) -> None:

@@ -52,11 +52,8 @@ class CountReview(Asking):
     def decide(self, id: str, row: int, count: int | None) -> None:
         """Save a count, None: skipped; OSError if the disk does not take it."""
         with self._lock:
-            if id in self._asked:
-                return
-            old = self.counts.get(row, UNOBSERVED)
-            action, new = ("skip", old) if count is None else (COUNT, count)
-            self._save(id, row, action, old, new, COUNTS)
+            action, new = ("skip", self._get(row)) if count is None else (COUNT, count)
+            self._save(id, [(row, action, new, COUNTS)])
 
     def _open_rows(self) -> Iterator[int]:
         for row in map(int, self._order):
@@ -73,6 +70,9 @@ class CountReview(Asking):
 
     def _names(self, entry: int) -> tuple[str, str]:
         return self.saved.images[entry], ""
+
+    def _get(self, entry: int) -> int:
+        return self.counts.get(entry, UNOBSERVED)
 
     def _set(self, entry: int, value: int) -> None:
         self.counts[entry] = value

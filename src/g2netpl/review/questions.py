@@ -26,6 +26,7 @@ _SAMPLE = 4096  # images that the level of the soft labels is found on
 Chances = npt.NDArray[np.float32]
 Rows = slice | npt.NDArray[np.int64]
 Index = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 EVERY = slice(None)
 
 
@@ -52,6 +53,15 @@ class Opinions:
         if own.any():
             chances[own] = self._by_k.calibrate(raw[own])
         return chances
+
+    def completed(self, rows: Rows) -> tuple[Chances, npt.NDArray[np.bool_]]:
+        """What `g2netpl complete` would say of unknown labels: chances, and whether it is yes."""
+        if self.thresholds.by_draw and self.has_predictions:
+            chances = self.predicted(rows)
+            return chances, self.thresholds.decide(chances)
+        chances, own = self.soft(rows), self.saved.has_soft[rows][:, None]
+        by_k, by_threshold = self._by_k.decide(chances), self.thresholds.decide(chances)
+        return chances, np.where(own, by_k, by_threshold)
 
     def predicted(self, rows: Rows, columns: Rows = EVERY) -> Chances:
         """The network's own word, also on images it was trained on."""
@@ -145,8 +155,8 @@ def build_queue(
     positives: npt.NDArray[np.integer],
     size: int,
     seed: int = 0,
-) -> tuple[Index, int]:
-    """The best questions as row · L + column, best first, and how many there are altogether.
+) -> tuple[Index, Floats, int]:
+    """The best questions as row · L + column, best first, their worth, and how many there are.
 
     `answered` are questions that need not be asked again, sorted; `positives` (L,) the known ones.
     """
@@ -168,7 +178,8 @@ def build_queue(
         scores[np.isnan(scores)] = -1
         total += int((scores >= 0).sum())
         best = _best(best, (scores.reshape(-1, groups), entries.reshape(-1, groups)), keep)
-    return _ranked(*best, 1 + positives[columns] if order.levels_classes else None)[:size], total
+    found, worth = _ranked(*best, 1 + positives[columns] if order.levels_classes else None)
+    return found[:size], worth[:size], total
 
 
 def _between(answered: Index, first: int, last: int) -> Index:
@@ -176,7 +187,7 @@ def _between(answered: Index, first: int, last: int) -> Index:
     return answered[start:stop]
 
 
-Scored = tuple[npt.NDArray[np.float64], Index]
+Scored = tuple[Floats, Index]
 
 
 def _best(before: Scored, more: Scored, keep: int) -> Scored:
@@ -190,14 +201,15 @@ def _best(before: Scored, more: Scored, keep: int) -> Scored:
 
 
 def _ranked(
-    scores: npt.NDArray[np.float64], entries: Index, weights: npt.NDArray[np.integer] | None
-) -> Index:
-    """All entries with a score, best first, ties in the order of the file."""
+    scores: Floats, entries: Index, weights: npt.NDArray[np.integer] | None
+) -> tuple[Index, Floats]:
+    """All entries with a score, best first, ties in the order of the file; and what each counts."""
     order = np.lexsort((entries, -scores), axis=0)
     scores = np.take_along_axis(scores, order, axis=0)
     entries = np.take_along_axis(entries, order, axis=0)
     asked = scores >= 0
     if weights is not None:
         scores = scores / (weights + np.arange(len(scores))[:, None])
-    ranked: Index = entries[asked][np.lexsort((entries[asked], -scores[asked]))]
-    return ranked
+    entries, scores = entries[asked], scores[asked]
+    ranked = np.lexsort((entries, -scores))
+    return entries[ranked], scores[ranked]

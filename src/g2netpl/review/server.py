@@ -11,6 +11,7 @@ from g2netpl.images.thumbnails import SIZES, Pictures
 from g2netpl.review.asking import Asking
 from g2netpl.review.counting import CountReview
 from g2netpl.review.http import Answer, LocalServer, Refusal, number, only, to_json
+from g2netpl.review.photos import PhotoReview, Tag, new_class_problem
 from g2netpl.review.questions import ORDERS
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import COUNTS, MOST
@@ -20,7 +21,10 @@ _ID = re.compile(r"[0-9a-f]{16,64}")
 _FILES = {
     "/": ("review.html", "text/html; charset=utf-8"),
     "/review.css": ("review.css", "text/css; charset=utf-8"),
-    "/review.js": ("review.js", "text/javascript; charset=utf-8"),
+    **{
+        f"/{name}": (name, "text/javascript; charset=utf-8")
+        for name in ("review.js", "page.js", "labels.js", "counts.js", "photos.js")
+    },
 }
 
 
@@ -133,6 +137,39 @@ class CountServer(ReviewServer):
     @property
     def _most(self) -> int:
         return min(len(self.review.saved.classes), MOST)
+
+
+class PhotoServer(ReviewServer):
+    """Serves photos with their likely classes."""
+
+    review: PhotoReview
+
+    def _decide(self, body: dict[str, Any]) -> None:
+        only(body, "id", "row", "answer", "on", "off")
+        id, row, answer = _id(body), self._check_row(body["row"]), body["answer"]
+        on, off = self._check_tags(body["on"], added=True), self._check_tags(body["off"])
+        if not 0 < len(on) + len(off) == len({*on, *off}):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "expected what was shown, each class once")
+        if answer == "skip":
+            self.review.skip(id, row, [*on, *off])
+        elif answer == "save" or (answer == "rest" and self.review.can_say_rest):
+            self.review.save(id, row, on, off, rest=answer == "rest")
+        else:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "answer: expected save, rest or skip")
+
+    def _check_tags(self, tags: object, *, added: bool = False) -> list[Tag]:
+        """Classes by column, or by name where somebody has added them, or does so now."""
+        if not isinstance(tags, list):
+            raise Refusal(HTTPStatus.BAD_REQUEST, "expected a list of classes")
+        for tag in tags:
+            if not isinstance(tag, str):
+                self._check_column(tag)
+            elif tag not in self.review.added:
+                known = self.review.saved.classes
+                problem = new_class_problem(tag, known) if added else "no such class"
+                if problem:
+                    raise Refusal(HTTPStatus.BAD_REQUEST, problem)
+        return tags
 
 
 def _counts_alone(name: object) -> None:

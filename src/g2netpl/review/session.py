@@ -15,9 +15,9 @@ import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
-from g2netpl.review.asking import Asking
-from g2netpl.review.questions import ORDERS, Chances, Index, Opinions, Scope, build_queue
-from g2netpl.runs.answers import ANSWERS, Decision, find
+from g2netpl.review.asking import Asking, Said
+from g2netpl.review.questions import ORDERS, Chances, Floats, Index, Opinions, Scope, build_queue
+from g2netpl.runs.answers import ADDED, ANSWERS, COUNTS, Decision, find
 
 _QUEUE = 20_000  # questions that are put in order at a time
 _QUEUES = 16  # orders and filters that are kept ready
@@ -25,9 +25,11 @@ _GUESSES = 5
 
 
 @dataclass
-class _Queue:
+class Queue:
+    """Questions in their order, each by the number of its label."""
+
     entries: Index
-    total: int
+    is_whole: bool  # else there are more of them
     position: int = 0  # everything before is answered
 
 
@@ -49,9 +51,9 @@ class Review(Asking):
         self.opinions = Opinions(self.saved, run.thresholds, run.expected_positives)
         self.values = self.saved.observed.copy()  # with what people have decided since
         self._positives = (self.values == POSITIVE).sum(axis=0)
-        self._queues: OrderedDict[tuple[str, int | None, str], _Queue] = OrderedDict()
+        self._queues: OrderedDict[tuple[str, int | None, str], Queue] = OrderedDict()
         self._places = {name: column for column, name in enumerate(self.saved.classes)}
-        self._said = lru_cache(maxsize=256)(self._say)
+        self._said = lru_cache(maxsize=256)(self._look_up)
         self._open_log()
 
     def state(self) -> dict[str, Any]:
@@ -92,19 +94,21 @@ class Review(Asking):
     def decide(self, id: str, row: int, column: int, answer: str, order: str) -> None:
         """Save an answer; OSError if the disk does not take it. The same id is saved once."""
         with self._lock:
-            if id in self._asked:
-                return
-            old = int(self.values[row, column])
-            new = ANSWERS.get(answer, old)
-            self._save(id, row * len(self.saved.classes) + column, answer, old, new, order)
+            self._save(id, [self._say(self._entry(row, column), answer, order)])
+
+    def _say(self, entry: int, answer: str, order: str) -> Said:
+        return entry, answer, ANSWERS.get(answer, self._get(entry)), order
+
+    def _entry(self, row: int, column: int) -> int:
+        return row * len(self.saved.classes) + column
 
     def _kinds(self) -> dict[str, str]:
         return {"yes": "yes", "no": "no", "skipped": "skip"}
 
     def _place(self, decision: Decision, row: int) -> int | None:
-        if decision.is_of_count:
+        if decision.order in (COUNTS, ADDED):
             return None
-        return row * len(self.saved.classes) + find("class", decision.label, self._places)
+        return self._entry(row, find("class", decision.label, self._places))
 
     def _names(self, entry: int) -> tuple[str, str]:
         row, column = divmod(entry, len(self.saved.classes))
@@ -116,6 +120,9 @@ class Review(Asking):
             if entry not in queue.entries:  # it was answered before the queue was made
                 del self._queues[key]
 
+    def _get(self, entry: int) -> int:
+        return int(self.values[divmod(entry, len(self.saved.classes))])
+
     def _set(self, entry: int, value: int) -> None:
         row, column = divmod(entry, len(self.saved.classes))
         change = int(value == POSITIVE) - int(self.values[row, column] == POSITIVE)
@@ -126,43 +133,53 @@ class Review(Asking):
         """Open questions of a queue, which is made anew when it has run out."""
         queue = self._queue(order, column, text)
         found = self._open(queue, count)
-        if len(found) < count and queue.total > len(queue.entries) and not found:
+        if len(found) < count and not queue.is_whole and not found:
             del self._queues[order, column, text]
             found = self._open(self._queue(order, column, text), count)
         return found
 
-    def _open(self, queue: _Queue, count: int) -> list[int]:
+    def _open(self, queue: Queue, count: int) -> list[int]:
         found: list[int] = []
         for position in range(queue.position, len(queue.entries)):
             if len(found) >= count:
                 break
             entry = int(queue.entries[position])
-            if not self._answered[entry]:
+            if self._is_open(entry):
                 found.append(entry)
             elif not found:
                 queue.position = position + 1
         return found
 
-    def _queue(self, order: str, column: int | None, text: str) -> _Queue:
+    def _is_open(self, entry: int) -> bool:
+        return not self._answered[entry]
+
+    def _queue(self, order: str, column: int | None, text: str) -> Queue:
         key = (order, column, text)
         if key not in self._queues:
-            answered = np.array(
-                sorted(entry for entry, times in self._answered.items() if times), dtype=np.int64
-            )
-            found, total = build_queue(
+            found, worth, total = build_queue(
                 self.opinions,
                 ORDERS[order],
                 self._scope(column, text.casefold()),
-                answered,
+                self._closed(),
                 self._positives,
                 _QUEUE,
                 self.seed,
             )
-            self._queues[key] = _Queue(found, total)
+            self._queues[key] = Queue(self._asked_about(found, worth), total <= len(found))
             if len(self._queues) > _QUEUES:
                 self._queues.popitem(last=False)
         self._queues.move_to_end(key)
         return self._queues[key]
+
+    def _closed(self) -> Index:
+        """Labels that need not be asked about again, sorted."""
+        return np.array(
+            sorted(entry for entry, times in self._answered.items() if times), dtype=np.int64
+        )
+
+    def _asked_about(self, found: Index, worth: Floats) -> Index:
+        """The questions to put, of labels in the order of their worth: here, about each label."""
+        return found
 
     def _scope(self, column: int | None, text: str) -> Scope:
         columns = self.columns if column is None else np.array([column])
@@ -173,7 +190,7 @@ class Review(Asking):
         hit_columns = np.array([text in name.casefold() for name in self.saved.classes])
         return Scope(columns, hit_rows, hit_columns)
 
-    def _say(self, row: int) -> tuple[Chances, Chances | None]:
+    def _look_up(self, row: int) -> tuple[Chances, Chances | None]:
         rows, said = slice(row, row + 1), self.opinions
         return said.soft(rows)[0], said.predicted(rows)[0] if said.has_predictions else None
 
@@ -189,8 +206,8 @@ class Review(Asking):
         def chances(number: int) -> dict[str, float | None]:
             is_known = observed[number] != UNOBSERVED
             return {
-                "soft": None if is_known else _short(soft[number]),
-                "predicted": None if predicted is None else _short(predicted[number]),
+                "soft": None if is_known else short(soft[number]),
+                "predicted": None if predicted is None else short(predicted[number]),
             }
 
         return {
@@ -218,7 +235,8 @@ class Review(Asking):
         }
 
 
-def _short(chance: float | np.floating[Any]) -> float | None:
+def short(chance: float | np.floating[Any]) -> float | None:
+    """A chance for the page; None where there is none."""
     return None if math.isnan(chance) else round(float(chance), 4)
 
 

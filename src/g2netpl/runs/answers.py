@@ -3,8 +3,10 @@
     {"id": …, "time": …, "action": "yes", "image": …, "class": …, "old": -1, "new": 1, "order": …}
     {…, "action": "count", "image": …, "class": "", "old": -1, "new": 3, "order": "counts"}
 
-The second says how many of the classes are in the image, and not which; versions that do not know
-it refuse the line.
+The second says how many of the classes are in the image, and not which. What somebody says of a
+whole photo is a line per label, with one id and the order "photos"; of a class that the labels did
+not know, which somebody has added, the order is "added". Versions that do not know counts or added
+classes refuse the line.
 
 Every line is on the disk before anybody is told that it is saved. An undo is a line of its own that
 takes back the last answer still in force. What a crash leaves of a last line is cut off at the next
@@ -12,7 +14,7 @@ start and kept in review.jsonl.torn; any other line that cannot be read stops us
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +35,7 @@ from g2netpl.runs.run import Run
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 COUNT, COUNTS = "count", "counts"  # an action, and the order that asks for it
+PHOTOS, ADDED = "photos", "added"  # orders: a label of a whole photo, and of a class that is new
 MOST = 9999  # that somebody may count
 _ACTIONS = (*ANSWERS, "skip", "undo", COUNT)
 _LABELS = {POSITIVE, NEGATIVE, UNOBSERVED}
@@ -55,6 +58,11 @@ class Decision:
     def is_of_count(self) -> bool:
         """Whether it is about how many classes there are, and not about one of them."""
         return self.order == COUNTS
+
+    @property
+    def asks(self) -> str:
+        """The kind of question that was answered, as `g2netpl review --ask` names it."""
+        return {COUNTS: COUNTS, PHOTOS: PHOTOS, ADDED: PHOTOS}.get(self.order, "labels")
 
     def to_line(self) -> bytes:
         """As a line of the file."""
@@ -162,6 +170,19 @@ def counts_of(table: LabelTable, decisions: Iterable[Decision]) -> npt.NDArray[n
     return counts if found else None
 
 
+def added_classes(known: Sequence[str], decisions: Iterable[Decision]) -> list[str]:
+    """Classes that people have added to those that are known."""
+    named = dict.fromkeys(each.label for each in of_labels(decisions) if each.order == ADDED)
+    return [name for name in named if name not in known]
+
+
+def with_added(table: LabelTable, decisions: Iterable[Decision]) -> LabelTable:
+    """The table with a column for each class that people have added, unknown everywhere."""
+    names = added_classes(table.classes, decisions)
+    known = table.classes
+    return table.with_classes((*known, *names), np.arange(len(known))) if names else table
+
+
 def apply_decisions(
     table: LabelTable, decisions: Iterable[Decision], one_of: bool = False
 ) -> LabelTable:
@@ -169,6 +190,8 @@ def apply_decisions(
 
     With `one_of` an image has one class: who confirms it denies the others.
     """
+    decisions = list(decisions)
+    table = with_added(table, decisions)
     rows = {name: row for row, name in enumerate(table.images)}
     columns = {name: column for column, name in enumerate(table.classes)}
     found = of_labels(decisions)

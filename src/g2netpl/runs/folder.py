@@ -22,7 +22,8 @@ decided.jsonl     what people had decided in reviews before the run began
 
 .before holds the old results, while a run that replaces them has no checkpoint; see backup.py
 
-review.jsonl, of `g2netpl review`, holds the answers of people: no training ever removes it.
+review.jsonl, of `g2netpl review` and `serve`, holds the answers of people, label-studio.token is a
+part of the address of `serve`: no training ever removes them.
 """
 
 import json
@@ -39,6 +40,7 @@ THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.js
 CLASSES, COMPLETED = "classes.csv", "completed.csv"
 HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
+TOKEN = "label-studio.token"
 PREDICTIONS = "predictions.npy"  # what an older version kept instead of logits: probabilities
 
 RESULTS = ("results.json", "results.md", "results.csv")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -54,6 +55,11 @@ class Run(Classifier):
     def name(self) -> str:
         """The folder's own name."""
         return self.folder.resolve().name
+
+    @cached_property
+    def version(self) -> str:
+        """A name of its network, another one after each training."""
+        return f"{self.name}-{sha256((self.folder / MODEL).read_bytes()).hexdigest()[:8]}"
 
     @property
     def is_finished(self) -> bool:

@@ -27,6 +27,7 @@ from g2netpl.game.network.presence import Presence
 from g2netpl.game.player import LabelPlayer
 from g2netpl.runs.answers import (
     Decision,
+    added_classes,
     apply_decisions,
     counts_of,
     latest,
@@ -73,6 +74,13 @@ def _decisions_about(folder: Path) -> list[Decision]:
         raise InputError(
             f"resume_labels: {folder / REVIEW} holds no answers; review the run first with "
             f"g2netpl review {quote(str(folder))}"
+        )
+    added = added_classes(Run.open(folder).labels.classes, found)
+    if added:
+        raise Refused(
+            f"resume_labels: {folder}: the network does not know {', '.join(map(repr, added))}, "
+            "which the review has added; train anew on the file of g2netpl review "
+            f"{quote(str(folder))} --export labels.csv"
         )
     return found
 

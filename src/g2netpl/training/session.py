@@ -36,6 +36,7 @@ from g2netpl.images.loader import Source
 from g2netpl.labels.observation import Observation, look
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import PhaseMode, RunConfig
+from g2netpl.runs.records import read_training
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method, check_view
@@ -292,6 +293,9 @@ def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, 
     asked = config.observation or find_method(config.method).observation
     if asked == "auto" and config.one_of and len(data.table.classes) > 1:
         return "draw", "one class per image: its share is its chance"
+    if asked == "auto" and config.resume_labels is not None:
+        before = read_training(config.resume_labels)  # a review asks what it likes
+        return before.get("observation", "random"), "as before the review"
     if asked == "auto" and config.mode != "linear" and not _is_trained(config):
         return "random", "the backbone starts at random"
     if asked == "auto":

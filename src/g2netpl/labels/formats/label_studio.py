@@ -1,39 +1,41 @@
-"""Label Studio tasks as plain JSON: annotations in, and proposed labels out as predictions.
+"""Label Studio tasks as JSON: annotations in, and proposed labels out as predictions.
 
 In a task every choice (and the label of every box or polygon) of a person is positive; choices of
 a control called `absent` are negative; the rest is unobserved, or with `absent = negative` negative
 where the task was annotated. Predictions of models are not observations and are passed over.
+
+JSON-MIN, the flat export, has the data of a task, its id, what was chosen in each control, and then
+who did it: {"image": …, "id": 7, "label": "cat", "tags": {"choices": […]}, "annotator": 1, …}.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import write_text_whole
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats.collector import Collector
-from g2netpl.labels.formats.json_file import member, mistake, read_json
+from g2netpl.labels.formats.json_file import member, read_json
+from g2netpl.labels.formats.label_studio_controls import Control, prediction
+from g2netpl.labels.formats.label_studio_tasks import (
+    ABSENT,
+    KINDS,
+    ImagesByAddress,
+    address_in,
+    image_name,
+    labels_in,
+    local_address,
+    told_apart,
+)
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
-
-_LOCAL_FILES = "/data/local-files/"
-_KINDS = (
-    "choices",
-    "labels",
-    "rectanglelabels",
-    "polygonlabels",
-    "ellipselabels",
-    "keypointlabels",
-    "brushlabels",
-)
 
 
 def recognises(path: Path) -> bool:
@@ -44,14 +46,19 @@ def recognises(path: Path) -> bool:
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read tasks; mistakes are named by the task's place in the file."""
     problems = Problems()
-    tasks = read_json(path, problems)
-    if not isinstance(tasks, list):
-        raise InputError(f"{path}: expected a list of tasks")
+    tasks = read_tasks(path, problems)
     collector = Collector(lambda place: f"{path}: task {place}", reading.classes, problems)
-    annotated: list[bool] = []
+    shown: dict[int, tuple[str, str]] = {}  # task: image and its address
     for place, task in enumerate(tasks):
         with problems.kept():
-            annotated.append(_read_task(task, place, collector))
+            where = collector.at(place)
+            address = address_in(member(task, "data", dict, where), where)
+            shown[place] = image_name(address, where), address
+    names = told_apart(*([pair[side] for pair in shown.values()] for side in (0, 1)))
+    annotated: list[bool] = []
+    for place, name in zip(shown, names, strict=True):
+        with problems.kept():
+            annotated.append(_read_task(tasks[place], place, name, collector))
     table = collector.table(UNOBSERVED)
     if reading.absent == "negative":
         values = table.values.copy()
@@ -61,101 +68,158 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return table
 
 
-def write(
-    table: LabelTable,
-    path: Path,
-    proposed: npt.NDArray[np.bool_] | None = None,
-    scores: npt.NDArray[np.float32] | None = None,
-) -> list[str]:
-    """Write a task per image; what is known goes into annotations.
+def read_tasks(path: Path, problems: Problems) -> list[Any]:
+    """The tasks of a file, those of JSON-MIN in the form of JSON."""
+    tasks = read_json(path, problems)
+    if not isinstance(tasks, list):
+        raise InputError(f"{path}: expected a list of tasks")
+    flat = [task for task in tasks if isinstance(task, dict) and _is_flat(task)]
+    if not flat or len(flat) < len(tasks):
+        return tasks
+    return _unfold(flat, path)
 
-    Labels proposed for what is unknown become predictions, to be reviewed.
-    """
-    tasks = []
-    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
-        task: dict[str, Any] = {"id": row + 1, "data": {"image": _local_address(name)}}
-        known = [
-            _choices(control, [table.classes[column] for column in np.flatnonzero(values == value)])
-            for control, value in (("label", POSITIVE), ("absent", NEGATIVE))
-            if (values == value).any()
-        ]
-        if known:
-            task["annotations"] = [{"result": known}]
-        if proposed is not None and scores is not None:
-            names = [table.classes[column] for column in np.flatnonzero(proposed[row])]
-            certainty = np.abs(2 * np.nan_to_num(scores[row], nan=0.5) - 1)
-            task["predictions"] = [
-                {
-                    "model_version": "g2netpl",
-                    "score": round(float(certainty.min(initial=1.0)), 4),
-                    "result": [_choices("label", names)] if names else [],
-                }
-            ]
-        tasks.append(task)
-    write_text_whole(path, json.dumps(tasks, ensure_ascii=False, indent=1) + "\n")
+
+def write(table: LabelTable, path: Path) -> list[str]:
+    """Write a task per image; what is known goes into annotations."""
+    _write(path, _made_up(table))
     return silent_classes(table)
 
 
-def propose(table: LabelTable, path: Path, proposals: Proposals) -> list[str]:
-    """Write tasks with what a run proposes, to be reviewed."""
-    return write(table, path, proposals.new, proposals.scores)
+def write_predictions(
+    table: LabelTable,
+    decided: npt.NDArray[np.bool_],
+    chances: Scores,
+    version: str,
+    path: Path,
+    like: Path | None,
+    folder: Path,
+) -> list[str]:
+    """Write what a model says of each image, for the tasks of the file `like` or for new ones.
+
+    A task of a project keeps its id and data, and is a prediction of that id as well: Label Studio
+    takes the same file as new tasks, and as predictions for those that it has. Gives notes.
+    """
+    tasks = list(_made_up(table)) if like is None else read_tasks(like, Problems())
+    control = Control() if like is None else _control_in(tasks)
+    images, said, left = ImagesByAddress(table.images, folder), [], 0
+    for place, task in enumerate(tasks):
+        where = f"{like}: task {place}"
+        row = images.row(address_in(member(task, "data", dict, where), where), where)
+        if row is None:
+            left += 1
+            continue
+        says = prediction(
+            [control or Control()], table.classes, chances[row], decided[row], version
+        )
+        id = member(task, "id", int, where)
+        same = {} if like is None else {"task": id, **says}
+        said.append({**task, "predictions": [says], **same})
+    if not said:
+        raise InputError(f"{like}: its tasks show no image of the run, as {table.images[0]!r}")
+    _write(path, said)
+    notes = [] if not left else [f"{counted(left, 'task')} with images that the run does not know"]
+    if control is None:
+        notes.append(
+            f"no annotation in {like} names the control; predictions are for <Choices "
+            'name="label" toName="image">, and Label Studio leaves out what fits no control'
+        )
+    return notes
 
 
-def _read_task(task: Any, place: int, collector: Collector) -> bool:
+def _made_up(table: LabelTable) -> Iterator[dict[str, Any]]:
+    """Tasks for a new project."""
+    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
+        known = [
+            Control(control).result([table.classes[at] for at in np.flatnonzero(values == value)])
+            for control, value in (("label", POSITIVE), (ABSENT, NEGATIVE))
+            if (values == value).any()
+        ]
+        task: dict[str, Any] = {"id": row + 1, "data": {"image": local_address(name)}}
+        yield {**task, "annotations": [{"result": known}]} if known else task
+
+
+def _write(path: Path, tasks: Iterable[dict[str, Any]]) -> None:
+    text = json.dumps(list(tasks), ensure_ascii=False, indent=1)
+    write_text_whole(path, text + "\n")
+
+
+def _control_in(tasks: list[Any]) -> Control | None:
+    """Where people have chosen classes; None if they have not."""
+    for task in tasks:
+        for annotation in _annotations(task, "") if isinstance(task, dict) else ():
+            for item in annotation.get("result", ()) if isinstance(annotation, dict) else ():
+                names = item.get("from_name"), item.get("to_name")
+                if item.get("type") == "choices" and ABSENT not in names and all(names):
+                    return Control(*names)
+    return None
+
+
+def _read_task(task: Any, place: int, name: str, collector: Collector) -> bool:
     """Collect the labels of a task; True where a person annotated it."""
     where = collector.at(place)
-    row = collector.new_image(place, _image_name(member(task, "data", dict, where), where))
+    row = collector.new_image(place, name)
     done = False
-    key = "annotations" if "annotations" in task else "completions"
-    for annotation in () if task.get(key) is None else member(task, key, list, where):
-        if isinstance(annotation, dict) and annotation.get("was_cancelled") is True:
-            continue
-        done = True
-        for item in member(annotation, "result", list, f"{where}: {key}"):
-            for label, value in _labels(item, f"{where}: result"):
-                collector.label(place, row, label, value)
+    for annotation in _annotations(task, where):
+        skipped = isinstance(annotation, dict) and annotation.get("was_cancelled") is True
+        done = done or not skipped
+        for label, value in labels_in(annotation, where):
+            collector.label(place, row, label, value)
     return done
 
 
-def _choices(control: str, names: list[str]) -> dict[str, Any]:
-    return {
-        "from_name": control,
-        "to_name": "image",
-        "type": "choices",
-        "value": {"choices": names},
-    }
+def _annotations(task: dict[str, Any], where: str) -> list[Any]:
+    key = "annotations" if "annotations" in task else "completions"
+    found: list[Any] = [] if task.get(key) is None else member(task, key, list, where)
+    return found
 
 
-def _local_address(name: str) -> str:
-    return f"{_LOCAL_FILES}?d={quote(name)}"
+def _is_flat(task: dict[str, Any]) -> bool:
+    return "annotation_id" in task and not isinstance(task.get("data"), dict)
 
 
-def _image_name(data: dict[str, Any], where: str) -> str:
-    """The image of a task: local files, uploads, addresses or plain names."""
-    texts = [value for key, value in data.items() if isinstance(value, str) and key != "text"]
-    address = data.get("image", texts[0] if len(texts) == 1 else None)
-    if not isinstance(address, str) or not address.strip():
-        raise mistake(where, "expected the image's name in 'data', as {'image': name}")
-    try:
-        parts = urlsplit(address)
-    except ValueError as problem:
-        raise mistake(where, f"image {address[:60]!r}: {problem}") from None
-    if parts.path.endswith("local-files/") and "d" in parse_qs(parts.query):
-        return parse_qs(parts.query)["d"][0]
-    if parts.scheme in ("http", "https", "s3", "gs", "azure-blob") or parts.path.startswith(
-        "/data/upload/"
-    ):
-        return unquote(parts.path.rpartition("/")[2])
-    return address
+def _unfold(flat: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
+    """JSON-MIN as JSON: a task per id, with its annotations."""
+    chosen = {key for task in flat for key in _controls(task) if _values(task[key])}
+    plain = {key for task in flat for key in _controls(task) if isinstance(task[key], str)}
+    plain -= chosen | {ABSENT}
+    if plain and (chosen or len(plain) > 1):
+        raise InputError(
+            f"{path}: JSON-MIN does not say whether {min(plain)!r} is a choice or a text; export "
+            "the project as JSON"
+        )
+    tasks: dict[Any, dict[str, Any]] = {}
+    for place, each in enumerate(flat):
+        controls, where = _controls(each), f"{path}: task {place}"
+        id = member(each, "id", int, where)
+        data = {key: value for key, value in each.items() if key not in {*controls} | _ABOUT}
+        task = tasks.setdefault(id, {"id": id, "data": data, "annotations": []})
+        if each["annotation_id"] is not None:
+            results = [item for key in controls for item in _results(key, each[key])]
+            task["annotations"].append({"result": results})
+    return list(tasks.values())
 
 
-def _labels(item: Any, where: str) -> Iterator[tuple[str, int]]:
-    kind = member(item, "type", str, where)
-    if kind not in _KINDS:  # ratings, text, relations: not labels
-        return
-    names = member(member(item, "value", dict, where), kind, list, where)
-    absent = item.get("from_name") == "absent"
-    for name in names:
-        if not isinstance(name, str):
-            raise mistake(where, f"expected names of classes, got {name!r:.60}")
-        yield name, NEGATIVE if absent else POSITIVE
+_ABOUT = {
+    *("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
+}
+
+
+def _controls(task: dict[str, Any]) -> list[str]:
+    """What was asked: it stands between the id of a task and who answered."""
+    keys = list(task)
+    ends = [keys.index(key) for key in ("id", "annotator") if key in task]
+    return keys[ends[0] + 1 : ends[1]] if len(ends) == 2 else []
+
+
+def _values(value: Any) -> list[tuple[str, dict[str, Any]]]:
+    """The kind and the value of each region or set of choices."""
+    parts = value if isinstance(value, list) else [value]
+    return [
+        (kind, part) for part in parts if isinstance(part, dict) for kind in KINDS if kind in part
+    ]
+
+
+def _results(control: str, value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, str):
+        value = {"choices": [value]}
+    return [{"type": kind, "from_name": control, "value": part} for kind, part in _values(value)]

@@ -1,29 +1,17 @@
-// The review page. Text from the run is only ever set as text, never as markup.
+// The review page: questions come, answers go. What is asked is up to labels.js, photos.js or counts.js.
 
-const $ = (id) => document.getElementById(id);
-const YES = 1, NO = 0;
+import { $, ask, page } from "/page.js";
+import * as counts from "/counts.js";
+import * as labels from "/labels.js";
+import * as photos from "/photos.js";
+
+const WAYS = { labels, photos, counts };
 const AHEAD = 6; // questions to have at hand
 const COUNT = 12; // questions to ask for at a time
-const MOST_ABSENT = 6; // classes known not to be there that are named one by one
 const RETRY = 1000; // milliseconds between tries while the server is away
 
-const page = {
-  token: "",
-  state: null,
-  upcoming: [], // the first one is on the screen
-  answered: new Set(), // so that none comes twice while it is being saved
-  confirmed: [], // of those, what the server will leave out of its next answer by itself
-  unsent: [], // answers the server has not confirmed; they outlive a reload
-  sending: false,
-  undoing: 0,
-  filter: 0, // changes with every filter, so that late answers to old ones are dropped
-  pictures: new Map(),
-};
-
-const counts = () => page.state.asks === "counts"; // how many, and not which
 const buttons = () => $("answers").querySelectorAll("button:not(#undo), input");
 const key = (question) => `${question.row} ${question.column ?? ""}`;
-const percent = (chance) => (chance === null ? "–" : `${Math.round(100 * chance)} %`);
 
 class NotWelcome extends Error {}
 class Refused extends Error {}
@@ -70,9 +58,10 @@ async function start() {
   page.unsent = JSON.parse(sessionStorage.getItem(storageKey()) ?? "[]");
   for (const { body } of page.unsent) if ("row" in body) page.answered.add(key(body));
   complain(null);
-  for (const each of document.querySelectorAll("[data-ask]")) each.hidden = each.dataset.ask !== page.state.asks;
-  if (counts()) fillNumbers();
-  else fillFilters();
+  for (const each of document.querySelectorAll("[data-ask]")) each.hidden = !each.dataset.ask.split(" ").includes(page.state.asks);
+  fillFilters();
+  way().start();
+  keys = { ...KEYS, ...way().keys };
   showProgress(page.state.progress);
   document.title = `${page.state.run} · g2netpl review`;
   $("run").textContent = page.state.run;
@@ -80,6 +69,7 @@ async function start() {
   await changeFilter();
 }
 
+const way = () => WAYS[page.state.asks];
 const storageKey = () => `unsent ${page.state.key}`;
 
 function fillFilters() {
@@ -101,27 +91,9 @@ function fillFilters() {
   $("search").value = kept.search ?? "";
 }
 
-function fillNumbers() {
-  const most = page.state.classes.length;
-  const numbers = Array.from({ length: Math.min(most, 9) + 1 }, (_, number) => {
-    const button = element("button", number);
-    button.type = "button";
-    button.addEventListener("click", () => answer(number));
-    return button;
-  });
-  $("numbers").replaceChildren(...numbers);
-  $("more").hidden = most < 10;
-  $("many").max = most;
-  $("classes").replaceChildren(...page.state.classes.map(({ name }) => {
-    const item = document.createElement("li");
-    item.append(element("bdi", name));
-    return item;
-  }));
-}
-
 async function changeFilter() {
   const chosen = { order: $("order").value, class: $("class").value, search: $("search").value };
-  if (!counts()) sessionStorage.setItem(`filter ${page.state.key}`, JSON.stringify(chosen));
+  sessionStorage.setItem(`filter ${page.state.key}`, JSON.stringify(chosen));
   page.filter += 1;
   page.upcoming = [];
   page.fetching = null;
@@ -137,7 +109,7 @@ function refill() {
 }
 
 async function fetchMore(filter) {
-  const query = new URLSearchParams({ order: counts() ? page.state.order : $("order").value, count: COUNT });
+  const query = new URLSearchParams({ order: $("order").value || page.state.order, count: COUNT });
   if ($("class").value) query.set("class", $("class").value);
   const text = $("search").value.trim();
   if (text) query.set("search", text);
@@ -182,17 +154,7 @@ function show() {
     return;
   }
   $("image").textContent = question.image;
-  showKnown(question.known);
-  if (counts()) {
-    ask(`How many of these ${page.state.classes.length} classes are in this picture?`);
-    $("why").textContent = "Each class counts once, however often it is there. Drawn at random.";
-  } else {
-    ask(...wording(question.class));
-    $("why").textContent = reason(question);
-    $("class-name").textContent = question.class;
-    showSaid(question);
-    showGuesses(question.guesses);
-  }
+  way().show(question);
   showPicture(question);
 }
 
@@ -200,89 +162,6 @@ function wait() {
   $("main").setAttribute("aria-busy", "true");
   for (const each of buttons()) each.disabled = true;
   showPicture(null);
-}
-
-function ask(...parts) {
-  $("question").replaceChildren(...parts);
-}
-
-function wording(name) {
-  const strong = document.createElement("strong");
-  const isolated = document.createElement("bdi");
-  isolated.textContent = name;
-  strong.append(isolated);
-  const plain = /^[a-z][a-z -]*$/.test(name);
-  if (!plain) return ["Is “", strong, "” in this picture?"];
-  if (/[^su]s$/.test(name)) return ["Are there ", strong, " in this picture?"];
-  const article = /^(a|e(?!u)|i|o(?!ne)|u(?!ni|se|r|k))/.test(name) ? "an" : "a";
-  return [`Is there ${article} `, strong, " in this picture?"];
-}
-
-function reason({ order, soft, predicted, value, column, has_soft }) {
-  const { known } = page.state.classes.find((each) => each.column === column);
-  const says = has_soft ? "The soft label" : "The prediction";
-  const rare = known === 1 ? "1 picture is known to show it" : `${known} pictures are known to show it`;
-  if (order === "useful" && soft !== null) return `${says} is unsure, and ${rare}.`;
-  if (order === "disagreement" && soft !== null && predicted !== null) {
-    return `Soft label and prediction are ${Math.round(100 * Math.abs(soft - predicted))} points apart.`;
-  }
-  if (order === "doubtful") return `The labels say ${word(value)}; the network doubts it.`;
-  return "Drawn at random.";
-}
-
-const word = (value) => (value === YES ? "yes" : value === NO ? "no" : "unknown");
-
-function element(tag, text, name) {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  if (name) made.className = name;
-  return made;
-}
-
-function showSaid({ value, soft, predicted, has_soft }) {
-  const rows = [...textRow("Label", word(value))];
-  if (has_soft) rows.push(...(soft === null ? [] : barRow("Soft label", soft)));
-  else if (predicted === null) predicted = soft;
-  rows.push(...(predicted === null ? textRow("Prediction", "not kept") : barRow("Prediction", predicted)));
-  $("said").replaceChildren(...rows);
-}
-
-const textRow = (name, text) => [element("dt", name), element("dd", text, "text")];
-
-function barRow(name, chance) {
-  const track = element("span", "", "track");
-  const filled = document.createElement("span");
-  filled.style.width = `${100 * chance}%`;
-  track.append(filled);
-  const value = document.createElement("dd");
-  value.append(track, element("span", percent(chance), "number"));
-  return [element("dt", name), value];
-}
-
-function showKnown(known) {
-  const shown = known.filter(({ value, decided }) => value === YES || decided);
-  const others = known.filter((each) => !shown.includes(each)); // observed not to be there
-  shown.push(...others.splice(0, others.length > MOST_ABSENT ? 0 : MOST_ABSENT));
-  const items = shown.map(({ name, value, decided }) => {
-    const item = element("li", "", value === YES ? "yes" : "no");
-    item.append(value === YES ? "✓ " : "✗ no ", element("bdi", name), decided ? " (decided here)" : "");
-    return item;
-  });
-  if (others.length) items.push(element("li", `✗ no to ${others.length} ${shown.length ? "others" : "classes"}`, "no"));
-  if (!known.length) items.push(element("li", "nothing", "none"));
-  $("known").replaceChildren(...items);
-}
-
-function showGuesses(guesses) {
-  $("likely").hidden = $("guesses").hidden = !guesses.length;
-  const rows = guesses.map(({ name, soft, predicted }) => {
-    const row = document.createElement("tr");
-    const head = document.createElement("td");
-    head.append(element("bdi", name));
-    row.append(head, element("td", percent(soft)), element("td", percent(predicted)));
-    return row;
-  });
-  $("guesses").tBodies[0].replaceChildren(...rows);
 }
 
 // Pictures
@@ -344,24 +223,21 @@ function toggleLarge() {
 
 // Answers
 
-function answer(kind) {
+// `more` is what a way of asking says of the question on the screen, `said` what it adds to the progress.
+function answer(more, told, said) {
   const question = page.upcoming[0];
   if (!question || page.undoing) return;
   page.upcoming.shift();
   page.answered.add(key(question));
-  const { row, column, order } = question;
-  const field = { yes: "yes", no: "no", skip: "skipped" }[kind] ?? "counted";
-  const told = `${subject(question)}: ${field === "counted" ? kind : field}`;
-  save("/api/decide", { id: newId(), row, column, answer: kind, order }, told);
-  const before = page.state.progress;
-  showProgress({ ...before, answered: before.answered + 1, [field]: before[field] + 1 });
+  save("/api/decide", { id: newId(), row: question.row, ...more }, told);
+  const progress = { ...page.state.progress };
+  for (const [name, number] of Object.entries({ answered: 1, ...said })) progress[name] += number;
+  showProgress(progress);
   if (page.upcoming.length) show();
   else wait();
   if (page.upcoming.length < AHEAD) refill();
   else for (const next of page.upcoming.slice(1, 4)) picture(next.row, 1024).catch(() => {});
 }
-
-const subject = (question) => question.class ?? question.image;
 
 function undo() {
   page.undoing += 1;
@@ -419,10 +295,11 @@ function undone(question) {
     $("status").textContent = "There is nothing to undo.";
     return;
   }
+  if (question.added) page.added = question.added;
   page.answered.delete(key(question));
   page.confirmed = page.confirmed.filter((each) => each !== key(question));
   page.upcoming = [question, ...page.upcoming.filter((each) => key(each) !== key(question))];
-  $("status").textContent = `Taken back: ${subject(question)}`;
+  $("status").textContent = `Taken back: ${way().subject(question)}`;
   show();
 }
 
@@ -451,38 +328,26 @@ function complain(problem) {
   if ($("alert").textContent !== text) $("alert").textContent = text;
 }
 
-const KEYS_OF = {
-  labels: {
-    y: () => answer("yes"), ArrowRight: () => answer("yes"),
-    n: () => answer("no"), ArrowLeft: () => answer("no"),
-    "/": () => {
-      $("choice").open = true;
-      $("search").focus();
-    },
-  },
-  counts: { "+": () => $("many").focus() },
-};
-for (let number = 0; number < 10; number += 1) {
-  KEYS_OF.counts[number] = () => number <= page.state.classes.length && answer(number);
-}
 const KEYS = {
-  s: () => answer("skip"),
+  s: () => way().skip(),
   u: () => !$("undo").disabled && undo(), Backspace: () => !$("undo").disabled && undo(),
   z: toggleLarge,
   "?": () => $("help").showModal(),
 };
+let keys = KEYS; // and those of the way of asking
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !$("shortcuts").checked) return;
   if (event.target.closest("input, select, textarea") || !page.state) return;
   const name = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const act = KEYS[name] ?? KEYS_OF[page.state.asks][name];
+  const act = keys[name];
+  if (name === "Enter" && event.target.closest("button, summary")) return; // it presses that one
   if (!act || $("help").open || ($("large").open && name !== "z")) return;
   event.preventDefault();
   act();
 });
 
-for (const kind of ["yes", "no", "skip"]) $(kind).addEventListener("click", () => answer(kind));
+$("skip").addEventListener("click", () => way().skip());
 $("undo").addEventListener("click", undo);
 $("enlarge").addEventListener("click", toggleLarge);
 $("show-help").addEventListener("click", () => $("help").showModal());
@@ -492,12 +357,6 @@ let typing = 0;
 $("search").addEventListener("input", () => {
   clearTimeout(typing);
   typing = setTimeout(changeFilter, 300);
-});
-$("more").addEventListener("submit", (event) => {
-  event.preventDefault();
-  answer($("many").valueAsNumber);
-  $("many").value = "";
-  $("question").focus();
 });
 $("filters").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -511,5 +370,6 @@ const roomy = matchMedia("(min-width: 761px)"); // on a phone the choice is fold
 const fold = () => ($("choice").open = roomy.matches);
 roomy.addEventListener("change", fold);
 fold();
+page.answer = answer;
 addEventListener("hashchange", start);
 start();

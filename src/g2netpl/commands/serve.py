@@ -1,0 +1,103 @@
+"""Predict for Label Studio, and learn from what is annotated there.
+
+examples:
+  g2netpl serve --label-studio runs/first                    as a machine learning backend
+  g2netpl serve --label-studio runs/first --absent negative  what is not chosen is not there
+
+Label Studio must run on this machine. Its project needs an <Image> and <Choices choice="multiple">
+with classes of the run; Settings, Model, Connect Model takes the address that is printed. Images
+are taken from the image folder by their names, never from an address.
+
+A choice is a yes, one in a control called `absent` a no. So is a proposal that the annotator took
+away, and a choice that was taken back later; the rest stays unknown, or with --absent negative is
+no. Answers are on the disk, in RUN/review.jsonl, before they count. Start Training in Label Studio
+trains on all of them into RUN-answered, in the background; then that one predicts.
+"""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PORT = 9090  # where Label Studio expects a backend
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of the command."""
+    from g2netpl.commands.training_flags import add_config_flags
+
+    parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
+    parser.add_argument(
+        "--label-studio", action="store_true", required=True, help="speak its protocol"
+    )
+    parser.add_argument("--images", help="folder with the images (default: where the run had them)")
+    parser.add_argument("--port", type=int, default=PORT, help=f"(default: {PORT})")
+    add_config_flags(parser, ("absent",))
+
+
+def run(flags: argparse.Namespace) -> None:
+    """Serve until Ctrl-C."""
+    import signal
+    from pathlib import Path
+
+    from g2netpl.base.console import Console
+    from g2netpl.base.errors import InputError, counted
+    from g2netpl.commands.training_flags import checked
+    from g2netpl.images.thumbnails import Roots
+    from g2netpl.review.label_studio import LabelStudioServer
+    from g2netpl.review.learner import Learner
+    from g2netpl.runs.records import read_training
+
+    console, absent = Console(), checked(flags).absent
+    if flags.port != 0 and not 1024 <= flags.port <= 65535:
+        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
+    config = read_training(flags.run)["config"]
+    roots = Roots.of_run(config, flags.images)
+    more = () if flags.images is None else ("--images", flags.images)
+    learner = Learner(flags.run, roots, lambda line: console.print(line, highlight=False), more)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        roots.check(learner.review.saved.images)
+        unchosen_is_no = (absent or config.get("absent")) == "negative"
+        token = kept_token(Path(flags.run))
+        try:
+            server = LabelStudioServer(learner, unchosen_is_no, flags.port, token)
+        except OSError as problem:
+            raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
+        with server:
+            images = counted(len(learner.review.saved.images), "image")
+            console.print(
+                f"{learner.model.version}: {images} × {len(learner.classes)} classes\n"
+                f"connect {server.address}\nCtrl-C ends; answers are saved as they are given",
+                highlight=False,
+            )
+            server.serve_forever()
+    except KeyboardInterrupt:
+        console.print(f"\n{learner.review.told()} saved in {learner.review.log.path}")
+    finally:
+        learner.close()
+
+
+def kept_token(folder: "Path") -> str:
+    """The secret part of the address: that of earlier starts, which Label Studio knows."""
+    import os
+    import re
+    import secrets
+
+    from g2netpl.base.errors import InputError
+    from g2netpl.runs.folder import TOKEN
+
+    path = folder / TOKEN
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    except FileExistsError:
+        pass
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+    with open(path, encoding="utf-8", errors="replace") as file:
+        found = file.read(100).strip()
+    if not re.fullmatch(r"[\w-]{43}", found, re.ASCII):
+        raise InputError(f"{path}: expected a token of 43 characters; remove the file")
+    return found

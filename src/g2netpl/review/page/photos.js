@@ -1,0 +1,153 @@
+// Which classes are in the picture? Tags to set right, and saved together.
+
+import { $, ask, element, page, percent, showKnown } from "/page.js";
+
+const KEYED = 9; // tags that a number key toggles
+const OFFERED = 3; // of the classes that were added, the latest
+const MOST_FOUND = 6;
+
+export function start() {
+  page.added = page.state.added;
+  $("rest").hidden = !page.state.can_say_rest;
+  $("save").onclick = () => give("save");
+  $("rest").onclick = () => give("rest");
+  $("find").oninput = showFound;
+  $("find").onkeydown = inSearch;
+  $("finder").onsubmit = (event) => {
+    event.preventDefault();
+    const first = $("found").querySelector("button");
+    if (first?.dataset.adds) first.focus(); // a second Enter adds it: a slip of the finger does not
+    else first?.click();
+  };
+}
+
+export const keys = {
+  Enter: () => give("save"),
+  0: () => give("rest"), n: () => give("rest"),
+  "/": () => $("find").focus(),
+  ...Object.fromEntries(Array.from({ length: KEYED }, (_, place) => [place + 1, () => toggle(place)])),
+};
+
+export const skip = () => give("skip");
+
+export const subject = (question) => question.image;
+
+export function show(question) {
+  question.tags = question.tags.filter(({ column, name, on }) => column !== null || on || page.added.includes(name));
+  for (const name of page.added.slice(-OFFERED)) {
+    if (!question.tags.some((tag) => tag.name === name)) question.tags.push(newTag(name));
+  }
+  ask("What is in this picture?");
+  $("why").textContent = "What is off is saved as not in it. What is not shown stays unknown.";
+  $("find").value = "";
+  showFound();
+  showTags();
+  scrollTo(0, 0);
+  $("panel").scrollTop = 0;
+  $("known-title").hidden = $("known").hidden = !question.known.length;
+  showKnown(question.known);
+}
+
+// Tags
+
+const newTag = (name) => ({ column: null, name, known: false, on: false, chance: null });
+const tags = () => page.upcoming[0]?.tags ?? [];
+
+function showTags() {
+  const items = tags().map((tag, place) => {
+    const button = element("button", "", "tag");
+    button.type = "button";
+    button.setAttribute("aria-pressed", tag.on);
+    if (place < KEYED) button.setAttribute("aria-keyshortcuts", place + 1);
+    const about = tag.known ? "known" : tag.chance === null ? "" : percent(tag.chance);
+    button.append(element("span", "", "mark"), element("bdi", tag.name), element("span", about, "soft"));
+    if (place < KEYED) button.append(element("kbd", place + 1));
+    button.addEventListener("click", (event) => {
+      toggle(place);
+      if (event.detail) $("question").focus(); // by hand: Enter is to save, not to press it again
+      else $("tags").children[place]?.firstChild.focus();
+    });
+    const item = document.createElement("li");
+    item.append(button);
+    return item;
+  });
+  $("tags").replaceChildren(...items);
+}
+
+function toggle(place) {
+  const tag = tags()[place];
+  if (!tag || page.undoing) return;
+  tag.on = !tag.on;
+  $("tags").children[place].firstChild.setAttribute("aria-pressed", tag.on);
+}
+
+// A no is a no only of what could be seen: where tags are out of sight, saving shows them first.
+function allSeen(question) {
+  const last = $("tags").lastElementChild;
+  const bar = $("answers"), covers = getComputedStyle(bar).position === "fixed";
+  const end = covers ? bar.getBoundingClientRect().top : Math.min(innerHeight, $("panel").getBoundingClientRect().bottom);
+  if (question.seen || last.getBoundingClientRect().bottom <= end) return true;
+  question.seen = true;
+  last.scrollIntoView({ block: "center" });
+  $("status").textContent = "There are more tags. Look at them, then save.";
+  return false;
+}
+
+function give(kind) {
+  const question = page.upcoming[0];
+  if (!question || page.undoing || (kind === "rest" && !page.state.can_say_rest)) return;
+  if (kind !== "skip" && !allSeen(question)) return;
+  const [on, off] = [true, false].map((side) => question.tags.filter((tag) => tag.on === side));
+  const adds = on.filter(({ column, name }) => column === null && !page.added.includes(name));
+  const seen = off.filter(({ column, name }) => column !== null || page.added.includes(name)); // not: added and regretted
+  const names = (found) => found.map(({ column, name }) => column ?? name);
+  if (kind !== "skip") page.added = [...page.added, ...adds.map(({ name }) => name)];
+  const shown = kind === "skip" ? on.filter((tag) => !adds.includes(tag)) : on;
+  const told = on.length ? on.map(({ name }) => name).join(", ") : "nothing of what was shown";
+  const said = kind === "skip" ? { skipped: shown.length + seen.length } : { yes: on.length, no: seen.length };
+  const words = { save: told, rest: `${on.length ? told : "nothing"}, and nothing else`, skip: `${question.image}: skipped` };
+  page.answer({ answer: kind, on: names(shown), off: names(seen) }, words[kind], said);
+}
+
+// Other classes
+
+function inSearch(event) {
+  if (event.key !== "Escape") return;
+  $("find").value = "";
+  showFound();
+  $("question").focus();
+}
+
+function showFound() {
+  const text = $("find").value.trim().normalize("NFC"), folded = text.toLowerCase();
+  const there = new Set(tags().map(({ name }) => name));
+  const all = [...page.state.classes, ...page.added.map((name) => ({ column: null, name }))];
+  const hits = folded ? all.filter(({ name }) => name.toLowerCase().includes(folded)) : [];
+  const begins = ({ name }) => name.toLowerCase().startsWith(folded);
+  hits.sort((a, b) => begins(b) - begins(a) || a.name.length - b.name.length);
+  const found = hits.slice(0, MOST_FOUND).map(({ column, name }) => choice(name, () => pick(column, name), there.has(name) ? "is shown" : ""));
+  const isKnown = [...all, ...tags()].some(({ name }) => name.toLowerCase() === folded);
+  if (folded && !isKnown) {
+    found.push(choice(text, () => pick(null, text), "add as a new class"));
+    found.at(-1).dataset.adds = "yes";
+  }
+  $("found").replaceChildren(...found);
+}
+
+function choice(name, act, about) {
+  const button = element("button", "", "choice");
+  button.type = "button";
+  button.append(element("bdi", name), element("span", about, "soft"));
+  button.addEventListener("click", act);
+  return button;
+}
+
+function pick(column, name) {
+  const tag = tags().find((each) => each.name === name);
+  if (tag) tag.on = true;
+  else page.upcoming[0]?.tags.push({ ...newTag(name), column, on: true });
+  $("find").value = "";
+  showFound();
+  showTags();
+  $("question").focus();
+}

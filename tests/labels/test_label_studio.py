@@ -1,0 +1,218 @@
+"""Label Studio's addresses, controls and both of its exports, as version 1.23 writes them."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from g2netpl.base.errors import InputError
+from g2netpl.labels.formats import Reading, read_labels
+from g2netpl.labels.formats.label_studio import write_predictions
+from g2netpl.labels.formats.label_studio_controls import Control, prediction, read_controls
+from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, address_in, told_apart
+from g2netpl.labels.paths import find, locate
+from g2netpl.labels.table import LabelTable
+
+INTERFACE = """<View><Header value="What is there?"/><Image name="photo" value="$picture"/>
+<Choices name="tags" toName="photo" choice="multiple"><Choice value="cat"/><Choice value="dog"/>
+<Choice value="Great owl" alias="owl"/></Choices>
+<Choices name="light" toName="photo"><Choice value="day"/><Choice value="night"/></Choices>
+<Choices name="absent" toName="photo" choice="multiple"><Choice value="cat"/></Choices></View>"""
+UPLOADS = ("/data/upload/3/377351e8-IMG_1_%C3%BC.png", "/data/upload/3/1ba02287-IMG_2.png")
+
+
+def chosen(*names, control="tags"):
+    value = {"choices": list(names)}
+    return {"from_name": control, "to_name": "photo", "type": "choices", "value": value}
+
+
+def exported(number, address, *annotations):
+    """A task of an export, as JSON."""
+    made = [
+        {"id": place, "result": result, "was_cancelled": False, "prediction": {}}
+        for place, result in enumerate(annotations, start=1)
+    ]
+    data = {"picture": address, "caption": "a photo"}
+    return {"id": number, "annotations": made, "predictions": [4], "data": data, "project": 3}
+
+
+def flat(number, address, annotation=1, **said):
+    """A task of an export, as JSON-MIN."""
+    who = None if annotation is None else 1
+    about = {"annotator": who, "annotation_id": annotation, "created_at": "2026-11-17T11:55:12Z"}
+    task = {"picture": address, "caption": "a photo", "id": number, **said, **about}
+    return {**task, "updated_at": "2026-11-17T11:55:12Z", "lead_time": 3.0}
+
+
+def put(path, tasks):
+    path.write_text(json.dumps(tasks), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("/data/upload/3/377351e8-IMG_1_%C3%BC.png", "IMG 1 (ü).png"),
+        ("http://localhost:8080/data/upload/3/377351e8-IMG_2.png", "IMG_2.png"),
+        ("/data/upload/3/1234567-IMG_2.png", None),  # seven digits: no upload of theirs
+        ("/data/local-files/?d=zoo/a%20b.png", "zoo/a b.png"),
+        ("/data/local-files/?d=me/photos/zoo/a%20b.png", "zoo/a b.png"),
+        ("/data/local-files/?d=other/zoo/a%20b.png", None),  # not our folder
+        ("s3://bucket/years/2020/zoo/a%20b.png", "zoo/a b.png"),
+        ("https://example.org/IMG_2.png?size=large", "IMG_2.png"),
+        ("gs://bucket/else/IMG_3.png", None),
+        ("./zoo//a b.png", "zoo/a b.png"),
+        ("IMG_2.png", "IMG_2.png"),
+    ],
+)
+def test_an_address_names_an_image_of_ours(address, found):
+    names = ("IMG 1 (ü).png", "IMG_2.png", "zoo/a b.png")
+    row = ImagesByAddress(names, "/home/me/photos").row(address, "task 0")
+    assert (None if row is None else names[row]) == found
+
+
+def test_an_upload_is_found_under_the_name_it_had(tmp_path):
+    for name in ("IMG 1 (ü).png", "u\u0308ber.png", "00000000-kept.png", "kept.png"):
+        Image.new("RGB", (4, 4)).save(tmp_path / name)
+    stored = ["377351e8-IMG_1_ü.png", "1ba02287-über.png", "00000000-kept.png"]
+    meant = ["IMG 1 (ü).png", "u\u0308ber.png", "00000000-kept.png"]
+    assert locate(stored, tmp_path) == [str(tmp_path / name) for name in meant]
+    assert find(["377351e8-IMG_3.png", "sub/377351e8-kept.png"], tmp_path).missing == [0, 1]
+    Image.new("RGB", (4, 4)).save(tmp_path / "IMG_1 ü.png")
+    with pytest.raises(InputError, match="which look the same"):
+        locate(stored, tmp_path)
+    with pytest.raises(InputError, match="both are listed"):
+        locate(["11111111-kept.png", "kept.png"], tmp_path)
+
+
+def test_the_same_last_part_in_two_folders_is_told_apart(tmp_path):
+    addresses = ["s3://b/all/cat/1.jpg", "s3://b/all/dog/1.jpg", "/data/local-files/?d=x/2.jpg"]
+    assert told_apart(["1.jpg", "1.jpg", "x/2.jpg"], addresses) == [
+        "cat/1.jpg",
+        "dog/1.jpg",
+        "x/2.jpg",
+    ]
+    assert told_apart(["1.jpg", "1.jpg"], addresses[:1] * 2) == ["1.jpg", "1.jpg"]
+    tasks = [exported(number, address, [chosen("cat")]) for number, address in enumerate(addresses)]
+    table = read_labels(put(tmp_path / "export.json", tasks))
+    assert table.images == ("cat/1.jpg", "dog/1.jpg", "x/2.jpg")
+
+
+def test_the_key_of_the_image_may_be_any():
+    assert address_in({"photo": "a.jpg"}, "") == "a.jpg"
+    assert address_in({"photo": "/data/x/a.JPG?b=1", "caption": "a cat"}, "") == "/data/x/a.JPG?b=1"
+    assert address_in({"left": "a.jpg", "right": "b.jpg"}, "", "right") == "b.jpg"
+    with pytest.raises(InputError, match="expected the image's name in 'data'"):
+        address_in({"left": "a.jpg", "right": "b.jpg"}, "task 1")
+
+
+def test_both_exports_say_the_same(tmp_path):
+    full = [
+        exported(1, UPLOADS[0], [chosen("circle", "square")]),
+        exported(2, UPLOADS[1], [chosen("circle")], [chosen("square", control="absent")]),
+        exported(3, "/data/local-files/?d=photos/g%201.png"),
+    ]
+    small = [
+        flat(1, UPLOADS[0], tags={"choices": ["circle", "square"]}),
+        flat(2, UPLOADS[1], tags="circle"),
+        flat(2, UPLOADS[1], 2, absent="square"),
+        flat(3, "/data/local-files/?d=photos/g%201.png", None),
+    ]
+    for reading in (Reading(), Reading(absent="negative")):
+        one = read_labels(put(tmp_path / "full.json", full), reading=reading)
+        other = read_labels(put(tmp_path / "min.json", small), reading=reading)
+        assert one.images == ("377351e8-IMG_1_ü.png", "1ba02287-IMG_2.png", "photos/g 1.png")
+        assert one.values.tolist() == [[1, 1], [1, 0], [-1, -1]]
+        assert (other.images, other.classes) == (one.images, one.classes)
+        assert other.values.tolist() == one.values.tolist()
+
+
+def test_boxes_of_json_min_are_read_and_free_text_is_not_taken_for_a_class(tmp_path):
+    box = {"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["owl"]}
+    tasks = [
+        flat(1, "a.jpg", boxes=[box, {**box, "rectanglelabels": ["cat"]}], stars={"rating": 4})
+    ]
+    assert read_labels(put(tmp_path / "min.json", tasks)).classes == ("cat", "owl")
+    tasks[0] = flat(1, "a.jpg", tags={"choices": ["cat", "dog"]}, remark="blurred")
+    with pytest.raises(InputError, match=r"'remark' is a choice or a text; export .* as JSON$"):
+        read_labels(put(tmp_path / "min.json", tasks))
+
+
+def test_controls_of_an_interface():
+    tags, light = read_controls(INTERFACE)
+    assert tags == Control("tags", "photo", "picture", frozenset({"cat", "dog", "owl"}), False)
+    assert light == Control("light", "photo", "picture", frozenset({"day", "night"}), True)
+
+
+@pytest.mark.parametrize(
+    ("interface", "says"),
+    [
+        ("<View>", "not readable XML"),
+        ('<!DOCTYPE x [<!ENTITY e "cat">]><View>&e;</View>', "a DOCTYPE is refused"),
+        ("<View>" * 65 + "</View>" * 65, "nested too deeply"),
+        (
+            '<View><Text name="t" value="$t"/><Choices name="c" toName="t"/></View>',
+            "expected <Image",
+        ),
+        (
+            '<View><Image name="i" value="$i"/><Choices name="absent" toName="i"/></View>',
+            "expected",
+        ),
+    ],
+)
+def test_an_interface_that_cannot_be_used_is_one_line(interface, says):
+    with pytest.raises(InputError, match=says) as told:
+        read_controls(interface)
+    assert "\n" not in str(told.value)
+
+
+def test_a_prediction_by_hand():
+    """Right are expected 0.9 of cat, 0.7 of dog's absence, 0.5 of owl; of day 0.8 and night 0.4."""
+    classes = ("cat", "dog", "owl", "day", "night", "not asked")
+    chances = np.array([0.9, 0.3, np.nan, 0.8, 0.6, 0.99], dtype=np.float32)
+    decided = np.array([True, False, False, True, False, True])
+    said = prediction(read_controls(INTERFACE), classes, chances, decided, "v1")
+    assert said["score"] == pytest.approx((0.9 + 0.7 + 0.5 + 0.8 + 0.4) / 5, abs=1e-4)
+    assert said["result"] == [
+        {**chosen("cat"), "score": 0.9},
+        {**chosen("day", control="light"), "score": 0.8},
+    ]
+    decided[4] = True  # of a single choice, the likelier
+    both = prediction(read_controls(INTERFACE), classes, chances, decided, "v1")
+    assert both["result"][1]["value"]["choices"] == ["day"]
+
+
+def test_predictions_go_to_the_tasks_of_the_project(tmp_path):
+    tasks = [
+        exported(17, "/data/upload/3/1ba02287-b_1.png", [chosen("cat")]),
+        exported(18, "s3://bucket/unknown.png"),
+        exported(19, "/data/local-files/?d=photos/a.png"),
+    ]
+    like = put(tmp_path / "export.json", tasks)
+    table = LabelTable(("a.png", "b 1.png"), ("cat", "dog"), [[-1, -1], [1, -1]])
+    chances = np.array([[0.2, 0.9], [1.0, 0.4]], dtype=np.float32)
+    out = tmp_path / "ours.json"
+    about = (chances > 0.5, chances, "run-1", out, like, tmp_path / "photos")
+    assert write_predictions(table, *about) == ["1 task with images that the run does not know"]
+    first, second = json.loads(out.read_text(encoding="utf-8"))
+    for task, number, names, score in ((first, 17, ["cat"], 0.8), (second, 19, ["dog"], 0.85)):
+        before = tasks[number - 17]
+        assert task["id"] == task["task"] == number
+        assert (task["data"], task["annotations"]) == (before["data"], before["annotations"])
+        (said,) = task["predictions"]
+        assert said == {key: task[key] for key in ("model_version", "score", "result")}
+        assert (said["model_version"], said["score"]) == ("run-1", pytest.approx(score))
+        assert {key: said["result"][0][key] for key in chosen()} == chosen(*names)
+    assert read_labels(out).values.tolist() == [[1], [-1]]  # predictions are no observations
+
+
+def test_tasks_that_nobody_annotated_do_not_name_their_control(tmp_path):
+    like = put(tmp_path / "export.json", [exported(1, "a.png")])
+    table = LabelTable(("a.png",), ("cat",), [[-1]])
+    chances, out = np.array([[0.9]], dtype=np.float32), tmp_path / "ours.json"
+    (note,) = write_predictions(table, chances > 0.5, chances, "v", out, like, tmp_path)
+    assert 'name="label" toName="image"' in note
+    other = LabelTable(("b.png",), ("cat",), [[-1]])
+    with pytest.raises(InputError, match=r"export.json: its tasks show no image of the run"):
+        write_predictions(other, chances > 0.5, chances, "v", out, like, tmp_path)

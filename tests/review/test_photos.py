@@ -1,0 +1,378 @@
+"""`review --ask photos`: which classes are in a photo, decided together."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from review_runs import Page, random_run, write_photos, write_run
+
+from g2netpl import read_labels
+from g2netpl.cli import main
+from g2netpl.review import photos
+from g2netpl.review.counting import CountReview
+from g2netpl.review.photos import PhotoReview
+from g2netpl.review.session import Review
+from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
+from g2netpl.runs.completion import complete
+from g2netpl.runs.run import Run
+
+IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
+OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
+SOFT = [[1.0, 0.5], [0.5, 0.9], [0.2, 0.0], [0.8, 0.6]]
+PREDICTED = [[0.25, 0.75], [0.5, 0.5], [0.75, 0.875], [0.75, 0.5]]
+
+
+@pytest.fixture
+def small(tmp_path):
+    write_photos(tmp_path / "photos", IMAGES)
+    return write_run(tmp_path / "run", IMAGES, CLASSES, OBSERVED, SOFT, PREDICTED)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return random_run(tmp_path, images=30, classes=14)
+
+
+@pytest.fixture
+def opened():
+    """Opens reviews and closes them again."""
+    kept = []
+
+    def open_review(*arguments, kind=PhotoReview, **more):
+        kept.append(kind(*arguments, **more))
+        return kept[-1]
+
+    yield open_review
+    for review in kept:
+        review.close()
+
+
+def number(count):
+    return f"{count:032x}"
+
+
+def sides(photo):
+    """What is on and what is off, as the page sends it."""
+    named = [
+        (tag["name"] if tag["column"] is None else tag["column"], tag) for tag in photo["tags"]
+    ]
+    return [x for x, tag in named if tag["on"]], [x for x, tag in named if not tag["on"]]
+
+
+def save(review, photo, id, rest=False):
+    review.save(number(id), photo["row"], *sides(photo), rest)
+
+
+# Which photo, and what is shown of it
+
+
+def test_a_photo_is_worth_what_its_questions_are_worth_together(small, opened):
+    review = opened(small)
+    # questions (test_review): w bee 1; x ant 1/2, bee 0.36/3; y ant 0.64/3; z ant 0.64/4, bee 0.48
+    # together: w 1, z 0.64, x 0.62, y 0.213
+    assert [each["image"][0] for each in review.questions("useful", 9)] == ["w", "z", "x", "y"]
+    assert [each["image"][0] for each in review.questions("doubtful", 9)] == ["y", "w"]
+    assert [each["image"][0] for each in review.questions("useful", 9, text="x.p")] == ["x"]
+    assert [each["image"][0] for each in review.questions("useful", 9, column=0)] == ["x", "y", "z"]
+
+
+def test_known_tags_are_shown_as_such_and_known_absent_ones_are_not(small, opened):
+    photos = {each["image"]: each for each in opened(small).questions("useful", 9)}
+    bee, ant = photos["w.png"]["tags"]
+    assert (bee["name"], bee["known"], bee["chance"]) == (
+        "bee",
+        False,
+        pytest.approx(0.5, abs=1e-3),
+    )
+    assert (ant["name"], ant["known"], ant["on"], ant["chance"]) == ("ant", True, True, None)
+    assert [tag["name"] for tag in photos["y.png"]["tags"]] == ["ant"]
+    assert photos["y.png"]["known"] == [{"name": "bee", "value": 0, "decided": False}]
+
+
+@pytest.mark.parametrize("by_draw", [False, True])
+def test_on_is_what_complete_would_call_positive(tmp_path, opened, by_draw):
+    random = np.random.default_rng(3)
+    names, shape = [f"{row}.png" for row in range(40)], (40, 6)
+    observed = np.where(random.random(shape) < 0.2, random.integers(0, 2, shape), -1)
+    soft, predicted = random.random(shape), random.random(shape)
+    has_soft = np.arange(40) < 25
+    soft = np.where(has_soft[:, None], soft, predicted)
+    run = write_run(
+        tmp_path / "run", names, list("abcdef"), observed, soft, predicted, has_soft, k=1.7
+    )
+    content = json.loads((run / "decisions.json").read_text())
+    content |= {"thresholds": [0.3, 0.4, 0.5, 0.6, None, 0.8], "shift": -0.4, "by_draw": by_draw}
+    (run / "decisions.json").write_text(json.dumps(content))
+    completed = complete(Run.open(run))
+    found = opened(run).questions("random", 60)
+    assert len(found) == 40
+    for photo in found:
+        for tag in photo["tags"]:
+            said = completed.values[photo["row"], tag["column"]]
+            assert tag["on"] == (said == 1)
+            if not tag["known"]:
+                chance = completed.scores[photo["row"], tag["column"]]
+                assert tag["chance"] == pytest.approx(chance, abs=1e-3)  # float16 logits
+
+
+def test_all_that_is_on_is_shown_and_as_much_as_there_are_keys(folder, opened):
+    review = opened(folder)
+    for photo in review.questions("useful", 50):
+        values, shown = review.values[photo["row"]], [tag["column"] for tag in photo["tags"]]
+        (chances,), (present,) = review.opinions.completed(slice(photo["row"], photo["row"] + 1))
+        needed = (values == 1) | ((values == -1) & present)
+        assert set(np.flatnonzero(needed)) <= set(shown)
+        assert len(shown) == len(set(shown)) >= 9
+        opens = [chances[tag["column"]] for tag in photo["tags"] if not tag["known"]]
+        assert opens == sorted(opens, reverse=True)
+
+
+def test_what_an_order_asks_about_is_shown(folder, opened):
+    """Observed labels that the network contradicts, also where they say: not there."""
+    review = opened(folder)
+    predicted = review.opinions.predicted(slice(None))
+    observed = review.saved.observed
+    for photo in review.questions("doubtful", 50):
+        row = photo["row"]
+        gap = np.where(observed[row] == -1, -1, np.abs(observed[row] - predicted[row]))
+        assert int(gap.argmax()) in [tag["column"] for tag in photo["tags"]]
+
+
+# What is saved
+
+
+def test_shown_tags_are_decided_and_nothing_else_is(folder, opened):
+    review = opened(folder)
+    (photo,) = review.questions("useful", 1)
+    on, off = sides(photo)
+    save(review, photo, 1)
+    lines = in_force(read_decisions(folder))
+    assert {(x.label, x.new) for x in lines} == {
+        *((f"class {column}", 1) for column in on),
+        *((f"class {column}", 0) for column in off),
+    }
+    assert {(x.id, x.image, x.order) for x in lines} == {(number(1), photo["image"], "photos")}
+    after, before = reviewed_labels(folder).values, review.saved.observed
+    changed = np.argwhere(after != before)
+    assert {row for row, _ in changed} == {photo["row"]}
+    assert set(changed[:, 1]) <= {*on, *off}
+    assert review.progress() == {
+        "answered": 1,
+        "yes": len(on),
+        "no": len(off),
+        "skipped": 0,
+        "limit": None,
+    }
+    assert photo["row"] not in [each["row"] for each in review.questions("useful", 50)]
+
+
+def test_nothing_else_decides_every_other_class(folder, opened):
+    review = opened(folder, classes=[f"class {each}" for each in range(12)])
+    (photo,) = review.questions("useful", 1)
+    on, _ = sides(photo)
+    before = review.values[photo["row"]].copy()
+    save(review, photo, 1, rest=True)
+    after = reviewed_labels(folder).values[photo["row"]]
+    assert after[:12].tolist() == [1 if column in on else 0 for column in range(12)]
+    assert after[12:].tolist() == before[12:].tolist()  # not asked about here
+
+
+def test_undo_takes_the_whole_photo_back_and_shows_it_as_it_was(folder, opened):
+    review = opened(folder)
+    first, second = review.questions("useful", 2)
+    save(review, first, 1)
+    for tag in second["tags"][:3]:
+        tag["on"] = not tag["on"]
+    save(review, second, 2)
+    review.close()
+    review = opened(folder)
+    again = review.undo(number(3))
+    assert again["tags"] == second["tags"]
+    assert review.undo(number(3))["tags"] == again["tags"]  # sent twice
+    assert review.questions("useful", 1)[0]["row"] == second["row"]
+    assert review.undo(number(4))["tags"] == first["tags"]
+    assert review.undo(number(5)) is None
+    assert in_force(read_decisions(folder)) == []
+    assert (review.values == review.saved.observed).all()
+    assert review.progress()["answered"] == review.progress()["no"] == 0
+    save(review, second, 6, rest=True)
+    assert sides(review.undo(number(7)))[0] == sides(second)[0]
+    assert in_force(read_decisions(folder)) == []
+
+
+def test_a_skipped_photo_decides_nothing_and_does_not_come_again(folder, opened):
+    review = opened(folder, limit=2)
+    photo, _ = review.questions("useful", 5)
+    review.skip(number(1), photo["row"], [tag["column"] for tag in photo["tags"]])
+    assert np.array_equal(reviewed_labels(folder).values, review.saved.observed)
+    (rest,) = review.questions("useful", 5)
+    assert rest["row"] != photo["row"]
+    save(review, rest, 2)
+    assert review.questions("useful", 5) == []  # the limit counts photos
+
+
+@pytest.mark.parametrize("kept", [1, 4])
+def test_what_a_crash_leaves_of_a_photo_is_completed_when_it_is_sent_again(folder, opened, kept):
+    review = opened(folder)
+    (photo,) = review.questions("useful", 1)
+    save(review, photo, 1)
+    review.close()
+    whole = {(x.label, x.new) for x in read_decisions(folder)}
+    path = folder / "review.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:kept]) + lines[kept][:30])
+    review = opened(folder)
+    assert len(read_decisions(folder)) == kept
+    save(review, photo, 1)
+    save(review, photo, 1)
+    assert {(x.label, x.new) for x in read_decisions(folder)} == whole
+    assert review.progress()["answered"] == 1
+    assert review.undo(number(2))["row"] == photo["row"]
+    assert in_force(read_decisions(folder)) == []
+
+
+def test_photos_and_questions_know_each_others_answers(folder, opened):
+    review = opened(folder, kind=Review)
+    (question,) = review.questions("useful", 1)
+    review.decide(number(1), question["row"], question["column"], "yes", "useful")
+    review.close()
+    review = opened(folder)
+    assert review.undo(number(2)) is None  # an answer of another kind
+    assert review.progress()["answered"] == 0
+    photo = next(x for x in review.questions("random", 50) if x["row"] == question["row"])
+    assert (question["column"], True) in [(tag["column"], tag["known"]) for tag in photo["tags"]]
+    save(review, photo, 3, rest=True)
+    review.close()
+    review = opened(folder, kind=Review)
+    assert question["row"] not in [each["row"] for each in review.questions("random", 500)]
+    assert review.undo(number(4)) is None
+    assert review.progress()["answered"] == 1
+    review.close()
+    assert opened(folder, kind=CountReview).progress()["answered"] == 0
+
+
+# Classes that the run does not know
+
+
+def with_new_class(review, name="zebra", id=1):
+    (photo,) = review.questions("useful", 1)
+    on, off = sides(photo)
+    review.save(number(id), photo["row"], [*on, name], off, False)
+    return photo
+
+
+def test_an_added_class_is_unknown_where_nobody_decided_it(folder, opened):
+    review = opened(folder)
+    photo = with_new_class(review)
+    (other,) = review.questions("useful", 1)
+    assert other["added"] == review.added == review.state()["added"] == ["zebra"]
+    on, off = sides(other)
+    review.save(number(2), other["row"], on, [*off, "zebra"], False)
+    review.close()
+    table = reviewed_labels(folder)
+    assert table.classes == (*(f"class {each}" for each in range(14)), "zebra")
+    assert {
+        row: int(table.values[row, 14]) for row in np.flatnonzero(table.values[:, 14] >= 0)
+    } == {
+        photo["row"]: 1,
+        other["row"]: 0,
+    }
+    review = opened(folder)
+    assert review.added == ["zebra"]
+    (third,) = review.questions("useful", 1)
+    save(review, third, 3, rest=True)
+    assert reviewed_labels(folder).values[third["row"], 14] == 0  # nothing else, zebras included
+    review.undo(number(4))
+    review.undo(number(5))
+    again = review.undo(number(6))
+    assert again["added"] == []
+    assert [(x["name"], x["on"]) for x in again["tags"] if x["column"] is None] == [("zebra", True)]
+    assert reviewed_labels(folder).classes == review.saved.classes
+    review.close()
+    assert opened(folder, kind=Review).progress()["answered"] == 0
+
+
+def test_an_added_class_is_exported(folder, opened, capsys):
+    review = opened(folder)
+    photo = with_new_class(review, "traffic light")
+    review.close()
+    opened(folder, kind=Review).close()  # questions about the run's own classes go on
+    target = folder.parent / "labels.csv"
+    assert main(["review", str(folder), "--export", str(target)]) == 0
+    assert "new classes: 'traffic light'" in capsys.readouterr().out
+    table = read_labels(target)
+    column = table.classes.index("traffic light")
+    assert np.flatnonzero(table.values[:, column] == 1).tolist() == [photo["row"]]
+    with open(folder.parent / "labels.provenance.csv", newline="") as file:
+        new = [x for x in csv.DictReader(file) if x["order"] == "added"]
+    assert [(x["class"], x["value"], x["before"]) for x in new] == [("traffic light", "1", "")]
+
+
+def test_a_new_class_is_learned_from_the_exported_file_alone(photos, tmp_path, opened, capsys):
+    flags = ["--images", str(photos), "--only-listed", "--backbone", "tiny", "--image-size", "32"]
+    flags += ["--epochs", "1", "--workers", "0", "--device", "cpu"]
+    first, merged = tmp_path / "first", tmp_path / "merged.csv"
+    labels = ["--labels", str(photos / "train.csv"), "--setting", "sspl:0.5"]
+    assert main(["train", *labels, *flags, "--output", str(first)]) == 0
+    review = opened(first)
+    with_new_class(review)
+    review.close()
+    capsys.readouterr()
+    again = ["train", "--resume-labels", str(first), "--output", str(tmp_path / "second")]
+    assert main(again) == 3
+    told = capsys.readouterr().err
+    assert "does not know 'zebra', which the review has added; train anew" in told
+    assert f"g2netpl review {first} --export labels.csv" in told
+    assert main(["review", str(first), "--export", str(merged)]) == 0
+    assert main(["train", "--labels", str(merged), *flags, "--output", str(tmp_path / "new")]) == 0
+    assert Run.open(tmp_path / "new").labels.classes[-1] == "zebra"
+
+
+# Over HTTP
+
+
+def test_the_photo_over_http(folder):
+    with Page(folder, "--ask", "photos", "--limit", "3") as page:
+        state = page.ask("/api/state")
+        assert (state["asks"], state["order"], state["can_say_rest"]) == ("photos", "useful", True)
+        first, second, _ = page.next(5)
+        on, off = sides(first)
+        on, off = on[2:], [*off, *on[:2]]
+        good = {"id": number(1), "row": first["row"], "answer": "save", "on": on, "off": off}
+        refused = (
+            [{**good, "answer": wrong} for wrong in ("yes", 1, None, ["save"], "undo")]
+            + [{**good, "row": wrong} for wrong in (-1, 30, True, "1")]
+            + [
+                {**good, "on": wrong}
+                for wrong in ([14], [-1], [True], [1.0], [None], "zebra", [[]])
+            ]
+            + [{**good, "on": [*on, off[0]]}, {**good, "on": [*on, on[0]]}, {**good, "off": {}}]
+            + [{**good, "off": ["zebra"]}]  # nobody has added it
+            + [
+                {**good, "on": [wrong]}
+                for wrong in ("", " ", " cat", "a\nb", "class 1", "x" * 101, "e\u0301", "\ud800")
+            ]
+            + [{**good, "order": "useful"}, {**good, "id": "x"}]
+            + [{key: good[key] for key in good if key != lacking} for lacking in good]
+        )
+        for body in refused:
+            assert page.request("POST", "/api/decide", body)[0] == 400, body
+        assert page.request("POST", "/api/decide", good, **{"X-G2netpl-Token": "x" * 43})[0] == 401
+        assert (folder / "review.jsonl").read_bytes() == b""
+        for _ in range(2):  # the page did not hear that it was saved
+            assert page.ask("/api/decide", good)["progress"]["answered"] == 1
+        new = {**good, "id": number(2), "row": second["row"], "on": ["zebra", "é"], "off": []}
+        assert page.ask("/api/decide", new)["progress"]["yes"] == len(on) + 2
+        assert page.ask("/api/state")["added"] == ["zebra", "é"]
+        page.process.terminate()
+        assert page.process.wait(20) == 0
+        said = page.process.stdout.read()
+    assert "2 answers saved" in said
+    assert "new classes: zebra, 'é'; the network does not know them, so train anew" in said
+    assert "--resume-labels" not in said
+
+
+def test_nobody_has_a_thousand_classes_in_mind(folder, opened, monkeypatch):
+    monkeypatch.setattr(photos, "MOST_AT_ONCE", 13)
+    assert opened(folder).state()["can_say_rest"] is False
