@@ -2,7 +2,8 @@
 
 Ratios are measured side by side in one run. A loop that stays in one process is timed by its own
 processor seconds on one thread, so that other work on the machine does not count; what involves
-several processes or the disk is timed by the clock on the wall.
+several processes or the disk is timed by the clock on the wall, or by the processor seconds of all
+of them.
 """
 
 import time
@@ -80,6 +81,15 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def processor_seconds() -> float:
+    """Of this process and of those that it has started and not ended."""
+    import psutil
+
+    here = psutil.Process()
+    times = [each.cpu_times() for each in (here, *here.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
 def side_by_side(

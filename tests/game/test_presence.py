@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from g2netpl.game.costs import SPREAD, draw_cost, soft_bce
 from g2netpl.game.network.network import build_network
-from g2netpl.game.network.presence import POOLED, Presence, log_shares, logits_of_rates
+from g2netpl.game.network.presence import POOLED, Presence, logits_of_rates
 from g2netpl.game.network_step import batch_cost, network_cost, to_answer
 from g2netpl.game.player import Proposal
 
@@ -23,16 +23,18 @@ def test_logits_are_those_of_the_presence_at_any_rate():
     assert torch.allclose(functional.softplus(logits).double(), RATES, rtol=1e-4)
 
 
-def test_log_shares_are_the_way_back():
-    rates = torch.tensor([[0.5, 1.5, 2.0], [1e-9, 1e-3, 3.0]])
-    found = log_shares(logits_of_rates(rates.log())).exp()
-    assert torch.allclose(found, rates / rates.sum(dim=1, keepdim=True), rtol=1e-4)
+def test_a_draw_is_from_the_shares_of_the_rates():
+    rates, named = torch.tensor([[0.5, 1.5, 2.0]]), torch.tensor([[0.0, 1.0, 0.0]])
+    logs = torch.tensor([0.5, 1.5, 2.0]).div(4.0).log()
+    wanted = SPREAD * logs.var(correction=0) - logs[1]
+    assert float(draw_cost(rates.log(), named)) == pytest.approx(float(wanted) / 3, rel=1e-5)
 
 
 def test_gradients_stay_finite_far_out():
     scores = torch.tensor([[900.0, 0.0, -900.0]], requires_grad=True)
     module = Presence(nn.Identity(), 2.0, 3)
-    draw_cost(module(scores), torch.tensor([[0.0, 0.0, 1.0]])).backward()
+    (log_rates,), named = module.experts(scores), torch.tensor([[0.0, 0.0, 1.0]])
+    (draw_cost(log_rates, named) + soft_bce(module(scores), named, 1.0 - named)).backward()
     assert torch.isfinite(scores.grad).all()
 
 
@@ -50,7 +52,8 @@ def test_the_cost_of_a_name_is_the_cross_entropy_of_the_shares():
     named = torch.tensor([2, 0, 1, 3, 3])
     logs = scores.log_softmax(dim=1)
     wanted = functional.cross_entropy(scores, named) + SPREAD * logs.var(1, correction=0).mean()
-    found = draw_cost(Presence(nn.Identity(), 2.5, 4)(scores), functional.one_hot(named, 4).float())
+    (log_rates,) = Presence(nn.Identity(), 2.5, 4).experts(scores)
+    found = draw_cost(log_rates, functional.one_hot(named, 4).float())
     assert float(found) == pytest.approx(float(wanted) / 4, rel=1e-5)  # a mean over entries
 
 
@@ -58,20 +61,20 @@ def test_an_image_without_a_name_says_nothing():
     scores = torch.randn(3, 4, requires_grad=True)
     named = torch.zeros(3, 4)
     named[0, 1] = 1.0
-    draw_cost(Presence(nn.Identity(), 2.0, 4)(scores), named).backward()
+    draw_cost(*Presence(nn.Identity(), 2.0, 4).experts(scores), named).backward()
     assert scores.grad[0].abs().sum() > 0
     assert torch.equal(scores.grad[1:], torch.zeros(2, 4))
 
 
 def test_what_was_named_enters_as_a_draw_and_the_rest_as_proposed():
-    logits = torch.randn(3, 4)
+    rates = torch.randn(3, 4)
     observed = torch.tensor([[1, -1, 0, -1], [-1, -1, -1, -1], [-1, 1, 1, -1]])
     named = observed == 1
     targets, weights = torch.rand(3, 4), torch.rand(3, 4)
     targets[named], weights[named] = 1.0, 1.0
-    found = network_cost(logits, Proposal(targets, weights), 1.0, observed)
-    rest = soft_bce(logits, targets, weights * ~named)
-    assert float(found) == pytest.approx(float(rest + draw_cost(logits, named.float())), rel=1e-6)
+    found = network_cost(rates, Proposal(targets, weights), 1.0, observed)
+    rest = soft_bce(logits_of_rates(rates), targets, weights * ~named)
+    assert float(found) == pytest.approx(float(rest + draw_cost(rates, named.float())), rel=1e-6)
 
 
 def test_shares_become_the_frequencies_of_names():
@@ -85,10 +88,10 @@ def test_shares_become_the_frequencies_of_names():
     optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
     for _ in range(500):
         optimizer.zero_grad()
-        cost, logits = batch_cost(network, torch.ones(10, 1), proposal, 2.0, observed=observed)
+        cost, _ = batch_cost(network, torch.ones(10, 1), proposal, 2.0, observed=observed)
         cost.backward()
         optimizer.step()
-    shares = log_shares(logits)[0].exp().detach()
+    shares = network(torch.ones(1, 1), experts=True)[0].softmax(dim=0).detach()
     assert shares.argsort(descending=True).tolist() == [0, 1, 2, 3]
     # at the best shares the slope of the cost is 0, by hand for the first: share − frequency +
     # SPREAD · 2/4 · (d₀ − share · Σd) = 0 with d the log shares less their mean, and Σd = 0
@@ -131,7 +134,7 @@ def two_experts(seed=3):
 
 def test_two_experts_are_pooled_as_odds():
     network, vectors = two_experts(), torch.randn(5, 6)
-    drawn, sigmoids = network(vectors, experts=True).chunk(2, dim=1)
+    drawn, sigmoids = network.expert_logits(vectors).chunk(2, dim=1)
     assert torch.equal(drawn, Presence(network.classifier.shares, 2.0, 6)(vectors))
     assert torch.equal(sigmoids, network.classifier.sigmoids(vectors))
     # odds of the pool: the geometric mean of the odds, by hand at weights 2/3 and 1/3
@@ -148,9 +151,10 @@ def test_shares_learn_from_what_was_observed_and_sigmoids_from_everything():
     proposal = Proposal(targets, weights, regulariser=0.7)
     cost, _ = batch_cost(network, vectors, proposal, 2.0, observed=observed)
     found = torch.autograd.grad(cost, list(network.parameters()))
-    drawn, sigmoids = network(vectors, experts=True).chunk(2, dim=1)
+    rates, _ = network(vectors, experts=True).chunk(2, dim=1)
+    drawn, sigmoids = network.expert_logits(vectors).chunk(2, dim=1)
     by_hand = (
-        draw_cost(drawn, named * weights)
+        draw_cost(rates, named * weights)
         - (weights * (observed == 0) * torch.log1p(-drawn.sigmoid())).sum() / 12
         + functional.binary_cross_entropy(sigmoids.sigmoid(), targets, weight=weights)
         + 0.7 * (sigmoids.sigmoid().sum(dim=1).mean() / 4 - 2.0 / 4) ** 2
@@ -168,7 +172,8 @@ def test_labels_of_images_without_a_name_answer_the_sigmoids():
     answered = to_answer(said, observed)
     assert torch.equal(answered[0], network(vectors)[0])
     assert torch.equal(answered[1], said[1, 4:])
-    assert torch.equal(to_answer(said[:, :4], observed), said[:, :4])  # one expert
+    alone = network.expert_logits(vectors)[:, :4]
+    assert torch.equal(to_answer(said[:, :4], observed), alone)  # one expert
 
 
 def test_two_experts_believe_half_of_the_count_together():

@@ -1,6 +1,7 @@
 """Activations that are kept: of these very images, read from the file, never from a damaged one."""
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.images import activations
-from g2netpl.images.activations import ActivationSource, file_bytes, kept
+from g2netpl.images.activations import ActivationSource, kept
 from g2netpl.images.loader import ImageSource, MirroredPart
+from g2netpl.images.table_in_making import file_bytes
 
 SHAPE = (2, 3)
 
@@ -133,3 +135,118 @@ def test_the_views_of_training_are_those_of_the_images(photos):
             torch.testing.assert_close(two, one, atol=2e-3, rtol=0)
     (found,) = ActivationSource(plain, None, seed=4).load([rows], 1)
     np.testing.assert_array_equal(found, plain[rows].astype(np.float32))
+
+
+class Stop(Exception):
+    pass
+
+
+def stopped(pictures, cache, after, stop=None):
+    """Compute blocks of two images, and stop before the one of this number."""
+    calls = []
+
+    def compute(rows):
+        calls.append(rows)
+        if len(calls) > after:
+            raise Stop if stop is None else stop
+        return pictures.made()[rows]
+
+    with pytest.raises(Stop if stop is None else stop):
+        kept(cache, "key", pictures.paths, SHAPE, compute)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(activations, "_BLOCK", 13)  # of two images; seven make four blocks
+
+
+def test_who_was_stopped_goes_on(pictures, tmp_path, small_blocks):
+    said = []
+    stopped(pictures, tmp_path, 2)
+    stopped(pictures, tmp_path, 1, KeyboardInterrupt)
+    assert pictures.get(tmp_path, say=said.append) == [6]
+    assert said == ["key.f16: 6 of 7 images were done before it was stopped; going on"]
+    assert sorted(path.name for path in tmp_path.glob("key*")) == ["key.f16"]
+    assert pictures.get(tmp_path) == []
+
+
+def test_who_was_killed_goes_on(pictures, tmp_path, small_blocks):
+    child = os.fork()
+    if not child:
+        kept(
+            tmp_path,
+            "key",
+            pictures.paths,
+            SHAPE,
+            lambda rows: pictures.made()[rows] if rows[0] < 4 else os._exit(9),
+        )
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert pictures.get(tmp_path) == [4, 5, 6]
+
+
+def test_a_finished_block_is_not_believed_where_a_byte_of_it_has_changed(
+    pictures, tmp_path, small_blocks
+):
+    stopped(pictures, tmp_path, 3)
+    part = tmp_path / "key.f16.part"
+    content = part.read_bytes()
+    for place in range(0, len(content), 37):
+        part.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        assert pictures.get(tmp_path)[-1] == 6
+        (tmp_path / "key.f16").unlink()
+    for end in range(0, len(content), 53):
+        part.write_bytes(content[:end])
+        assert pictures.get(tmp_path)[-1] == 6
+        (tmp_path / "key.f16").unlink()
+
+
+def test_a_finished_block_of_a_picture_that_was_replaced_is_computed_again(
+    pictures, tmp_path, small_blocks
+):
+    stopped(pictures, tmp_path, 2)
+    pictures.write("b", b"zz")
+    assert pictures.get(tmp_path) == [1, 4, 5, 6]
+
+
+def test_a_table_that_is_brought_up_to_date_can_be_stopped_too(pictures, tmp_path, small_blocks):
+    pictures.get(tmp_path)
+    for name in "bdf":
+        pictures.write(name, b"zz")
+    stopped(pictures, tmp_path, 1)
+    assert pictures.get(tmp_path) in ([3, 5], [5])
+
+
+def test_two_at_once_do_not_meet(pictures, tmp_path, small_blocks):
+    def compute(rows):
+        if rows[0] == 2 and not asked:
+            asked.append(os.fork())
+            if not asked[0]:  # another process, which does the same
+                pictures.get(tmp_path)
+                os._exit(0)
+            assert os.waitstatus_to_exitcode(os.waitpid(asked[0], 0)[1]) == 0
+        return pictures.made()[rows]
+
+    asked = []
+    found = kept(tmp_path, "key", pictures.paths, SHAPE, compute)
+    np.testing.assert_array_equal(found, pictures.made())
+    assert sorted(path.name for path in tmp_path.glob("key*")) == ["key.f16"]
+
+
+def test_tables_that_were_not_used_for_longest_make_room(pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(activations, "MOST", 250)
+    ages = {"a.f16": 10, "b.f16": 7, "c.f16.part": 4, "d.f16": 0.5, "e.npy": 20}
+    for name, days in ages.items():
+        (tmp_path / name).write_bytes(bytes(100))
+        os.utime(tmp_path / name, (0, time.time() - days * 86400))
+    said = []
+    pictures.get(tmp_path, say=said.append)
+    assert {path.name for path in tmp_path.glob("*.*")} == {*ages, "key.f16"} - {"a.f16", "b.f16"}
+    told = "removed, 0 MB that were not used for"
+    starts = [f"{tmp_path}/a.f16: {told} 10 days; ", f"{tmp_path}/b.f16: {told} 7 days; "]
+    assert [line.startswith(start) for line, start in zip(said, starts, strict=True)] == [True] * 2
+    monkeypatch.setattr(activations, "MOST", 0)
+    (tmp_path / "key.f16").unlink()
+    pictures.get(tmp_path)
+    assert (tmp_path / "d.f16").exists()  # of the last day
+    assert not (tmp_path / "c.f16.part").exists()

@@ -269,10 +269,10 @@ captions = "".join(f"{number}.jpg,caption {number}\n" for number in range(70_000
 XMP = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description>
 <dc:subject xmlns:dc="http://purl.org/dc/elements/1.1/"><rdf:Bag><rdf:li>cat</rdf:li></rdf:Bag>
 </dc:subject></rdf:Description></rdf:RDF>"""
-LAUGHS = "<!DOCTYPE a [<!ENTITY a0 'ha'>" + "".join(
+LAUGHS_OF_RDF = "<!DOCTYPE a [<!ENTITY a0 'ha'>" + "".join(
     f"<!ENTITY a{level + 1} '{f'&a{level};' * 10}'>" for level in range(9)
 )
-LAUGHS += "]><rdf:RDF>&a9;</rdf:RDF>"
+LAUGHS_OF_RDF += "]><rdf:RDF>&a9;</rdf:RDF>"
 
 
 def sidecar(content):
@@ -869,13 +869,8 @@ CASES = {
         "labels.csv: expected a folder of photos",
         ("--format", "photo-tags"),
     ),
-    "photos: a sidecar with a DOCTYPE": Case(
-        sidecar("<!DOCTYPE a [<!ENTITY b 'cat'>]><a>&b;</a>"),
-        "1 fault in tags, which are not read; the first: ",
-        ("--format", "photo-tags"),
-    ),
     "photos: a sidecar of a billion laughs": Case(
-        sidecar(LAUGHS), "a DOCTYPE is refused", ("--format", "photo-tags")
+        sidecar(LAUGHS_OF_RDF), "a DOCTYPE is refused", ("--format", "photo-tags")
     ),
     "photos: a sidecar nested ten thousand deep": Case(
         sidecar("<a>" * 10_000), "nested too deeply", ("--format", "photo-tags")

@@ -31,7 +31,12 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
     content = {
         "format": 2,
         "command": "train",
-        "config": {"labels": "labels.csv", "images": str(folder.parent / "photos"), "format": None},
+        "config": {
+            "labels": "labels.csv",
+            "images": str(folder.parent / "photos"),
+            "format": None,
+            "output": str(folder),
+        },
         "classes": list(classes),
         "versions": {},
         "data": {

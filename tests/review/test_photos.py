@@ -116,6 +116,19 @@ def test_on_is_what_complete_would_call_positive(tmp_path, opened, by_draw):
                 assert tag["chance"] == pytest.approx(chance, abs=1e-3)  # float16 logits
 
 
+def test_where_a_photo_has_one_class_one_tag_is_on(folder, opened):
+    content = json.loads((folder / "decisions.json").read_text())
+    (folder / "decisions.json").write_text(json.dumps(content | {"one_of": True}))
+    review = opened(folder)
+    assert review.state()["one_of"]
+    found = review.questions("useful", 50)
+    assert len(found) == 30
+    for photo in found:
+        known = [tag for tag in photo["tags"] if tag["known"] and tag["on"]]
+        on = [tag for tag in photo["tags"] if tag["on"]]
+        assert on == known or (not known and len(on) <= 1)
+
+
 def test_all_that_is_on_is_shown_and_as_much_as_there_are_keys(folder, opened):
     review = opened(folder)
     for photo in review.questions("useful", 50):

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from g2netpl.game.network.presence import log_shares
-
 SPREAD = 0.5  # weight of the spread of log shares over the classes of an image
 LITERAL_CLIP = 1e-3  # the printed order CE(ŷ, û) needs û away from 0 and 1
 
@@ -32,11 +30,11 @@ def expected_positives(logits: Tensor, expected: float) -> Tensor:
     return (logits.sigmoid().mean() - expected / logits.shape[1]).square()
 
 
-def draw_cost(logits: Tensor, named: Tensor) -> Tensor:
+def draw_cost(log_rates: Tensor, named: Tensor) -> Tensor:
     """−Σ named · log share / (B·L): every named label is one draw from what is in its image.
 
     Log shares that lie far apart cost too, where something was named: one name is weak evidence.
     """
-    shares = log_shares(logits)
+    shares = functional.log_softmax(log_rates, dim=1)
     spread = shares.var(dim=1, correction=0) * named.sum(dim=1).clamp(max=1.0)
-    return (SPREAD * spread.sum() - (named * shares).sum()) / logits.numel()
+    return (SPREAD * spread.sum() - (named * shares).sum()) / shares.numel()

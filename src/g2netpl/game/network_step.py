@@ -1,5 +1,6 @@
 """The network's move: one step on the cost of what the label player proposed."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -10,7 +11,7 @@ from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch, in_two_views, strong_view, weak_view
 from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft_bce
 from g2netpl.game.network.network import bare, batch_statistics, share_dropout
-from g2netpl.game.network.presence import pool
+from g2netpl.game.network.presence import logits_of_rates, pool
 from g2netpl.game.player import LabelPlayer, Proposal
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 
@@ -27,12 +28,14 @@ def batch_cost(
 ) -> Costed:
     """The network's cost for one batch, and its logits; `gather` adds those of other processes.
 
-    `observed` is needed by a network that takes what was named as draws.
+    The logits are without a gradient. `observed` is needed by a network that takes what was named
+    as draws.
     """
     network_itself = bare(network)
     drawn_from, asked = None, asked_of(network)
     if observed is not None and asked:
-        drawn_from = observed.repeat(len(proposal.weights) // len(observed), 1)
+        views = len(proposal.weights) // max(len(observed), 1)
+        drawn_from = observed if views == 1 else observed.repeat(views, 1)
     if proposal.depth is None or not getattr(network_itself, "is_deep", False):
         logits = gather(network(inputs, **asked).float())
         cost = network_cost(logits, proposal, expected, drawn_from)
@@ -41,7 +44,7 @@ def batch_cost(
         deep, shallow = proposal.split()
         cost = network_cost(logits, deep, expected, drawn_from)
         cost = cost + network_cost(apart, shallow, expected, drawn_from)
-    return cost, to_answer(logits, drawn_from)
+    return cost, to_answer(logits.detach(), drawn_from)
 
 
 def asked_of(network: nn.Module) -> dict[str, bool]:
@@ -64,9 +67,11 @@ def network_cost(
         cost = draw_cost(drawn, torch.where(named, proposal.weights, 0.0))
         if not sigmoids:
             rest = replace(proposal, weights=proposal.weights.masked_fill(named, 0.0))
-            return cost + network_cost(drawn, rest, expected)
-        absent = torch.where(drawn_from == NEGATIVE, proposal.weights, 0.0)
-        cost = cost + soft_bce(drawn, proposal.targets, absent)
+            return cost + network_cost(logits_of_rates(drawn), rest, expected)
+        absent = drawn_from == NEGATIVE
+        if absent.any():
+            weights = torch.where(absent, proposal.weights, 0.0)
+            cost = cost + soft_bce(logits_of_rates(drawn), proposal.targets, weights)
         return cost + network_cost(sigmoids[0], proposal, expected)
     if proposal.entry_cost is None:
         cost = soft_bce(logits, proposal.targets, proposal.weights)
@@ -87,34 +92,35 @@ def to_answer(logits: Tensor, drawn_from: Tensor | None) -> Tensor:
     """
     if drawn_from is None:
         return logits
-    drawn, *sigmoids = experts_in(logits, drawn_from)
+    log_rates, *sigmoids = experts_in(logits, drawn_from)
+    drawn = logits_of_rates(log_rates)
     if not sigmoids:
         return drawn
     is_named = (drawn_from == POSITIVE).any(dim=1, keepdim=True)
     return torch.where(is_named, pool(drawn, sigmoids[0]), sigmoids[0])
 
 
-def experts_in(logits: Tensor, observed: Tensor) -> tuple[Tensor, ...]:
-    """The logits of each expert, which stand side by side."""
-    return torch.split(logits, observed.shape[1], dim=1)
+def experts_in(said: Tensor, observed: Tensor) -> tuple[Tensor, ...]:
+    """What each expert says, log rates and logits, which stand side by side."""
+    return torch.split(said, observed.shape[1], dim=1)
 
 
 @dataclass
 class Tally:
     """What an epoch has come to so far."""
 
-    cost: float | Tensor = 0.0  # Σ over images of the network's cost
+    cost: float = 0.0  # Σ over images of the network's cost
     images: int = 0
 
-    def count(self, cost: Tensor, images: int) -> None:
+    def count(self, cost: float, images: int) -> None:
         """One more batch."""
-        self.cost = self.cost + cost.detach() * images
+        self.cost += cost * images
         self.images += images
 
     @property
     def mean(self) -> float:
         """The network's mean cost."""
-        return float(self.cost) / max(self.images, 1)
+        return self.cost / max(self.images, 1)
 
 
 class NetworkStep:
@@ -139,6 +145,7 @@ class NetworkStep:
         self.network, self.player, self.optimizer = network, player, optimizer
         self.expected, self.backward, self.processes = expected, backward, processes
         self.tally, self.on_non_finite = tally or Tally(), on_non_finite
+        self._learn = [each for group in optimizer.param_groups for each in group["params"]]
         self._statistics = batch_statistics(network)
         self._is_answered = type(player).respond is not LabelPlayer.respond
 
@@ -156,24 +163,26 @@ class NetworkStep:
 
     def __call__(self, batch: Batch, proposal: Proposal) -> Tensor | None:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
-        self.optimizer.zero_grad()
+        for parameter in self._learn:
+            parameter.grad = None
         seen = self._seen(batch, proposal)
         cost, logits = batch_cost(
             self.network, seen, proposal, self.expected, self._gather, batch.observed
         )
-        if self.on_non_finite is not None and not torch.isfinite(cost.detach()):
-            self.on_non_finite(batch, float(cost.detach()))
+        value = cost.item()
+        if self.on_non_finite is not None and not math.isfinite(value):
+            self.on_non_finite(batch, value)
             return None
         # the mean over ranks of what each knows a part of
-        self.backward(cost * self.processes.size)
+        self.backward(cost if self.processes.size == 1 else cost * self.processes.size)
         self.processes.all_reduce_mean(self._statistics)
         self.optimizer.step()
-        self.tally.count(cost, len(batch))
+        self.tally.count(value, len(batch))
         if self._is_answered and self._asks_anew(batch, proposal):
             asked = asked_of(self.network)
             said = self._said(batch.inputs, **asked)
             return to_answer(said, batch.observed if asked else None).sigmoid()
-        return logits.detach().sigmoid()
+        return logits.sigmoid()
 
     def predict(self, inputs: Tensor) -> Tensor:
         """Predictions without a gradient and without moving batch-norm statistics."""

@@ -4,48 +4,48 @@ They are kept beside the features, as float16, a file for each list of images an
 rows, then of every image its size and times and its SHA-256, then the SHA-256 of all that. Rows are
 read from the file when they are asked for, so there may be more of them than memory. A row whose
 image has another content by now is computed anew, and so is one that could not be computed; a
-damaged file is as good as none.
+damaged file is as good as none. Who was stopped goes on where it stood (`table_in_making`). Tables
+that were not used for longest make room for new ones.
 """
 
-import hashlib
 import math
 import os
-import uuid
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import in_short
-from g2netpl.base.disk import DiskTrouble, reserve, written_whole
+from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.feature_cache import (
     SUM,
-    Digests,
-    Good,
-    Stamps,
-    check_place,
     check_sum,
     default_cache,
     lacking,
-    note,
     of_any,
     stamps_of,
 )
 from g2netpl.images.loader import Device, Rows
+from g2netpl.images.table_in_making import (
+    Activations,
+    Computed,
+    Table,
+    TableInMaking,
+    file_bytes,
+    is_nan,
+)
 from g2netpl.images.views import is_mirrored
 
-Activations = npt.NDArray[np.float16]  # (N, …) in a file
-Computed = npt.NDArray[np.float32]
-_BLOCK = 1 << 26  # numbers that are computed before they are written
-_LARGEST = float(np.finfo(np.float16).max)
+MOST = 20_000_000_000  # bytes of other tables that stay when a new one was made
+_DAY = 24 * 3600.0  # seconds
+_BLOCK = 1 << 24  # numbers that are computed before they are written
 
 
 class ActivationSource:
@@ -75,12 +75,6 @@ class ActivationSource:
             yield torch.from_numpy(found).to(device)
 
 
-class _Entry(NamedTuple):
-    table: Activations
-    stamps: Stamps
-    digests: Digests
-
-
 def kept(
     folder: Path | None,
     key: str,
@@ -103,33 +97,64 @@ def kept(
         rows = lacking(good, stored.stamps, stored.digests, stamps, paths)
     rows = of_any(processes, rows)
     if len(rows):
+        if stored is not None and len(rows) * math.prod(shape) <= _BLOCK:
+            found = compute(rows)
+            unknown = is_nan(found) & is_nan(stored.rows[rows])  # as before
+            if not processes.all_max(int(not unknown.all())):
+                return stored.rows
+            compute = _again(rows, found)
         writes = launched.is_first_of_machine()
+        making = TableInMaking(path, paths, stamps, shape) if writes else None
+        with nullcontext() if making is None else making:
+            left = rows[:0] if making is None else making.go_on(rows, stored, say)
+            for block in _blocks(of_any(processes, left), shape):
+                found = compute(block)
+                if making is not None:
+                    making.write(block, found)
+        processes.barrier()
+        stored = _open(path, len(paths), shape, say)
         if writes:
-            check_place(path.parent, file_bytes(len(paths), shape))
-        blocks = np.array_split(rows, -(-len(rows) * math.prod(shape) // _BLOCK))
-        computed = ((block, compute(block)) for block in blocks)
-        first = next(computed)
-        is_known = stored is not None and len(blocks) == 1 and _are_known(stored.table, *first)
-        if processes.all_max(int(not is_known)):
-            everything = chain([first], computed)
-            if writes:
-                _store(path, stored, stamps, paths, shape, everything)
-            deque(everything, 0)
-            processes.barrier()
-            stored = _open(path, len(paths), shape, say)
+            make_room(path, say)
     if stored is None:
         raise DiskTrouble(f"{path}: what was written there cannot be read; run the command again")
-    return stored.table
+    with suppress(OSError):
+        os.utime(path)  # used just now
+    return stored.rows
 
 
-def file_bytes(count: int, shape: tuple[int, ...]) -> int:
-    """What the activations of so many images take on the disk."""
-    return count * (2 * math.prod(shape) + 3 * 8 + SUM) + SUM
+def _again(rows: Rows, found: Computed) -> Callable[[Rows], Computed]:
+    """What was computed of some rows, without computing it again."""
+    return lambda some: found[np.searchsorted(rows, some)]
+
+
+def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
+    """The rows, some at a time."""
+    count = -(-len(rows) * math.prod(shape) // _BLOCK)
+    return np.array_split(rows, count) if count else []
+
+
+def make_room(path: Path, say: Callable[[str], None]) -> None:
+    """Remove what was not used for longest beside a new table, as far as there is too much of it.
+
+    What was used in the last day stays, since somebody may be at work with it.
+    """
+    found = {each: each.stat() for each in path.parent.glob("*.f16*") if each != path}
+    taken, now = sum(status.st_size for status in found.values()), time.time()
+    for each, status in sorted(found.items(), key=lambda item: item[1].st_mtime):
+        if taken <= MOST or now - status.st_mtime < _DAY:
+            break
+        each.unlink(missing_ok=True)
+        taken -= status.st_size
+        days = (now - status.st_mtime) / _DAY
+        say(
+            f"{each}: removed, {show_size(status.st_size)} that were not used for {days:.0f} days; "
+            f"others beside a new table may take {show_size(MOST)}"
+        )
 
 
 def _open(
     path: Path, count: int, shape: tuple[int, ...], say: Callable[[str], None]
-) -> _Entry | None:
+) -> Table | None:
     """What is stored, its rows not read yet; None for a file that is damaged or not there."""
     try:
         with open(path, "rb") as file:
@@ -146,44 +171,4 @@ def _open(
     except Exception as problem:  # whatever is wrong with it, it can be made anew
         say(f"{path}: {in_short(problem)}; these activations are computed anew")
         return None
-    return _Entry(table, stamps, digests)
-
-
-def _are_known(table: Activations, rows: Rows, found: Computed) -> bool:
-    """Whether nothing can be said of these rows, as before."""
-    return bool((_is_nan(found) & _is_nan(table[rows])).all())
-
-
-def _is_nan(found: npt.NDArray[Any]) -> Good:
-    """Which images could not be read."""
-    nothing: Good = np.isnan(found.reshape(len(found), -1)[:, 0])
-    return nothing
-
-
-def _store(
-    path: Path,
-    stored: _Entry | None,
-    stamps: Stamps,
-    paths: list[str],
-    shape: tuple[int, ...],
-    computed: Iterable[tuple[Rows, Computed]],
-) -> None:
-    """Write what was stored and over it what was computed, which may be too much for memory."""
-    count, width = len(paths), 2 * math.prod(shape)
-    digests = np.zeros((count, SUM), np.uint8) if stored is None else stored.digests.copy()
-    with written_whole(path, mark=f"{uuid.uuid4().hex}.new") as file:
-        reserve(file.fileno(), file_bytes(count, shape) - SUM)
-        if stored is not None:
-            file.write(stored.table.data)
-        for rows, found in computed:
-            for row, values in zip(rows, np.clip(found, -_LARGEST, _LARGEST), strict=True):
-                file.seek(row * width)
-                file.write(values.astype(np.float16).tobytes())
-            note(stamps, digests, rows, paths)
-            digests[rows[_is_nan(found)]] = 0
-        file.seek(count * width)
-        for table in (stamps, digests):
-            file.write(table.tobytes())
-        file.flush()
-        with open(file.name, "rb") as whole:
-            file.write(hashlib.file_digest(whole, "sha256").digest())
+    return Table(table, stamps, digests)

@@ -54,9 +54,15 @@ class PhotoReview(Review):
         """False where there are more classes than anybody has in mind."""
         return len(self.columns) <= MOST_AT_ONCE
 
+    @property
+    def one_of(self) -> bool:
+        """Whether a photo has exactly one class."""
+        return self.opinions.thresholds.one_of
+
     def state(self) -> dict[str, Any]:
         """What the page shows around the photos."""
-        return {**super().state(), "added": self.added, "can_say_rest": self.can_say_rest}
+        more = {"added": self.added, "can_say_rest": self.can_say_rest, "one_of": self.one_of}
+        return {**super().state(), **more}
 
     def save(self, id: str, row: int, on: Sequence[Tag], off: Sequence[Tag], rest: bool) -> None:
         """Save what was shown of a photo; with `rest`, every other unknown class is not there."""
@@ -179,6 +185,7 @@ class PhotoReview(Review):
         values, observed = self.values[row], self.saved.observed[row]
         likely = self.columns[np.argsort(-chances[self.columns], kind="stable")]
         known = likely[values[likely] == POSITIVE].tolist()
+        present &= not (self.one_of and known)
         unknown = likely[values[likely] == UNOBSERVED]
         needed = {*unknown[present[unknown]].tolist(), *asked} - {*known}  # on, or in doubt
         places = max(_SHOWN - len(known), _FEWEST, len(needed))

@@ -56,7 +56,8 @@ class Opinions:
 
     def completed(self, rows: Rows) -> tuple[Chances, npt.NDArray[np.bool_]]:
         """What `g2netpl complete` would say of unknown labels: chances, and whether it is yes."""
-        if self.thresholds.by_draw and self.has_predictions:
+        by_network = self.thresholds.by_draw or self.thresholds.one_of
+        if by_network and self.has_predictions:
             chances = self.predicted(rows)
             return chances, self.thresholds.decide(chances)
         chances, own = self.soft(rows), self.saved.has_soft[rows][:, None]

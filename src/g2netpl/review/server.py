@@ -150,6 +150,8 @@ class PhotoServer(ReviewServer):
         on, off = self._check_tags(body["on"], added=True), self._check_tags(body["off"])
         if not 0 < len(on) + len(off) == len({*on, *off}):
             raise Refusal(HTTPStatus.BAD_REQUEST, "expected what was shown, each class once")
+        if self.review.one_of and len(on) > 1:
+            raise Refusal(HTTPStatus.BAD_REQUEST, "on: a photo of this run has one class")
         if answer == "skip":
             self.review.skip(id, row, [*on, *off])
         elif answer == "save" or (answer == "rest" and self.review.can_say_rest):

@@ -338,7 +338,7 @@ class Steps:
             self.before,
             **averages,
             step=self.done,
-            cost=float(self.tally.cost),
+            cost=self.tally.cost,
             images=self.tally.images,
             seconds=self.seconds,
             non_finite=self.non_finite_in_a_row,

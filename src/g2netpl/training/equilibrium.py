@@ -136,7 +136,7 @@ class Equilibrium:
             cost, logits = batch_cost(
                 network, batch.inputs, proposal, self.expected, observed=batch.observed
             )
-            predicted = logits.detach().sigmoid()
+            predicted = logits.sigmoid()
             (cost * share).backward()  # type: ignore[no-untyped-call]
             sums += predicted.sum()
             gain = player.regret(batch.rows, predicted)

@@ -21,7 +21,7 @@ from g2netpl.base.progress import Work
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
-from g2netpl.images.activations import ActivationSource, file_bytes
+from g2netpl.images.activations import ActivationSource
 from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
@@ -29,6 +29,7 @@ from g2netpl.images.feature_cache import cache_key, cached, default_cache
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.loader import ArraySource, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR
 from g2netpl.labels.settings import IndexArray
 from g2netpl.runs.config import PhaseMode, RunConfig

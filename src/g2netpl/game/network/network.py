@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +52,7 @@ class Network(nn.Module):
         """Logits (B, L); with `apart` also the same logits from which the classifier alone learns.
 
         Both at once, since a network on several devices must be called as a whole. With `experts`
-        they are those of each expert of the classifier, side by side (B, 2L).
+        it is what each expert of the classifier says, side by side (B, 2L): log rates, logits.
         """
         score = self.expert_scores if experts else self.scores
         vectors = self.vectors(inputs)
@@ -68,8 +69,13 @@ class Network(nn.Module):
         logits: Tensor = self.classifier(vectors)
         return logits
 
+    def expert_logits(self, inputs: Tensor) -> Tensor:
+        """Logits of each expert of a network that draws, side by side."""
+        classifier: Any = self.classifier
+        return torch.cat(classifier.expert_logits(self.vectors(inputs)), dim=1)
+
     def expert_scores(self, vectors: Tensor) -> Tensor:
-        """Logits from vectors, of each expert where there are two, side by side."""
+        """Log rates from vectors and beside them logits, where there are such experts."""
         if isinstance(self.classifier, Presence):
             return torch.cat(self.classifier.experts(vectors), dim=1)
         return self.scores(vectors)

@@ -1,6 +1,7 @@
 """What a network says about every image of a source."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -34,12 +35,12 @@ def predict_all(
     device = next(module.parameters()).device
     training = module.training
     module.eval()
-    asked = {"experts": True} if experts else {}
+    say: Any = module.expert_logits if experts else module
     groups = plain_groups(len(source), batch_size or source.evaluation_batch)
     table, done = np.zeros((0, 0), np.float32), 0
     with torch.inference_mode():
         for scores in in_turns(
-            lambda inputs: module(inputs, **asked).float().sigmoid(),
+            lambda inputs: say(inputs).float().sigmoid(),
             source,
             groups,
             device,

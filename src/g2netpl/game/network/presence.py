@@ -51,18 +51,23 @@ class Presence(nn.Module):
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Logits (B, L) of the presence of each class."""
-        return pool(*self.experts(vectors))
+        return pool(*self.expert_logits(vectors))
+
+    def expert_logits(self, vectors: Tensor) -> tuple[Tensor, ...]:
+        """Logits (B, L) of each expert."""
+        log_rates, *sigmoids = self.experts(vectors)
+        return logits_of_rates(log_rates), *sigmoids
 
     def experts(self, vectors: Tensor) -> tuple[Tensor, ...]:
-        """Logits (B, L) by the shares and, where there are any, by the sigmoids."""
-        drawn = self._by_shares(vectors)
+        """Log rates (B, L) by the shares and, where there are any, logits by the sigmoids."""
+        drawn = self._log_rates(vectors)
         return (drawn,) if self.sigmoids is None else (drawn, self.sigmoids(vectors).float())
 
-    def _by_shares(self, vectors: Tensor) -> Tensor:
+    def _log_rates(self, vectors: Tensor) -> Tensor:
         shares = functional.log_softmax(self.shares(vectors).float() * self.sharpness, dim=1)
         worth = COUNT_WORTH * (1.0 if self.sigmoids is None else 1.0 + POOLED)  # so in the pool
         lean = worth * (vectors.float() @ self.count - self.centre)
-        return logits_of_rates(shares + self.log_count + lean[:, None])
+        return shares + self.log_count + lean[:, None]
 
     def settle(self, sharpness: float, count: float) -> None:
         """Say from now on what these two make of the shares; `runs.chances` finds them."""
@@ -89,9 +94,3 @@ def logits_of_rates(log_rates: Tensor) -> Tensor:
     """log(ŷ / (1 − ŷ)) for ŷ = 1 − exp(−rate), exact for rates of any size."""
     rates = log_rates.clamp(min=_LOWEST).exp()
     return rates + torch.log(-torch.expm1(-rates))
-
-
-def log_shares(logits: Tensor) -> Tensor:
-    """The way back: log of rate_j / Σ rate, for logits of any classifier."""
-    rates = functional.softplus(logits.clamp(min=_LOWEST))
-    return rates.log() - rates.sum(dim=1, keepdim=True).log()

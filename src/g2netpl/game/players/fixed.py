@@ -6,6 +6,7 @@ and in the weight of the expected-positives regulariser.
 
 from typing import Literal
 
+import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
@@ -56,7 +57,7 @@ class FixedPlayer(LabelPlayer):
         return targets
 
     def _weights(self, batch: Batch) -> Tensor:
-        weights = batch.observed.new_ones(batch.observed.shape).float()
+        weights = torch.ones(batch.observed.shape, device=batch.observed.device)
         if self.unobserved_weight != 1.0:
             weights = weights.masked_fill(batch.observed == UNOBSERVED, self.unobserved_weight)
         if self.ignore_unlabelled:

@@ -7,6 +7,7 @@ meanwhile, that is summed up when the row is read again.
 """
 
 import math
+from functools import lru_cache
 
 import torch
 from pydantic import Field
@@ -14,13 +15,13 @@ from torch import Tensor
 
 from g2netpl.base.options import Options
 from g2netpl.game.batches import Batch
-from g2netpl.game.costs import expected_positives, soft_bce
 from g2netpl.game.label_memory import OfRows, State
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
 _FORGOTTEN = 200  # steps after which no momentum is left: 0.9²⁰⁰ < 1e-9
+_TABLED = 1 << 14  # steps by which tables over all of them grow
 
 
 class RoleOptions(Options):
@@ -46,6 +47,7 @@ class RolePlayer(LabelPlayer):
         self.second = self.remember(setup, "second_moment", 0.0)
         self.visits = self.remember(setup, "visits", 0.0, width=1)  # the last step of a row
         self.steps = self.shown = 0  # until now, and until the end of the last epoch
+        self._in_play: tuple[Tensor, Tensor] | None = None  # logits and estimates of the batch
 
     def begin_with(self, soft: OfRows) -> None:
         """Take up earlier estimates; observed entries begin as ever."""
@@ -61,7 +63,7 @@ class RolePlayer(LabelPlayer):
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
         """½CE(g, f) on every entry, and ½·(−log f) more on observed positives, as one target."""
-        estimate = self._reader(self.steps)(batch.rows).sigmoid()
+        self._in_play = _, estimate = self._read(batch.rows)
         positive = batch.observed == POSITIVE
         targets = torch.where(positive, 0.5 * (1.0 + estimate), estimate)
         weights = torch.where(positive, 1.0, 0.5)
@@ -69,14 +71,8 @@ class RolePlayer(LabelPlayer):
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
         """One Adam step of the estimates on ½[pos(g) + CE(f, g)]/(B·L) + ½R(g)."""
-        logits = self._reader(self.steps)(batch.rows).requires_grad_()
-        positive = batch.observed == POSITIVE
-        targets = torch.where(positive, 0.5 * (1.0 + predicted), predicted)
-        weights = torch.where(positive, 1.0, 0.5)
-        cost = soft_bce(logits, targets, weights)
-        cost = cost + 0.5 * self.regulariser * expected_positives(logits, self.expected)
-        (gradient,) = torch.autograd.grad(cost, logits)
-
+        logits, estimate = self._in_play or self._read(batch.rows)
+        gradient = self._gradient(estimate, predicted, batch.observed == POSITIVE)
         rested = self.steps - self.visits.read(batch.rows)
         self.steps += 1
         kept = [(beta**rested) for beta in _BETAS]
@@ -84,10 +80,23 @@ class RolePlayer(LabelPlayer):
         second = (kept[1] * self.second.read(batch.rows)).lerp(gradient.square(), 1.0 - _BETAS[1])
         unbiased = first / (1.0 - _BETAS[0] ** self.steps)
         size = (second / (1.0 - _BETAS[1] ** self.steps)).sqrt() + _EPSILON
-        self.logits.write(batch.rows, logits.detach() - self.learning_rate * unbiased / size)
+        self.logits.write(batch.rows, logits - self.learning_rate * unbiased / size)
         self.first.write(batch.rows, first)
         self.second.write(batch.rows, second)
         self.visits.write(batch.rows, torch.full_like(rested, self.steps))
+
+    def _read(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the estimates as they are now, and the estimates."""
+        logits = self._reader(self.steps)(rows)
+        return logits, logits.sigmoid()
+
+    def _gradient(self, estimate: Tensor, predicted: Tensor, positive: Tensor) -> Tensor:
+        """Of that cost for the logits of the estimates."""
+        targets = torch.where(positive, 0.5 * (1.0 + predicted), predicted)
+        gradient = (estimate - targets).mul_(torch.where(positive, 1.0, 0.5))
+        gap = estimate.mean() - self.expected / estimate.shape[1]
+        slope = torch.addcmul(estimate, estimate, estimate, value=-1.0)
+        return gradient.add_(slope.mul_(self.regulariser * gap)).div_(estimate.numel())
 
     def _reader(self, steps: int) -> OfRows:
         """The estimates as they are after so many steps, as a function of rows."""
@@ -104,7 +113,7 @@ class RolePlayer(LabelPlayer):
 
     def end_epoch(self) -> None:
         """The next epoch reads what this one wrote."""
-        self.shown = self.steps
+        self.shown, self._in_play = self.steps, None
         super().end_epoch()
 
     def labels_now(self) -> OfRows:
@@ -133,11 +142,18 @@ def run_on(visits: Tensor, steps: int) -> Tensor:
 
     Σ over the steps u after the visit s of (β₁/√β₂)^(u − s) · √(1 − β₂^u) / (1 − β₁^u).
     """
-    after = torch.arange(1, _FORGOTTEN + 1, device=visits.device, dtype=torch.float64)
-    step = visits.double() + after
-    each: Tensor = (_BETAS[0] / math.sqrt(_BETAS[1])) ** after
-    each = each * _unbias(step, _BETAS[1]).sqrt() / _unbias(step, _BETAS[0])
-    return each.masked_fill(step > steps, 0.0).sum(dim=1, keepdim=True).float()
+    left, paces = _tables(-(-(steps + _FORGOTTEN) // _TABLED) * _TABLED, visits.device)
+    last, after = visits.long(), torch.arange(1, _FORGOTTEN + 1, device=visits.device)
+    each = paces.unfold(0, _FORGOTTEN, 1).index_select(0, last.flatten())
+    return each.masked_fill_(after > steps - last, 0.0).mv(left)[:, None].float()
+
+
+@lru_cache(maxsize=2)
+def _tables(steps: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(β₁/√β₂)^n for n from 1, and √(1 − β₂^u) / (1 − β₁^u) for all steps u from 1."""
+    after = torch.arange(1, steps + 1, device=device, dtype=torch.float64)
+    left: Tensor = (_BETAS[0] / math.sqrt(_BETAS[1])) ** after[:_FORGOTTEN]
+    return left, _unbias(after, _BETAS[1]).sqrt() / _unbias(after, _BETAS[0])
 
 
 def _shown(logits: Tensor, observed: Tensor) -> Tensor:

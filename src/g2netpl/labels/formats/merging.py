@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.errors import counted
+from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.entries import (
     MOST_CELLS,
     NEGATIVE,
@@ -23,10 +23,12 @@ from g2netpl.labels.entries import (
     stacked,
     take,
 )
+from g2netpl.labels.formats.columns import image_place
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import MOST_PROBLEMS, LabelFileError, Problem, Problems
 from g2netpl.labels.formats.reading import Contradictions
-from g2netpl.labels.formats.text import csv_table, delimiter, unguarded
+from g2netpl.labels.formats.sheet import open_sheet
+from g2netpl.labels.formats.text import TEXT_ENDINGS, unguarded
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import LabelTable, plain_name
 
@@ -193,16 +195,20 @@ def _problems(
 
 
 def _lines(path: Path, names: set[str]) -> dict[str, int]:
-    """The line on which a CSV file first names each of these images, as far as it can be told."""
-    if path.suffix.lower() != ".csv" or not path.is_file():
+    """The line on which a table first names each of these images, as far as it can be told."""
+    if path.suffix.lower() not in (*TEXT_ENDINGS, ".xlsx") or not path.is_file():
         return {}
     found: dict[str, int] = {}
     try:
-        for line, row in csv_table(path, Problems(), delimiter(path))[2]:
-            name = plain_name(unguarded(row[0]))
+        sheet = open_sheet(path, Problems())
+        place = image_place(sheet, range(sheet.width))
+        if place is None:
+            return {}
+        for line, row in sheet.rows:
+            name = plain_name(unguarded("".join(row[place : place + 1])))
             if name in names:
                 found.setdefault(name, line)
-    except LabelFileError:  # something else under this name
+    except InputError:  # something else under this name
         return {}
     return found
 

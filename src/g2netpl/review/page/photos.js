@@ -77,8 +77,13 @@ function showTags() {
 function toggle(place) {
   const tag = tags()[place];
   if (!tag || page.undoing) return;
-  tag.on = !tag.on;
-  $("tags").children[place].firstChild.setAttribute("aria-pressed", tag.on);
+  turn(tag, !tag.on);
+  tags().forEach(({ on }, each) => $("tags").children[each].firstChild.setAttribute("aria-pressed", on));
+}
+
+function turn(tag, on) {
+  if (on && page.state.one_of) for (const other of tags()) other.on = false;
+  tag.on = on;
 }
 
 // A no is a no only of what could be seen: where tags are out of sight, saving shows them first.
@@ -143,9 +148,9 @@ function choice(name, act, about) {
 }
 
 function pick(column, name) {
-  const tag = tags().find((each) => each.name === name);
-  if (tag) tag.on = true;
-  else page.upcoming[0]?.tags.push({ ...newTag(name), column, on: true });
+  let tag = tags().find((each) => each.name === name);
+  if (!tag) page.upcoming[0]?.tags.push((tag = { ...newTag(name), column }));
+  turn(tag, true);
   $("find").value = "";
   showFound();
   showTags();

@@ -1,0 +1,164 @@
+"""A table of activations in the making: who was stopped goes on where it stood.
+
+The file is laid out as the finished one: all rows, then of every image its size and times and its
+SHA-256. In place of the sum at its end stands a record of each block that is finished: how many
+rows, which, and the SHA-256 of all that the file says of them. A block without a right record is
+as good as none.
+"""
+
+import fcntl
+import hashlib
+import math
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.base.disk import reserve, sync_folder
+from g2netpl.base.locks import same_file
+from g2netpl.images.feature_cache import SUM, Digests, Good, Stamps, check_place, lacking, note
+from g2netpl.images.loader import Rows
+
+Activations = npt.NDArray[np.float16]  # (N, …) in a file
+Computed = npt.NDArray[np.float32]
+_LARGEST = float(np.finfo(np.float16).max)
+_NUMBER = 8  # bytes
+
+
+def file_bytes(count: int, shape: tuple[int, ...]) -> int:
+    """What the activations of so many images take on the disk."""
+    return count * (2 * math.prod(shape) + 3 * 8 + SUM) + SUM
+
+
+def is_nan(found: npt.NDArray[Any]) -> Good:
+    """Which images could not be read."""
+    nothing: Good = np.isnan(found.reshape(len(found), -1)[:, 0])
+    return nothing
+
+
+class Table(NamedTuple):
+    """What is said of all images."""
+
+    rows: Activations
+    stamps: Stamps
+    digests: Digests  # zeros: not known
+
+
+class TableInMaking:
+    """The file `PATH.part`; where another process is at work on it, one of our own.
+
+    Around the work: at its end the table has its name. Where it is broken off, the part stays.
+    """
+
+    def __init__(
+        self, path: Path, paths: list[str], stamps: Stamps, shape: tuple[int, ...]
+    ) -> None:
+        self.path, self.paths = path, paths
+        self._stamps, self._shape = stamps, (len(paths), *shape)
+        self._size = file_bytes(len(paths), shape) - SUM
+        self._place = path.with_name(f"{path.name}.part")
+        there = self._place.stat().st_size if self._place.is_file() else 0
+        check_place(path.parent, max(0, self._size + SUM - there))
+
+    def __enter__(self) -> "TableInMaking":
+        self._file = open(self._place, "a+b")
+        if not _is_ours(self._file.fileno(), self._place):
+            self._file.close()
+            self._place = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}.part")
+            self._file = open(self._place, "a+b")
+        if os.fstat(self._file.fileno()).st_size < self._size:
+            os.truncate(self._file.fileno(), 0)
+            reserve(self._file.fileno(), self._size)
+        self._content = np.memmap(self._file, np.uint8, "r+", shape=(self._size,))
+        count, width = self._shape[0], 2 * math.prod(self._shape[1:])
+        table, stamps, digests = np.split(self._content, [count * width, count * (width + 3 * 8)])
+        self.now = Table(
+            table.view(np.float16).reshape(self._shape),
+            stamps.view(np.int64).reshape(count, 3),
+            digests.reshape(count, SUM),
+        )
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            self._file.close()
+            if kind is not None and self._place.name != f"{self.path.name}.part":
+                self._place.unlink(missing_ok=True)
+
+    def go_on(self, rows: Rows, stored: Table | None, say: Callable[[str], None]) -> Rows:
+        """Of the rows that a stored table lacks, those that are not finished here either."""
+        finished = self._finished()
+        self.now.digests[~finished] = 0
+        good = finished & self.now.digests.any(axis=1)
+        lacks = lacking(good, self.now.stamps, self.now.digests, self._stamps, self.paths)
+        left = np.intersect1d(rows, lacks)
+        if len(left) < len(rows):
+            done = f"{len(rows) - len(left):,} of {len(rows):,} images"
+            say(f"{self.path.name}: {done} were done before it was stopped; going on")
+        if stored is not None:
+            for row in np.setdiff1d(lacks, rows):
+                self.now.rows[row], self.now.digests[row] = stored.rows[row], stored.digests[row]
+        return left
+
+    def write(self, rows: Rows, found: Computed) -> None:
+        """One block more, down to the disk before its record is."""
+        self.now.rows[rows] = np.clip(found, -_LARGEST, _LARGEST)
+        note(self._stamps, self.now.digests, rows, self.paths)
+        self.now.digests[rows[is_nan(found)]] = 0
+        self.now.stamps[rows] = self._stamps[rows]
+        self._content.flush()
+        self._file.write(np.int64(len(rows)).tobytes() + rows.tobytes() + self._sum(rows))
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def _finish(self) -> None:
+        """Give the table its sum and its name."""
+        self.now.stamps[:] = self._stamps
+        self._content.flush()
+        os.truncate(self._file.fileno(), self._size)
+        self._file.seek(0)
+        self._file.write(hashlib.file_digest(self._file, "sha256").digest())
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        os.replace(self._place, self.path)
+        sync_folder(self.path.parent)
+
+    def _finished(self) -> Good:
+        """Which rows have a record; what comes after the last right one is cut off."""
+        good, end = np.zeros(self._shape[0], bool), self._size
+        self._file.seek(end)
+        while len(number := self._file.read(_NUMBER)) == _NUMBER:
+            count = int.from_bytes(number, "little")
+            if not 0 < count <= len(good):
+                break
+            content = self._file.read(count * _NUMBER)
+            rows = np.frombuffer(content[: len(content) // _NUMBER * _NUMBER], np.int64)
+            if len(rows) < count or rows.min() < 0 or rows.max() >= len(good):
+                break
+            if self._file.read(SUM) != self._sum(rows):
+                break
+            good[rows], end = True, self._file.tell()
+        os.truncate(self._file.fileno(), end)
+        return good
+
+    def _sum(self, rows: Rows) -> bytes:
+        digest = hashlib.sha256(rows.tobytes())
+        for table in self.now:
+            digest.update(table[rows].tobytes())
+        return digest.digest()
+
+
+def _is_ours(descriptor: int, path: Path) -> bool:
+    """Lock an open file; such a lock is not one of the loader's processes, which may outlive us."""
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return same_file(descriptor, path)
