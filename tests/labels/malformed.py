@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import packed
 
 
 @dataclass(frozen=True)
@@ -232,6 +233,33 @@ def odd_file_name(folder):
 
 def line(content):
     return files("metadata.jsonl", f'{{"file_name": "a.jpg", "labels": ["cat"]}}\n{content}\n')
+
+
+# Hugging Face and FiftyOne
+
+
+def packed_labels(labels):
+    return lambda folder: packed.pictures(folder / "data.parquet", labels)
+
+
+def packed_columns(**columns):
+    images = ["a.png", "b.png"]
+    return lambda folder: packed.write(
+        folder / "data.parquet", {"image": packed.images(images), **columns}
+    )
+
+
+def saved_state(state, content=b""):
+    def make(folder):
+        put(folder / "saved/data.arrow", content)
+        return put(folder / "saved/state.json", json.dumps(state)).parent
+
+    return make
+
+
+def samples(*content):
+    text = json.dumps({"samples": content})
+    return lambda folder: put(folder / "look/samples.json", text).parent
 
 
 captions = "".join(f"{number}.jpg,caption {number}\n" for number in range(70_000))
@@ -797,11 +825,11 @@ CASES = {
     ),
     "parquet: one kilobyte becomes names of gigabytes": Case(
         grown_parquet(50_000, "a" * 100_000),
-        "labels.parquet: its texts take more than 67,108,864 bytes, in a file of 1,",
+        "labels.parquet: its cells take more than 67,108,864 bytes, in a file of 1,",
     ),
     "parquet: a quarter of a megabyte becomes tags of gigabytes": Case(
         grown_parquet(600_000, "a.jpg", tags="cat " * 1000),
-        "labels.parquet: its texts take more than 67,108,864 bytes, in a file of 2",
+        "labels.parquet: its cells take more than 67,108,864 bytes, in a file of 2",
     ),
     "parquet: twenty million times the same row": Case(
         parquet_bomb, "labels.parquet: the footer claims 20,000,000 rows, in "
@@ -860,5 +888,55 @@ CASES = {
     "folder: metadata in Parquet that is none": Case(
         lambda folder: put(folder / "p/metadata.parquet", "x").parent,
         "metadata.parquet: not a Parquet file",
+    ),
+    # Hugging Face
+    "huggingface: a class that has no name": Case(
+        packed_labels([[0], [7], [], None, [-1]]),
+        "data.parquet: row 1: column 'labels': expected a class below 3, got 7",
+    ),
+    "huggingface: numbers without names": Case(
+        packed_columns(label=[1, 2]), "column 'label': expected text or lists of it, got int64"
+    ),
+    "huggingface: two columns of labels": Case(
+        packed_columns(label=["x", "y"], tags=["x", "y"]),
+        "data.parquet: expected one column of labels, got label, tags; call it 'labels'",
+    ),
+    "huggingface: no column of labels": Case(
+        packed_columns(caption=["x", "y"]), "expected a column 'labels', or one of 1 and 0 per"
+    ),
+    "huggingface: a column of numbers that is no class": Case(
+        packed_columns(width=[640, 1]), "row 0: class 'width': expected 1, 0 or null (unobserved)"
+    ),
+    "huggingface: the state names a file elsewhere": Case(
+        saved_state({"_data_files": [{"filename": "../data.arrow"}]}),
+        "state.json: expected names ending in .arrow, got '../data.arrow'",
+    ),
+    "huggingface: the state names no file": Case(
+        saved_state({}), "state.json: expected a data set saved by datasets' save_to_disk"
+    ),
+    "huggingface: no stream of Arrow": Case(
+        saved_state({"_data_files": [{"filename": "data.arrow"}]}, b"nothing of the kind"),
+        "data.arrow: not a readable Arrow file (",
+    ),
+    # FiftyOne
+    "fiftyone: no samples": Case(
+        lambda folder: put(folder / "look/samples.json", '{"frames": []}').parent,
+        "samples.json: expected 'samples', a list, got nothing",
+    ),
+    "fiftyone: a sample without a file": Case(
+        samples({"filepath": "a.jpg"}, {"tags": []}),
+        "samples.json: sample 1: expected 'filepath', a text, got nothing",
+    ),
+    "fiftyone: an image twice": Case(
+        samples({"filepath": "a.jpg"}, {"filepath": "./a.jpg"}),
+        "sample 1: image 'a.jpg' is listed already (",
+    ),
+    "fiftyone: a label that is a number": Case(
+        samples({"filepath": "a", "ground_truth": {"_cls": "Classification", "label": 5}}),
+        "sample 0: expected 'label', a text, got 5",
+    ),
+    "fiftyone: a name that leads out": Case(
+        samples({"filepath": "/etc/shadow", "x": {"_cls": "Classification", "label": "cat"}}),
+        "sample 0: image '/etc/shadow': leads out of the image folder",
     ),
 }

@@ -40,6 +40,8 @@ PATHS = {
     "nuswide": "NUS-WIDE/ImageList/TrainImagelist.txt",
     "spml": "formatted_train_labels_obs.npy",
     "imagefolder": "photos",
+    "huggingface": "labels.parquet",
+    "fiftyone": "look",
     "photo-tags": "photos",
 }
 FULL_ONLY = ("voc", "nuswide")

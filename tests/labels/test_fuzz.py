@@ -12,6 +12,7 @@ import zlib
 
 import numpy as np
 import pytest
+from packed import pictures
 
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import FORMATS, Reading, find_format, read_labels, write_labels
@@ -111,6 +112,16 @@ def lines(folder):
     return put(folder / "metadata.jsonl", text)
 
 
+def samples(folder):
+    labels = [{"_cls": "Classification", "label": "dog", "tags": ["wrong"]}, {"label": "\u00fc"}]
+    content = [
+        {"filepath": "a b.jpg", "observed": {"_cls": "Classifications", "classifications": labels}},
+        {"filepath": "c.jpg", "tags": ["dog"], "soft": {"_cls": "Classification", "label": "cat"}},
+    ]
+    put(folder / "look/metadata.json", '{"info": {"default_classes": ["cat"]}, "version": "1"}')
+    return put(folder / "look/samples.json", json.dumps({"samples": content})).parent
+
+
 def photo_tags(folder):
     """A JPEG header with XMP and IPTC, a PNG with XMP, and a sidecar; no pixels."""
     packet = (
@@ -158,6 +169,10 @@ BASES = {
     "nuswide": ("nuswide", written("nuswide", "NUS/ImageList/TestImagelist.txt", FULL)),
     "spml": ("spml", written("spml", "formatted_train_labels_obs.npy")),
     "imagefolder": ("imagefolder", lines),
+    "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
+    "huggingface as saved": ("huggingface", lambda folder: pictures(folder / "data.arrow").parent),
+    "fiftyone": ("fiftyone", samples),
+    "huggingface with paths": ("huggingface", written("huggingface", "labels.parquet")),
     "photo-tags": ("photo-tags", photo_tags),
     "photo-tags in one sidecar": ("photo-tags", one_sidecar),
 }

@@ -58,7 +58,7 @@ def test_tags_in_parquet_are_held_as_entries(tmp_path):
 def test_the_cells_of_parquet_are_read_some_at_a_time(tmp_path, monkeypatch):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    from g2netpl.labels.formats import parquet as module
+    from g2netpl.labels.formats import column_files as module
 
     monkeypatch.setattr(module, "_ROWS", 3)
     names = [f"{row}.jpg" for row in range(10)]

@@ -287,7 +287,7 @@ def test_the_card_tells_all_that_is_known(small_run, small_bundle):
     card, run = small_bundle.with_suffix(".md").read_text(), load_run(small_run)
     observed = run.observed().values
     for fact in (
-        "license: CC-BY-4.0",
+        'license: "cc-by-4.0"',
         "| label file | train.csv |",
         "| images | 60 in all, 48 of them trained on |",
         "| setting | known:0.5: for an experiment, labels were hidden |",
@@ -355,7 +355,7 @@ def test_a_card_without_figures_licence_or_harmless_names(small_run, tmp_path):
     contents = exporting.describe(run)
     exported = exporting.Exported(contents, "0" * 64, 10, 1e-7, 17)
     card = make_card(run, exported, "odd name's.onnx")
-    assert "license: unknown" in card
+    assert 'license: "unknown"' in card
     assert "Not stated." in card
     assert "There are none: no images with known labels were held out." in card
     assert "| a\\|b \\`c\\` \\<script\\>\\_x\\_ |" in card

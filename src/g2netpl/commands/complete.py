@@ -8,6 +8,7 @@ examples:
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
   g2netpl complete runs/first --table ours.json --to label-studio --like export.json
   g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
+  g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
 
 Without --output and --table, completed.csv in the run folder gets a row per image with its labels
 as tags, which a spreadsheet opens and `train` reads.
@@ -153,7 +154,11 @@ def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> 
 
 def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
     """Write the label file, and tell what is in it."""
+    from pathlib import Path
+
+    from g2netpl.base.disk import writing
     from g2netpl.commands.labelling import PHOTO_TAGS, share_of_labels, write_new, write_tags
+    from g2netpl.labels.formats import find_writer
     from g2netpl.runs.answers import apply_decisions, read_decisions
 
     if flags.to == "label-studio":
@@ -162,6 +167,13 @@ def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespa
         reviewed = apply_decisions(completed.observed, read_decisions(flags.run))
         table, guessed = completed.as_tags(reviewed)
         return write_tags(table, flags, flags.table, guessed)
+    propose = find_writer(flags.table, flags.to).propose
+    if propose is not None:
+        said, known = completed.proposals(), completed.observed.known
+        if not flags.dry_run:
+            with writing(flags.table):
+                propose(completed.observed, Path(flags.table), said)
+        return [f"{known:,} known labels as annotations, {said.new.sum():,} as predictions"]
     how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
     notes = write_new(completed.table, flags.table, *how)
     return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]

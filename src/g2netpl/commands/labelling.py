@@ -59,7 +59,8 @@ def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) ->
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
     there = os.path.lexists(path) and not os.path.isdir(path)
-    if (there or os.path.isfile(os.path.join(path, "metadata.jsonl"))) and not overwrite:
+    inside = (os.path.join(path, name) for name in ("metadata.jsonl", "samples.json"))
+    if (there or any(map(os.path.isfile, inside))) and not overwrite:
         raise Refused(f"{path}: is there already; choose another name, or give --overwrite")
     if there and not os.path.isfile(path):
         raise InputError(f"{path}: not a regular file")

@@ -5,6 +5,7 @@ examples:
   g2netpl predict runs/first --images photos --list names.txt --output scores.parquet
   g2netpl predict runs/first --images new-photos --output labels.csv --threshold 0.8 --no-scores
   g2netpl predict birds.onnx --images new-photos --output scores.csv    a bundle: without PyTorch
+  g2netpl predict hf://me/birds --images new-photos --output scores.csv   one from Hugging Face
 
 The table has a row per image: its name, its labels as tags, and a calibrated score per class.
 """
@@ -29,7 +30,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.training_flags import add_config_flags
 
     add = parser.add_argument
-    add("run", metavar="RUN", help="run folder, or a bundle of g2netpl export")
+    add("run", metavar="RUN", help="run folder, or a bundle of g2netpl export, here or on the hub")
     add("--images", required=True, help="folder with the images, or one image")
     add("--list", metavar="FILE", help="names below --images, one per line, or any label file")
     add("--output", required=True, help="table to write, .csv, .xlsx, .parquet or .pq")
@@ -55,6 +56,7 @@ def _predict(flags: argparse.Namespace) -> None:
     from g2netpl.commands.training_flags import checked
     from g2netpl.runs.bundle import load_bundle
     from g2netpl.runs.completion import mark_between, write_predictions
+    from g2netpl.runs.hub import is_bundle
     from g2netpl.runs.run import load_run
 
     console, workers = Console(), checked(flags).workers
@@ -65,8 +67,7 @@ def _predict(flags: argparse.Namespace) -> None:
     names, paths = located.names, located.paths
     for note in located.notes:
         console.print(f"note: {note}", highlight=False)
-    is_bundle = flags.run.lower().endswith(".onnx") or os.path.isfile(flags.run)
-    trained = load_bundle(flags.run) if is_bundle else load_run(flags.run)
+    trained = load_bundle(flags.run) if is_bundle(flags.run) else load_run(flags.run)
     mark = mark_between(trained.classes, not flags.no_scores)
     thresholds = _thresholds(trained.thresholds, flags.threshold)
     with Work(console, "predicting", len(paths)) as work:

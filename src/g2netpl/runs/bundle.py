@@ -32,6 +32,7 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import class_problem
 from g2netpl.labels.table import repeated
 from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.hub import bundle_file
 from g2netpl.runs.onnx_file import read_entries
 from g2netpl.runs.thresholds import Thresholds
 
@@ -145,8 +146,11 @@ class Bundle(Classifier):
 
 
 def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
-    """Load a bundle; `threads` is by default the number of cores that this process may use."""
-    path = Path(path)
+    """Load a bundle: a file, a folder as on Hugging Face's hub, or hf://OWNER/NAME from there.
+
+    `threads` is by default the number of cores that this process may use.
+    """
+    path = bundle_file(path)
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")

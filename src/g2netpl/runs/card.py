@@ -15,7 +15,8 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.game.methods import METHODS
 from g2netpl.images.inspection import ClassCount, class_counts
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
-from g2netpl.runs.export import Exported
+from g2netpl.runs.export import Exported, file_names
+from g2netpl.runs.hub import SCHEME
 from g2netpl.runs.records import Content, Metrics
 from g2netpl.runs.run import Run
 
@@ -30,8 +31,15 @@ _FIGURES = {
 }
 
 
-def make_card(run: Run, exported: Exported, file: str, licence: str | None = None) -> str:
-    """The card as Markdown; `file` is the name of the bundle."""
+def make_card(
+    run: Run,
+    exported: Exported,
+    file: str,
+    licence: str | None = None,
+    name: str | None = None,
+    hub: str | None = None,
+) -> str:
+    """The card as Markdown; `file` is the bundle, `hub` the repository on the hub, if any."""
     from jinja2 import Environment
 
     contents, training = exported.contents, exported.contents.training
@@ -41,9 +49,10 @@ def make_card(run: Run, exported: Exported, file: str, licence: str | None = Non
     environment.filters["text"] = as_text
     template = (files("g2netpl.runs") / "card.md").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        name=Path(file).stem,
+        name=name or Path(file).stem,
         file=file,
-        argument=shlex.quote(file),
+        head=_head(run, contents, parts, name or Path(file).stem, licence),
+        argument=shlex.quote(file if hub is None else f"{SCHEME}{hub}"),
         literal=json.dumps(file),
         licence=licence,
         key=KEY,
@@ -60,6 +69,49 @@ def make_card(run: Run, exported: Exported, file: str, licence: str | None = Non
         classes=_classes(run, counts, parts),
         start=_start(training),
     )
+
+
+def _head(
+    run: Run, contents: Contents, parts: Sequence[str], name: str, licence: str | None
+) -> str:
+    """What the hub reads at the top of a card, as YAML, of which JSON is a part.
+
+    Figures are those of the page; a part without any is not listed.
+    """
+    short = licence is None or re.fullmatch(r"[A-Za-z0-9.-]+", licence)
+    head: dict[str, Any] = {"license": (licence or "unknown").lower() if short else "other"}
+    if not short:
+        head["license_name"] = licence
+    head |= {"library_name": "onnx", "pipeline_tag": "image-classification"}
+    head["tags"] = ["multi-label", "partial-labels", "g2netpl"]
+    training, validation = contents.training, run.config.validation_labels
+    files = {
+        "validation": training["labels"] if validation is None else file_names(validation),
+        "test": training["test_labels"] or training["labels"],
+    }
+    results = [
+        {
+            "task": {"type": "image-classification", "name": "Multi-label classification"},
+            "dataset": {"type": files[part], "name": files[part], "split": part},
+            "metrics": metrics,
+        }
+        for part in parts
+        if (metrics := _metrics(run.evaluation[part]))
+    ]
+    if results:
+        head["metrics"] = ["mAP", "precision", "recall", "f1"]
+        head["model-index"] = [{"name": name, "results": results}]
+    return "\n".join(f"{key}: {json.dumps(v, ensure_ascii=False)}" for key, v in head.items())
+
+
+def _metrics(metrics: Metrics) -> list[dict[str, Any]]:
+    """Figures as fractions, those that are known."""
+    values = {name: cast(Content, metrics)[key] for name, key in _FIGURES.items()}
+    return [
+        {"type": "mAP" if name == "mAP" else name.lower(), "name": name, "value": round(value, 4)}
+        for name, value in values.items()
+        if value is not None
+    ]
 
 
 def as_text(value: object) -> str:

@@ -28,6 +28,7 @@ from g2netpl.labels.formats import (
     read_matching,
 )
 from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
@@ -53,6 +54,7 @@ class Completed:
     scores: Scores  # (N, L): chance of being positive; NaN where the image could not be read
     sources: npt.NDArray[np.int8]  # (N, L): position in SOURCES
     sure: Sure | None = None  # by which labels are filled in, or left unknown
+    chances: Scores | None = None  # (N, L): by the network, of observed labels too
 
     @property
     def table(self) -> LabelTable:
@@ -69,6 +71,11 @@ class Completed:
             self.values == POSITIVE
         )
         return new
+
+    def proposals(self) -> Proposals:
+        """All that people may want to look at."""
+        soft = self.sources == SOURCES.index("soft")
+        return Proposals(self.proposed(), self.scores, soft, self.chances)
 
     def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
         """What people said, also since, and positives that were filled in; which of them those are.
@@ -163,7 +170,8 @@ def fill_in(
     sources[np.isnan(scores)] = 3
     sources[known] = 0
     by = sure if isinstance(sure, Sure) else None
-    return Completed(observed, values, scores, sources.astype(np.int8), by)
+    chances = None if predicted is None else thresholds.calibrate(predicted)
+    return Completed(observed, values, scores, sources.astype(np.int8), by, chances)
 
 
 def compare_with_truth(

@@ -89,8 +89,8 @@ def describe(run: Run) -> Contents:
         std=run.std,
         **cast(Any, run.thresholds.to_json()),
         training={
-            "labels": _file_names(config.labels),
-            "test_labels": None if config.test_labels is None else _file_names(config.test_labels),
+            "labels": file_names(config.labels),
+            "test_labels": None if config.test_labels is None else file_names(config.test_labels),
             **{key: about["data"][key] for key in _OF_DATA},
             **config.model_dump(include=_OF_CONFIG),
             "expected_positives": run.expected_positives,
@@ -102,7 +102,8 @@ def describe(run: Run) -> Contents:
     )
 
 
-def _file_names(files: Files) -> str:
+def file_names(files: Files) -> str:
+    """The names of label files, without their folders."""
     return shown(named(of_each(files, lambda path: Path(path).name)))
 
 

@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.files import each_file, named
 from g2netpl.labels.formats import (
     coco,
+    fiftyone,
+    huggingface,
     imagefolder,
     label_studio,
     nuswide,
@@ -26,6 +29,7 @@ from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes, ta
 from g2netpl.labels.formats.merging import below, merge
 from g2netpl.labels.formats.one_of import by_one
 from g2netpl.labels.formats.problems import LabelFileError, Problem
+from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import (
     Reading,
     check_looks,
@@ -51,6 +55,7 @@ __all__ = [
     "read_classes",
     "read_labels",
     "read_matching",
+    "unpack",
     "write_labels",
 ]
 
@@ -69,6 +74,10 @@ class Format:
     names_classes: Callable[[Path, Reading], bool] = lambda path, reading: True
     """Whether it names also a class without any label."""
     is_text: bool = False  # CSV, which may begin with a byte order mark
+    unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None
+    """Write the pictures that are inside the file into a folder."""
+    propose: Callable[[LabelTable, Path, Proposals], list[str]] | None = None
+    """Write what a run proposes beside what is known."""
 
 
 def _format(
@@ -82,8 +91,9 @@ def _format(
     """What a module can do; its images lie beside the file unless it says otherwise."""
     folder = getattr(module, "image_folder", Format.image_folder)
     names = getattr(module, "names_classes", lambda path, reading: names_classes)
+    more = (getattr(module, name, None) for name in ("unpack", "propose"))
     does = (module.recognises, module.read, module.write)
-    return Format(*does, summary, endings, folder, lists_all, names, is_text)
+    return Format(*does, summary, endings, folder, lists_all, names, is_text, *more)
 
 
 FORMATS: dict[str, Format] = {
@@ -113,6 +123,9 @@ FORMATS: dict[str, Format] = {
         (".xlsx",),
         names_classes=table.names_classes,
     ),
+    "huggingface": _format(
+        huggingface, "a data set that Hugging Face's `datasets` saved, or Parquet with pictures"
+    ),
     "parquet": _format(parquet, "Parquet in either shape of the CSV files", ".parquet", ".pq"),
     "coco": _format(
         coco, "COCO's instances JSON, and LVIS's with known negatives", ".json", lists_all=True
@@ -136,6 +149,7 @@ FORMATS: dict[str, Format] = {
         *("_labels.npy", "_labels_obs.npy"),
         lists_all=True,
     ),
+    "fiftyone": _format(fiftyone, "FiftyOne's folder with samples.json: labels, tags, confidence"),
     "imagefolder": _format(
         imagefolder,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
@@ -163,6 +177,7 @@ def find_format(path: Path, name: str | None = None) -> Format:
 
 
 USUAL = Reading()
+_WHOLE_FOLDERS = ("huggingface", "fiftyone")  # that are one data set, whatever else lies in them
 Paths = str | Path | Sequence[str | Path]
 
 
@@ -193,10 +208,10 @@ def _check_there(path: Path) -> None:
 
 def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
     _check_there(path)
-    folder = format is None and path.is_dir()
+    row = find_format(path, format)
+    folder = format is None and path.is_dir() and row not in map(FORMATS.get, _WHOLE_FOLDERS)
     if folder:
         refuse_layout(path)
-    row = find_format(path, format)
     try:
         table = row.read(path, reading)
         check_looks(table, str(path))
@@ -254,6 +269,8 @@ def find_writer(path: str | Path, format: str | None = None) -> Format:
         for ending in row.endings:
             if path.match(ending) if "*" in ending else path.name.lower().endswith(ending):
                 return row
+    if path.is_dir() or not path.suffix:
+        return FORMATS["imagefolder"]
     raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}")
 
 
@@ -280,6 +297,29 @@ def write_labels(
         return row.write(table, path, **({"bom": True} if bom and row.is_text else {}))
     except OSError as problem:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+
+
+def unpack(
+    table: LabelTable,
+    source: str | Path,
+    format: str | None,
+    target: str | Path,
+    to: str | None = None,
+    overwrite: bool = False,
+) -> LabelTable:
+    """Write pictures that lie inside a label file into a folder that is to be written.
+
+    Returns the table with their names there; a target that is no folder gets the labels alone.
+    """
+    source, target = Path(source), Path(target)
+    unpacked = find_format(source, format).unpack
+    if unpacked is None:
+        return table
+    if find_writer(target, to) is not FORMATS["imagefolder"]:
+        note = "the pictures stay where they are; name a folder to unpack them to"
+        return table.with_notes((*table.notes, note))
+    with writing(target):
+        return unpacked(source, table, imagefolder.metadata_file(target).parent, overwrite)
 
 
 def image_folder(files: Paths, format: str | None = None) -> Path:

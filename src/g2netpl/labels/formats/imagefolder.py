@@ -45,6 +45,11 @@ def metadata_files(path: Path) -> list[Path]:
     return [path / name for name in _METADATA if (path / name).is_file()]
 
 
+def metadata_file(path: Path) -> Path:
+    """The file that is written for a folder, or for this very file."""
+    return path if path.name == "metadata.jsonl" else path / "metadata.jsonl"
+
+
 def image_folder(path: Path) -> Path:
     """The folder itself."""
     return path if path.is_dir() else path.parent
@@ -68,7 +73,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
 
 def write(table: LabelTable, path: Path) -> list[str]:
     """Write metadata.jsonl into the folder; the images are not copied."""
-    file = path if path.name == "metadata.jsonl" else path / "metadata.jsonl"
+    file = metadata_file(path)
     if file != path and path.suffix and not path.is_dir():
         raise InputError(f"{path}: expected a folder, or its metadata.jsonl")
     others = [name for name in _METADATA if name != file.name and (file.parent / name).is_file()]

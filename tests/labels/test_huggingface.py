@@ -1,0 +1,288 @@
+"""Hugging Face data sets: what is inside comes out, and nothing of it leads anywhere else."""
+
+import json
+import os
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from packed import NAMES, images, pictures, png, write
+
+from g2netpl.base.errors import InputError
+from g2netpl.cli import main
+from g2netpl.labels.formats import LabelFileError, Reading, read_labels
+from g2netpl.labels.formats.huggingface_data import _file_names
+
+pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+
+U = -1
+VALUES = [[1, U, U], [U, 1, 1], [U, U, U], [U, U, U], [U, U, 1]]
+LISTED = pyarrow.list_(pyarrow.int64())
+
+
+def said(path, **reading):
+    table = read_labels(path, reading=Reading(**reading))
+    return table.classes, table.values.tolist()
+
+
+@pytest.mark.parametrize("name", ["data.parquet", "saved/data-00000-of-00001.arrow"])
+def test_pictures_are_unpacked_once_and_each_under_a_name_of_its_own(tmp_path, capsys, name):
+    path, out = pictures(tmp_path / name), tmp_path / "out"
+    source = path if path.suffix == ".parquet" else path.parent
+    assert said(source) == (NAMES, VALUES)
+    assert said(source, absent="negative")[1][1] == [0, 1, 1]
+    command = ["convert", str(source), str(out)]
+    assert main(command) == 0
+    assert "5 images × 3 classes, 26.67% of the labels known" in capsys.readouterr().out
+    table = read_labels(out)
+    assert table.images == ("a.jpg", "000001.png", "a-2.png", "A-3.JPG", "hidden.png")
+    assert (table.classes, table.values.tolist()) == (NAMES, VALUES)
+    for row, name in enumerate(table.images):
+        assert (out / name).read_bytes() == png(row)
+    assert sorted(os.listdir(out)) == sorted([*table.images, "metadata.jsonl"])
+    assert not list(tmp_path.glob("*.png"))
+    assert main(command) == 3
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_unpacking_goes_on_and_replaces_nothing_of_others(tmp_path, capsys):
+    path, out = pictures(tmp_path / "data.parquet"), tmp_path / "out"
+    command = ["convert", str(path), str(out)]
+    out.mkdir()
+    (out / "a.jpg").write_bytes(png(0))  # broken off after the first
+    before = (out / "a.jpg").stat().st_mtime_ns
+    (out / "000001.png").write_bytes(b"a picture of mine")
+    assert main(command) == 3
+    assert "000001.png: another file is there; choose another folder" in capsys.readouterr().err
+    assert (out / "000001.png").read_bytes() == b"a picture of mine"
+    assert not (out / "metadata.jsonl").exists()
+    (out / "000001.png").unlink()
+    (out / "000001.png").symlink_to(tmp_path / "elsewhere")
+    assert main(command) == 3
+    (out / "000001.png").unlink()
+    assert main(command) == 0
+    assert (out / "a.jpg").stat().st_mtime_ns == before
+    assert len(read_labels(out)) == 5
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_where_pictures_are_inside_the_way_out_is_told(tmp_path, capsys):
+    path = pictures(tmp_path / "data.parquet")
+    assert main(["check", "--labels", str(path)]) == 2
+    assert f"g2netpl convert {path} FOLDER unpacks them" in capsys.readouterr().err
+    assert main(["convert", str(path), str(tmp_path / "labels.csv")]) == 0
+    assert "note: the pictures stay where they are; name a folder" in capsys.readouterr().out
+
+
+HOSTILE = {
+    "../../etc/passwd": "passwd",
+    "/root/.ssh/id.png": "id.png",
+    "C:\\Windows\\x.jpg": "x.jpg",
+    "a\0b\n.png": "a_b_.png",
+    "..": "000004",
+    "": "000005",
+    None: "000006",
+    "metadata.jsonl": "metadata.jsonl",  # gets the ending of its picture
+    "x" * 400 + ".jpg": "x" * 150 + ".jpg",
+    "é" * 200 + ".png": "é" * 75 + ".png",
+    "X.PNG": "X-10.PNG",  # one stem, whatever the letters and the ending
+    "x-10.gif": "x-10-11.gif",
+    "con|a?.jpg": "con_a_.jpg",
+}
+
+
+def test_no_path_leads_out_and_no_two_names_are_one():
+    assert _file_names(list(HOSTILE)) == list(HOSTILE.values())
+    many = _file_names(["same.jpg"] * 1000)
+    assert len({name.casefold() for name in many}) == 1000
+
+
+SHAPES = {
+    "a class": ({"label": [0, 2, -1]}, {"label": {"names": list(NAMES), "_type": "ClassLabel"}}),
+    "a class under another name": (
+        {"species": [0, 2, None]},
+        {"species": {"names": list(NAMES), "_type": "ClassLabel"}},
+    ),
+    "lists as older versions wrote them": (
+        {"labels": pyarrow.array([[0], [2], []], LISTED)},
+        {"labels": {"feature": {"names": list(NAMES), "_type": "ClassLabel"}, "_type": "Sequence"}},
+    ),
+    "a list of one feature": (
+        {"tags": pyarrow.array([[0], [2], []], LISTED)},
+        {"tags": [{"names": list(NAMES), "_type": "ClassLabel"}]},
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_classes_are_read_in_every_shape(tmp_path, shape):
+    columns, features = SHAPES[shape]
+    columns = {"id": ["x", "y", "z"], "image": images(["a", "b", "c"]), **columns}
+    path = write(tmp_path / "data.parquet", columns, features)
+    assert said(path) == (NAMES, [[1, U, U], [U, U, 1], [U, U, U]])
+    order = Reading(classes=("owl", "dog", "bee", "cat"))
+    assert read_labels(path, reading=order).values[0].tolist() == [U, U, U, 1]
+    with pytest.raises(LabelFileError, match=r"unknown class 'dog' \(did you mean 'dogs'"):
+        read_labels(path, reading=Reading(classes=("owl", "dogs", "cat")))
+
+
+def test_texts_and_columns_of_numbers_are_read(tmp_path):
+    three = images(["a", "b", "c"])
+    path = write(tmp_path / "1.parquet", {"image": three, "labels": [["dog"], ["cat"], None]})
+    assert said(path) == (("cat", "dog"), [[U, 1], [1, U], [U, U]])
+    path = write(tmp_path / "2.parquet", {"image": three, "label": ["dog;cat", "cat", None]})
+    assert said(path) == (("cat", "dog"), [[1, 1], [1, U], [U, U]])
+    wide = {"img": three, "cat": [True, False, None], "dog": [1, 0, -1], "author": ["x", "y", "z"]}
+    path = write(tmp_path / "3.parquet", wide)
+    assert said(path) == (("cat", "dog"), [[1, 1], [0, 0], [U, U]])
+    path = write(tmp_path / "4.parquet", wide | {"width": [640, 480, 640]})
+    with pytest.raises(LabelFileError, match=r"row 0: class 'width': expected 1, 0 or null"):
+        read_labels(path)
+    assert said(path, classes=("dog", "cat"))[1] == [[1, 1], [0, 0], [U, U]]
+    grouped = write(tmp_path / "5.parquet", wide | {"group": ["g", "h", None]})
+    assert read_labels(grouped).groups == ("g", "h", "")
+
+
+def test_a_row_without_a_picture_is_left_out_and_told(tmp_path, capsys):
+    columns = {"image": images(["a.png", "b.png"], [png(0), None]), "labels": [["x"], ["y"]]}
+    path = write(tmp_path / "data.parquet", columns)
+    assert main(["convert", str(path), str(tmp_path / "out")]) == 0
+    assert "note: 1 row without a picture left out" in capsys.readouterr().out
+    assert read_labels(tmp_path / "out").images == ("a.png",)
+
+
+def test_paths_without_pictures_are_names_of_files(tmp_path, capsys):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.png").write_bytes(png(0))
+    (tmp_path / "b.png").write_bytes(png(1))
+    columns = {"image": images(["./sub/a.png", "b.png"], [None] * 2), "labels": [["x"], ["y"]]}
+    path = write(tmp_path / "data.parquet", columns)
+    assert read_labels(path).images == ("sub/a.png", "b.png")
+    assert main(["check", "--labels", str(path)]) == 0
+    capsys.readouterr()
+    path = write(
+        tmp_path / "out.parquet", columns | {"image": images(["/etc/passwd", "b"], [None] * 2)}
+    )
+    with pytest.raises(LabelFileError, match="row 0: image '/etc/passwd': leads out"):
+        read_labels(path)
+
+
+def test_any_shard_names_all_and_splits_are_told_apart(tmp_path, capsys):
+    data = tmp_path / "data"
+    for number in range(2):
+        pictures(data / f"train-0000{number}-of-00002.parquet")
+    shard = data / "train-00001-of-00002.parquet"
+    for path in (data, shard):
+        table = read_labels(path)
+        assert table.values.tolist() == VALUES + VALUES
+        assert table.images[5] == "a-5.jpg"
+    pictures(data / "test-00000-of-00001.parquet")
+    assert len(read_labels(shard)) == 10
+    with pytest.raises(InputError, match=r"one data set, got test-0.*, train-0.*; name one"):
+        read_labels(data)
+    (data / "train-00000-of-00002.parquet").unlink()
+    with pytest.raises(InputError, match="expected 2 shards of train, got 1"):
+        read_labels(shard)
+
+
+def test_a_compressed_stream_is_refused_before_it_is_decoded(tmp_path):
+    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
+    path = pictures(tmp_path / "data.arrow", options=options)
+    with pytest.raises(LabelFileError, match=r"data\.arrow: compressed, or with dictionaries"):
+        read_labels(path.parent)
+
+
+def test_a_picture_that_a_million_rows_name_fills_no_disk(tmp_path):
+    rows, content = 4000, png(0) + bytes(200_000)
+    many = images([None] * rows, [content] * rows)
+    path = write(tmp_path / "data.parquet", {"image": many, "cat": [1] * rows}, compression="zstd")
+    assert path.stat().st_size < 200_000
+    assert main(["convert", str(path), str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out/metadata.jsonl").exists()
+
+
+# The real library, where a Python has it
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    """Runs a few lines in a Python that has `datasets`: this one, or DATASETS_PYTHON."""
+    python = os.environ.get("DATASETS_PYTHON", sys.executable)
+    home = {"HF_HOME": str(tmp_path_factory.mktemp("home")), "HF_HUB_OFFLINE": "1"}
+
+    def run(lines, folder):
+        command = [python, "-c", f"from datasets import *\n{lines}"]
+        environment = {**os.environ, **home}
+        return subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        )
+
+    if run("", tmp_path_factory.getbasetemp()).returncode:
+        pytest.skip("no `datasets` here; DATASETS_PYTHON names a Python that has it")
+    return SimpleNamespace(run=run)
+
+
+SAVE = """
+import io, json
+from PIL import Image as Picture
+rows = json.load(open("rows.json"))
+features = Features({"image": Image(), "labels": Sequence(ClassLabel(names=["cat", "dog", "owl"])),
+                     "caption": Value("string")})
+data = Dataset.from_dict({"image": [f"{row}.png" for row in range(6)], "labels": rows,
+                          "caption": list("abcdef")}, features=features)
+data.save_to_disk("saved", num_shards=2)
+data.select([4, 1]).save_to_disk("chosen")
+DatasetDict(train=data, test=data.select([0])).save_to_disk("both")
+data.to_parquet("paths.parquet")
+load_from_disk("saved").to_parquet("data.parquet")
+one = Features({"image": Image(), "label": ClassLabel(names=["cat", "dog"])})
+pictures = [Picture.open(f"{row}.png") for row in range(3)]
+Dataset.from_dict({"image": pictures, "label": [1, 0, -1]}, features=one).save_to_disk("one")
+"""
+
+
+def test_what_the_real_library_saves_is_unpacked_as_it_is(tmp_path, datasets, capsys):
+    rows = [[0], [1, 2], [], None, [2], [0, 1, 2]]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    for row in range(6):
+        (tmp_path / f"{row}.png").write_bytes(png(row))
+    done = datasets.run(SAVE, tmp_path)
+    assert done.returncode == 0, done.stderr
+    values = np.full((6, 3), U)
+    for row, classes in enumerate(rows):
+        values[row, classes or []] = 1
+    chosen = {"saved": range(6), "data.parquet": range(6), "chosen": [4, 1], "both/train": range(6)}
+    for name, expected in chosen.items():
+        out = tmp_path / "out" / name.replace(".", "-")
+        assert main(["convert", str(tmp_path / name), str(out)]) == 0, name
+        table = read_labels(out, reading=Reading(classes=NAMES))
+        assert table.values.tolist() == values[list(expected)].tolist(), name
+        assert [(out / each).read_bytes() for each in table.images] == [png(n) for n in expected]
+    assert main(["convert", str(tmp_path / "one"), str(tmp_path / "out/one")]) == 0
+    capsys.readouterr()
+    assert main(["convert", str(tmp_path / "paths.parquet"), str(tmp_path / "out/paths")]) == 0
+    assert "note: the file has paths and no pictures" in capsys.readouterr().out
+    assert said(tmp_path / "one") == (("cat", "dog"), [[U, 1], [1, U], [U, U]])
+    with pytest.raises(InputError, match=r"one of its splits: \S+both/train, \S+both/test"):
+        read_labels(tmp_path / "both")
+
+
+LOAD = """
+import json
+data = Dataset.from_parquet("labels.parquet")
+names = data.features["labels"].feature.names
+print(json.dumps([names, data["labels"][:], data["absent"][:], data[0]["image"].size]))
+"""
+
+
+def test_the_real_library_reads_what_is_written(tmp_path, datasets):
+    (tmp_path / "a.png").write_bytes(png(0))
+    labels = tmp_path / "labels.csv"
+    labels.write_text("image,cat,dog\na.png,1,0\nb.png,,1\n")
+    target = tmp_path / "labels.parquet"
+    assert main(["convert", str(labels), str(target), "--to", "huggingface"]) == 0
+    done = datasets.run(LOAD, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [["cat", "dog"], [[0], [1]], [[1], []], [8, 8]]
