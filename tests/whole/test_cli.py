@@ -340,7 +340,7 @@ def test_bad_input_is_one_line_and_exit_code_2(case, photos, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("image,x\na.png,2\n", r"labels\.csv:2: class 'x': expected 1, 0"),
+        ("image,x\na.png,1\nb.png,2\n", r"labels\.csv:3: class 'x': expected 1, 0"),
         ("image,x,x\na.png,1,0\n", r"labels\.csv:1: class 'x' is listed twice"),
     ],
 )

@@ -93,8 +93,8 @@ def run(flags: argparse.Namespace) -> None:
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags, flags.bom)
-        end = written(tags, flags.dry_run)
-        console.print(f"each image with its labels: {end}", highlight=False)
+        end = written(tags, True) if flags.dry_run else f"each image with its labels: {tags}"
+        console.print(end, highlight=False)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
