@@ -86,8 +86,9 @@ def _export(flags: argparse.Namespace) -> None:
     with writing(card):
         write_text_whole(card, text, "backslashreplace")
         if is_folder:
-            about = hub.config_text(trained.classes, trained.config.image_size)
-            write_text_whole(output / hub.CONFIG, about)
+            about = exported.contents
+            config = hub.config_text(about.classes, about.image_size, about.one_of)
+            write_text_whole(output / hub.CONFIG, config)
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
         f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"

@@ -89,9 +89,10 @@ def _head(
         "validation": training["labels"] if validation is None else file_names(validation),
         "test": training["test_labels"] or training["labels"],
     }
-    results = [
+    kind = "Image" if contents.one_of else "Multi-label image"
+    results: list[dict[str, Any]] = [
         {
-            "task": {"type": "image-classification", "name": "Multi-label classification"},
+            "task": {"type": "image-classification", "name": f"{kind} classification"},
             "dataset": {"type": files[part], "name": files[part], "split": part},
             "metrics": metrics,
         }
@@ -99,14 +100,14 @@ def _head(
         if (metrics := _metrics(run.evaluation[part]))
     ]
     if results:
-        head["metrics"] = ["mAP", "precision", "recall", "f1"]
+        head["metrics"] = sorted({each["type"] for one in results for each in one["metrics"]})
         head["model-index"] = [{"name": name, "results": results}]
     return "\n".join(f"{key}: {json.dumps(v, ensure_ascii=False)}" for key, v in head.items())
 
 
 def _metrics(metrics: Metrics) -> list[dict[str, Any]]:
     """Figures as fractions, those that are known."""
-    values = {name: cast(Content, metrics)[key] for name, key in _FIGURES.items()}
+    values = {name: cast(Content, metrics).get(key) for name, key in _FIGURES.items()}
     return [
         {"type": "mAP" if name == "mAP" else name.lower(), "name": name, "value": round(value, 4)}
         for name, value in values.items()
