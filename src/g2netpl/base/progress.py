@@ -98,8 +98,9 @@ class Work:
         if self.shown:
             return
         line = "; ".join(filter(None, (str(self), inner)))
-        if self.console.beat is not None:
-            self.console.beat(line)
+        tell = getattr(self.console, "beat", None)  # any console of rich will do
+        if tell is not None:
+            tell(line)
         elif self.console.get_time() - self._spoke >= EVERY:
             self._lines += 1
             self.tell(line)
