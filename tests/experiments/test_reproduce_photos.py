@@ -10,6 +10,7 @@ from rich.console import Console
 from test_reproduce import cells_of, csv_of, key, texts, words_of
 
 from g2netpl import read_labels
+from g2netpl.base import progress
 from g2netpl.cli import main
 from g2netpl.experiments import cells, durations
 from g2netpl.experiments.data import Dataset
@@ -20,7 +21,6 @@ from g2netpl.game.network.network import build_backbone
 from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
-from g2netpl.training import progress
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot
 
@@ -415,7 +415,7 @@ def files(photos, tmp_path):
     write(folder / "few.csv", full.take(np.arange(5)))
     write(folder / "tags.csv", test, np.where(test.values == 1, 1, -1))
     write(folder / "other.csv", test, classes=tuple(f"no {name}" for name in test.classes))
-    (folder / "broken.csv").write_text("image,a\nx.png,7\n")
+    (folder / "broken.csv").write_text("image,a\nw.png,1\nx.png,7\n")
     return folder
 
 
@@ -437,7 +437,7 @@ def files(photos, tmp_path):
         ("FILES/unknown.csv", ["--expected-positives", "2"], "every label must be known"),
         ("FILES/one.csv", [], "expected at least 2 images, got 1"),
         ("FILES/few.csv", [], "1 test image: no class has both"),
-        ("FILES/broken.csv", [], "broken.csv:2: class 'a'"),
+        ("FILES/broken.csv", [], "broken.csv:3: class 'a'"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_written(

@@ -25,6 +25,12 @@ def arguments(photos, tmp_path):
     return ["search", *flags, "--batch-sizes", "8,30", "--output", str(tmp_path / "out")]
 
 
+def with_labels(arguments, path):
+    """The same with another label file; a second --labels would be joined to the first."""
+    place = arguments.index("--labels") + 1
+    return [*arguments[:place], str(path), *arguments[place + 1 :]]
+
+
 def cells_of(folder):
     return {path.parent.name: json.loads(path.read_text()) for path in folder.glob("*/result.json")}
 
@@ -90,7 +96,7 @@ def test_a_search_may_be_moved_but_not_its_labels_changed(arguments, photos, tmp
     labels = tmp_path / "labels.csv"
     lines = (photos / "train.csv").read_text().splitlines(keepends=True)
     labels.write_text("".join(lines))
-    arguments = [*arguments, "--labels", str(labels), "--batch-sizes", "30", "--learning-rates"]
+    arguments = [*with_labels(arguments, labels), "--batch-sizes", "30", "--learning-rates"]
     assert main([*arguments, "1e-7"]) == 0
     (tmp_path / "out").rename(tmp_path / "moved")
     elsewhere = ["--output", str(tmp_path / "moved")]
@@ -143,7 +149,7 @@ def test_nothing_is_chosen_on_test(arguments, photos, tmp_path, capsys):
     full = read_labels(photos / "train.csv")
     tags = LabelTable(full.images, full.classes, np.where(full.values == 1, 1, -1))
     csv_table.write(tags, tmp_path / "tags.csv")
-    changed = [*arguments, "--labels", str(tmp_path / "tags.csv"), "--setting", "own"]
+    changed = [*with_labels(arguments, tmp_path / "tags.csv"), "--setting", "own"]
     assert main(changed) == 2
     assert "nothing is chosen on test" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
