@@ -175,8 +175,16 @@ def workbook(folder, name):
     return folder / "x.xlsx"
 
 
+def fiftyone(folder, name):
+    labels = {"_cls": "Classifications", "classifications": [{"label": "cat"}]}
+    sample = {"filepath": name, "image": name, "tags": [], "observed": labels}
+    put(folder / "samples.json", json.dumps({"samples": [sample]}))
+    return folder
+
+
 CARRIERS = {
     "xlsx": workbook,
+    "fiftyone": fiftyone,
     "csv": lambda folder, name: put(folder / "x.csv", f"image,cat\n{name},1\n"),
     "csv in quotes": lambda folder, name: put(folder / "x.csv", f"image,cat\n{cell(name)},1\n"),
     "tags": lambda folder, name: put(folder / "x.csv", f"image,labels\n{cell(name)},cat\n"),
@@ -223,7 +231,8 @@ def test_a_hostile_name_is_refused_and_opens_nothing(photos, labels, carrier, tr
     with pytest.raises(InputError):
         locate(read_labels(path).images, photos)
     monkeypatch.undo()
-    assert any(name.startswith(str(labels)) for name in opened)
+    if not carrier.startswith("parquet"):  # which pyarrow opens by itself, by its name alone
+        assert any(name.startswith(str(labels)) for name in opened)
     listed = {str(photos / name) for name in ("", "sub", "folder.jpg")}  # to find what is meant
     for name in {*opened} - listed:
         assert "secret" not in name
@@ -278,7 +287,8 @@ def test_every_format_carries_names(tmp_path):
         folder = tmp_path / str(number)
         folder.mkdir()
         found.append(find_format(make(folder, "inside.jpg")))
-    names = FORMATS.keys() - {"photo-tags"}  # which finds photos, and takes no names
+    # photo-tags finds photos and takes no names; pictures of huggingface are unpacked first
+    names = FORMATS.keys() - {"photo-tags", "huggingface"}
     assert {id(row) for row in found} == {id(FORMATS[name]) for name in names}
 
 

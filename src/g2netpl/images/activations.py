@@ -97,7 +97,8 @@ def kept(
         rows = lacking(good, stored.stamps, stored.digests, stamps, paths)
     rows = of_any(processes, rows)
     if len(rows):
-        if stored is not None and len(rows) * math.prod(shape) <= _BLOCK:
+        few = len(rows) * math.prod(shape) <= _BLOCK
+        if few and not processes.all_max(int(stored is None)) and stored is not None:
             found = compute(rows)
             unknown = is_nan(found) & is_nan(stored.rows[rows])  # as before
             if not processes.all_max(int(not unknown.all())):
