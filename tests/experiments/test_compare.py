@@ -3,6 +3,8 @@
 import json
 import resource
 import shutil
+import time
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
@@ -608,3 +610,10 @@ def test_before_anything_is_kept_sigterm_puts_the_old_comparison_back(
     assert compare(features, copied, *ARGUMENTS, "--overwrite") == 75
     assert "nothing was begun; run the same command again" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_a_pool_that_takes_its_time_is_waited_for(monkeypatch):
+    monkeypatch.setattr(comparison, "EVERY", 0.01)
+    with ThreadPool(1) as pool:
+        found = pool.imap(lambda seconds: time.sleep(seconds) or "outcome", [0.1])
+        assert comparison._waited_for(found, None) == "outcome"

@@ -102,7 +102,7 @@ def test_the_name_of_an_image_does_not_matter(tmp_path, name):
         ("two\nlines\x1b.png", r"/two\nlines\x1b.png: no such image"),
         ("\udcff.png", r"/\udcff.png: no such image"),
         ("n" * 256, "cannot be read (File name too long)"),
-        ("nul\0.png", "cannot be read (embedded null byte)"),
+        ("nul\0.png", "cannot be read (its name holds a NUL character)"),
     ],
     ids=["line break", "not UTF-8", "too long", "NUL"],
 )

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from multiprocessing import TimeoutError as NotYet
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def _waited_for(found: Any, work: Cells | None) -> "Outcome":
         try:
             outcome: Outcome = found.next(timeout=EVERY)
             return outcome
-        except TimeoutError:
+        except NotYet:
             if work is not None:
                 work.beat()
 

@@ -140,7 +140,7 @@ def _stream(path: str | Path) -> BinaryIO:
     except Unfit as problem:
         raise InputError(f"{_shown(path)}: {problem.strerror}") from None
     except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", problem)
+        why = getattr(problem, "strerror", "its name holds a NUL character")
         raise InputError(f"{_shown(path)}: cannot be read ({why})") from None
 
 
