@@ -89,7 +89,8 @@ def _predict(flags: argparse.Namespace) -> None:
 
 def _images(flags: argparse.Namespace) -> "Located":
     """The names of the images, and where they are."""
-    from g2netpl.labels.paths import Located, find_all, list_images
+    from g2netpl.images.sources import find_all, list_images
+    from g2netpl.labels.paths import Located
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
 
