@@ -89,14 +89,12 @@ def _predict(flags: argparse.Namespace) -> None:
 
 def _images(flags: argparse.Namespace) -> "Located":
     """The names of the images, and where they are."""
-    from g2netpl.images.sources import find_all, list_images
+    from g2netpl.images.sources import find_all, is_one_image, list_images
     from g2netpl.labels.paths import Located
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
 
-    if not os.path.exists(flags.images):
-        raise InputError(f"{flags.images}: no such file or folder")
-    if os.path.isfile(flags.images):
+    if is_one_image(flags.images):
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
         if not is_text(os.path.basename(flags.images)):
