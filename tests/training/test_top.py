@@ -15,6 +15,7 @@ from g2netpl.images.activations import ActivationSource
 from g2netpl.images.loader import ImageSource
 from g2netpl.images.views import PAIR
 from g2netpl.labels.formats import read_labels
+from g2netpl.training import inputs as training_inputs
 
 
 @pytest.fixture
@@ -174,6 +175,20 @@ def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, d
     assert "of the compute, 0.1 M parameters); what is below takes" in shown
     assert "observation: random (the backbone starts at random)" in shown
     assert len(decoded) == 60 * 2 + 20
+
+
+@pytest.mark.parametrize(("mode", "what"), [("linear", "features"), ("top", "activations")])
+def test_long_work_has_the_name_of_what_is_made(config, monkeypatch, mode, what):
+    told = []
+
+    class Watched(training_inputs.Work):
+        def __init__(self, console, name, *rest):
+            told.append(name)
+            super().__init__(console, name, *rest)
+
+    monkeypatch.setattr(training_inputs, "Work", Watched)
+    train(config(mode=mode, train_from=None, epochs=1))
+    assert set(told) == {what}
 
 
 @pytest.mark.parametrize(

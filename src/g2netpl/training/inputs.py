@@ -309,11 +309,12 @@ class ImageInputs(Inputs):
     ) -> tuple[Any, dict[str, str]]:
         """The same, and the bad images; what onnxruntime and PyTorch make is never mixed."""
         config, bad, source = self.config, dict[str, str](), self._images(paths)
+        what = "activations" if view else "features"
 
         def compute(rows: IndexArray) -> Features:
             some = part(source, rows)
             fast = self._fast(module, some) if by_engine else module
-            found = self._computed(fast, some, "activations" if view else "features")
+            found = self._computed(fast, some, what)
             strange = ~finite_rows(found.reshape(len(rows), -1))
             found[strange] = np.nan
             for row in rows[strange]:
