@@ -102,11 +102,11 @@ def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
         lists=("methods", "settings", "seeds"),
     ) as old:
         for line in lines:
-            console.print(line, highlight=False)
+            console.print(line)
         cells = _train(comparison, data, folder, flags.jobs, console, interrupts, old)
         results, page = _write(folder, cells)
     _show(console, cells, results)
-    console.print(f"written to {folder}; open {page}", highlight=False)
+    console.print(f"written to {folder}; open {page}")
 
 
 def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
@@ -219,4 +219,4 @@ def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[st
     for row in cells:
         if cell_of(row) in chosen and restless(row.get("history", ())):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
-            console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
+            console.print(f"note: {named}: {restless_words(row['history'])}")

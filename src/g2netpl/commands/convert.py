@@ -57,7 +57,7 @@ def run(flags: argparse.Namespace) -> None:
             table = unpack(table, *where, flags.overwrite)
         how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
         notes = write_new(table, flags.target, *how)
-    console.print(share_of_labels(table), highlight=False)
+    console.print(share_of_labels(table))
     for note in (*table.notes, *notes):
-        console.print(f"note: {note}", highlight=False)
-    console.print(written(flags.target, flags.dry_run), highlight=False)
+        console.print(f"note: {note}")
+    console.print(written(flags.target, flags.dry_run))

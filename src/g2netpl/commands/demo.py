@@ -69,8 +69,7 @@ def _demo(flags: argparse.Namespace) -> None:
         console.print(
             f"{len(arrays.train):,} training scenes (a fifth held out to choose the epoch), "
             f"{len(arrays.test):,} test scenes, {len(arrays.train.classes)} classes; "
-            f"{len(cells)} trainings",
-            highlight=False,
+            f"{len(cells)} trainings"
         )
         with Cells(console, len(cells)) as work:
             outcomes = list(run_cells(partial, flags.jobs, cells, work))
@@ -82,4 +81,4 @@ def _demo(flags: argparse.Namespace) -> None:
         write_comparison_report(folder, folder / REPORT, outcomes)
     for table in results_tables(results, console.width):
         console.print(table)
-    console.print(f"open {folder / REPORT} to see more", highlight=False)
+    console.print(f"open {folder / REPORT} to see more")

@@ -92,8 +92,7 @@ def _export(flags: argparse.Namespace) -> None:
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
         f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"
-        f"SHA-256 {exported.sha256}\nwritten to {bundle} and {card}",
-        highlight=False,
+        f"SHA-256 {exported.sha256}\nwritten to {bundle} and {card}"
     )
     if flags.hub is not None:
-        console.print(f"put on the hub: {hub.push(output, flags.hub)}", highlight=False)
+        console.print(f"put on the hub: {hub.push(output, flags.hub)}")

@@ -47,12 +47,11 @@ def run(flags: argparse.Namespace) -> None:
     if flags.file.lower().endswith(".safetensors"):
         raise InputError(f"{flags.file}: is safetensors already; give it to train --weights")
     weights = read_weights(flags.file, flags.key)
-    console.print(f"read {flags.file}\nSHA-256 {weights.sha256}", highlight=False)
+    console.print(f"read {flags.file}\nSHA-256 {weights.sha256}")
     state = renamed(weights.state, flags.strip, flags.drop)
     written = write_weights(state, flags.output)
     console.print(
         f"{counted(len(state), 'tensor')} of {len(weights.state):,}, "
         f"{sum(each.numel() for each in state.values()):,} numbers\n"
-        f"written to {flags.output}\nSHA-256 {written}",
-        highlight=False,
+        f"written to {flags.output}\nSHA-256 {written}"
     )

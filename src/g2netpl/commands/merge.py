@@ -37,7 +37,7 @@ def run(flags: argparse.Namespace) -> None:
     console, config = Console(), checked(flags)
     table = read_labels(flags.files, config.format, config.reading())
     notes = write_new(table, flags.output, flags.to, flags.overwrite)
-    console.print(share_of_labels(table), highlight=False)
+    console.print(share_of_labels(table))
     for note in (*table.notes, *look_alikes_note(table), *notes):
-        console.print(f"note: {note}", highlight=False)
-    console.print(f"written to {flags.output}", highlight=False)
+        console.print(f"note: {note}")
+    console.print(f"written to {flags.output}")

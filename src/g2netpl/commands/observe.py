@@ -39,10 +39,9 @@ def run(flags: argparse.Namespace) -> None:
     visible = observe(table, setting, seed)
     notes = write_new(visible, flags.output, flags.to, flags.overwrite)
     for note in (*table.notes, *notes):
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}")
     console.print(
         f"{setting}, seed {seed}: {visible.known:,} of {table.known:,} known labels stay visible "
         f"({visible.known / max(table.known, 1):.2%})\n{share_of_labels(visible)}\n"
-        f"written to {flags.output}",
-        highlight=False,
+        f"written to {flags.output}"
     )

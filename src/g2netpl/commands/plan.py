@@ -61,7 +61,7 @@ def _plan(flags: argparse.Namespace) -> None:
     text = describe(plan, config)
     with claimed(folder, "plan", overwrite=flags.overwrite):
         _write(folder, plan, text, config)
-    console.print(f"{text}\nwritten to {folder}", highlight=False)
+    console.print(f"{text}\nwritten to {folder}")
 
 
 def _config(flags: argparse.Namespace) -> "RunConfig":
@@ -69,11 +69,6 @@ def _config(flags: argparse.Namespace) -> "RunConfig":
     from g2netpl.base.options import check_range
     from g2netpl.commands.training_flags import config_of
 
-    if flags.points < 4 or flags.repeats < 3:
-        raise InputError(
-            "plan: expected 4 or more --points and 3 or more --repeats, got "
-            f"{flags.points} and {flags.repeats}"
-        )
     check_range("--points", flags.points, 4, 100)
     check_range("--repeats", flags.repeats, 3, 100)
     if flags.features is not None:

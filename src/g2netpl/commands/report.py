@@ -69,4 +69,4 @@ def run(flags: argparse.Namespace) -> None:
             "or demo"
         )
     console = Console()
-    console.print(f"page: {path}", highlight=False)
+    console.print(f"page: {path}")

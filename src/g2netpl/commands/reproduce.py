@@ -74,10 +74,10 @@ def _reproduce(flags: argparse.Namespace) -> None:
     plan = _plan(flags, config)
     trainings = plan.trainings()
     for line in check(plan):
-        console.print(line, highlight=False)
+        console.print(line)
     for name in plan.recipes:
         for note in plan.left_out(name):
-            console.print(f"{name}: {note}", highlight=False)
+            console.print(f"{name}: {note}")
     if flags.dry_run:
         _tell(plan, flags.jobs, console)
         return
@@ -88,7 +88,7 @@ def _reproduce(flags: argparse.Namespace) -> None:
         found = reproduce(plan, folder, flags.jobs, console)
         data = flags.published or data_set_of(plan.tables[0].classes)
         page = write_page(plan, found, data, folder)
-    console.print(f"{len(trainings):,} trainings; open {page}", highlight=False)
+    console.print(f"{len(trainings):,} trainings; open {page}")
 
 
 def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
@@ -98,7 +98,7 @@ def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
 
     trainings = plan.trainings()
     for training in trainings:
-        console.print(str(training), highlight=False)
+        console.print(str(training))
     seconds = estimate_seconds(plan, jobs)
     console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
 

@@ -66,6 +66,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.errors import InputError
     from g2netpl.base.options import check_range
+    from g2netpl.commands.parsing import check_port
 
     console = Console()
     if flags.export is not None:
@@ -73,8 +74,7 @@ def run(flags: argparse.Namespace) -> None:
         return
     check_range("--limit", flags.limit, 1)
     check_range("--seed", flags.seed, 0)
-    if flags.port != 0 and not 1024 <= flags.port <= 65535:
-        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
+    check_port(flags.port)
     if flags.ask == "counts" and (flags.order or flags.classes):
         raise InputError(
             "--ask counts: asks about all classes in pictures drawn at random, or k would not be "
@@ -84,7 +84,7 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.base.errors import InputError, counted
+    from g2netpl.base.errors import counted
     from g2netpl.images.thumbnails import Pictures, Roots
     from g2netpl.review.counting import CountReview
     from g2netpl.review.photos import PhotoReview
@@ -103,15 +103,12 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
     try:
         roots.check(review.saved.images)
         pictures = Pictures(review.saved.images, roots)
-        try:
-            if isinstance(review, CountReview):
-                server: ReviewServer = CountServer(review, pictures, flags.port)
-            else:
-                review.questions(order, 1)  # put in order before anybody waits; refuses early
-                serve = PhotoServer if flags.ask == "photos" else ReviewServer
-                server = serve(review, pictures, order, flags.port)
-        except OSError as problem:
-            raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
+        if isinstance(review, CountReview):
+            server: ReviewServer = CountServer(review, pictures, flags.port)
+        else:
+            review.questions(order, 1)  # put in order before anybody waits; refuses early
+            serve = PhotoServer if flags.ask == "photos" else ReviewServer
+            server = serve(review, pictures, order, flags.port)
         if review.log.torn:
             console.print(
                 f"note: the last line of {review.log.path} was cut short by a crash: "

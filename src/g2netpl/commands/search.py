@@ -73,7 +73,7 @@ def _search(flags: argparse.Namespace) -> None:
     console.print(_table(found))
     test = load_run(best.folder).result["test_map"]
     figure = "" if test is None else f", test mAP {test:.1%}"
-    console.print(f"chosen: {best}{figure}\n{best.folder}", highlight=False)
+    console.print(f"chosen: {best}{figure}\n{best.folder}")
 
 
 def _table(found: "list[Found]") -> "Table":

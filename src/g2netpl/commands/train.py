@@ -57,18 +57,16 @@ def _train(flags: argparse.Namespace) -> None:
         config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     if result.result["validation_map"] is not None:  # else it is the last, as was said before
-        console.print(f"best epoch: {result.result['best_epoch']}", highlight=False)
+        console.print(f"best epoch: {result.result['best_epoch']}")
     for key in ("validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
         if value is not None:
             found = result.evaluation.get(key.removesuffix("_map"))
             shown = f"{value:.1%}{_over_present(found)}{_accuracy(found)}"
-            console.print(
-                f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
-            )
-    console.print(f"{result.thresholds}\nwritten to {result.folder}", highlight=False)
+            console.print(f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}")
+    console.print(f"{result.thresholds}\nwritten to {result.folder}")
     folder = quoted(result.folder)
-    console.print(f"look at it: g2netpl report {folder}", highlight=False)
+    console.print(f"look at it: g2netpl report {folder}")
     disconnect()
 
 
