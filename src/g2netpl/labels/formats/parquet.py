@@ -23,9 +23,10 @@ from g2netpl.labels.formats.column_files import (
 from g2netpl.labels.formats.columns import GROUP, is_tag_header
 from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
+from g2netpl.labels.formats.reading import Reading, class_problem
 from g2netpl.labels.formats.table import refuse_odd_header
 from g2netpl.labels.formats.text import IMAGE_HEADERS
+from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
 
 
@@ -62,12 +63,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
         if problem is not None:
             problems.add(str(path), "header", f"column {position + 2}: {problem}")
     values = label_matrix(file, classes, problems, path)
-    names, values, notes = without_twins(
-        images, values, lambda row: f"{path}: row {row}", problems, reading, classes
-    )
-    problems.raise_any()
-    table = LabelTable(tuple(names), tuple(classes), values, notes=tuple(notes))
-    return as_told(groups.on(table), reading, str(path))
+    at = f"{path}: row {{}}".format
+    return wide_table(images, classes, values, at, groups, reading, str(path))
 
 
 def names_classes(path: Path, reading: Reading) -> bool:

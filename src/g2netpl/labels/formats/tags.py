@@ -22,9 +22,10 @@ from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.columns import Columns, find_columns, is_tag_header
 from g2netpl.labels.formats.groups import Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading, silent_classes, united_note
+from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.text import beginning, delimiter, unguarded
+from g2netpl.labels.formats.twins import united_note
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str], Any]  # place, image, present, absent, group
