@@ -19,7 +19,7 @@ from shlex import quote
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, listed
 from g2netpl.labels.formats.columns import (
     CELLS,
     GROUP,
@@ -177,8 +177,7 @@ class _Rows:
         others = self._without_labels(problems)
         if not others:
             return problems
-        shown = ", ".join(f"{name!r} (as {self.wrong[name][:20]!r})" for name in others[:5])
-        shown += f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        shown = listed(f"{name!r} (as {self.wrong[name][:20]!r})" for name in others)
         what = f"no column holds labels: {shown}; --tags-column NAME says where tags are"
         if len(others) < len(self.classes):
             odd = any("," in name for name in others)
