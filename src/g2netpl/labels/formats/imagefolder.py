@@ -140,19 +140,8 @@ def _read_lines(path: Path, reading: Reading) -> LabelTable:
                 yield (
                     line,
                     content["file_name"],
-                    *(_names(cell, where, reading, problems) for cell in cells),
+                    *(tags.in_cell(cell, reading, where, "labels", problems) for cell in cells),
                     content.get(GROUP),
                 )
 
     return tags.collect(path, rows(), reading, problems)
-
-
-def _names(value: Any, where: str, reading: Reading, problems: Problems) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return tags.split(value, reading)
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return value
-    problems.add(where, "line", f"labels: expected text or a list of it, got {value!r:.60}")
-    return []

@@ -163,22 +163,9 @@ def _tags(file: ColumnFile, reading: Reading) -> Iterator[tags.Tags]:
     for row, (image, *cells) in enumerate(file.texts(columns)):
         named = cells.pop() if group else None
         present, *absent = (
-            names_in(f"{file.path}: row {row}", name, cell, reading, file.problems)
+            tags.in_cell(
+                cell, reading, f"{file.path}: row {row}", f"column {name!r}", file.problems
+            )
             for name, cell in zip(classes, cells, strict=True)
         )
         yield row, image or "", present, absent[0] if absent else (), named
-
-
-def names_in(
-    where: str,
-    column: str,
-    cell: str | list[str | None] | None,
-    reading: Reading,
-    problems: Problems,
-) -> list[str]:
-    """The tags in one cell."""
-    if cell is None or isinstance(cell, str):
-        return tags.split(cell or "", reading)
-    if None in cell:
-        problems.add(where, "cell", f"column {column!r}: a null in the list")
-    return [tag for tag in cell if tag is not None]

@@ -140,6 +140,16 @@ def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
     return silent_classes(table)
 
 
+def in_cell(cell: Any, reading: Reading, where: str, what: str, problems: Problems) -> list[str]:
+    """The tags in a cell that is a text, a list of texts, or nothing."""
+    if cell is None or isinstance(cell, str):
+        return split(cell or "", reading)
+    if isinstance(cell, list) and all(isinstance(each, str) for each in cell):
+        return cell
+    problems.add(where, "cell", f"{what}: expected text or a list of it, got {cell!r:.60}")
+    return []
+
+
 def split(text: str, reading: Reading, between: str = ";|") -> list[str]:
     """The tags in a cell, parted at any mark of `between` unless the reader was told another."""
     if reading.separator is None:
