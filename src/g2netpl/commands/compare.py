@@ -197,13 +197,14 @@ def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, An
     """The chosen rows in all files; gives them and the page."""
     from g2netpl.base.disk import write_json, write_text_whole
     from g2netpl.experiments.cells import choose
+    from g2netpl.labels.formats.sheet import write_rows
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown, write_csv
+    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown
 
     results = choose(cells)
     write_json(folder / "results.json", results)
     write_text_whole(folder / "results.md", results_markdown(results))
-    write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
+    write_rows(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
     return results, write_comparison_report(folder)
 
 
