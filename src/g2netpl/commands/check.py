@@ -19,6 +19,10 @@ import os
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.terminal import shown
+from g2netpl.commands.labelling import READING_SEVERAL, check_target, share_of_labels
+from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.labels.files import each_file
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -30,9 +34,6 @@ _SHOWN = 20
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING_SEVERAL
-    from g2netpl.commands.training_flags import add_config_flags
-
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
     taken = ("labels", "images", "max_bad", "workers", *READING_SEVERAL, *parts, "groups", "seed")
     add_config_flags(parser, taken, required=("labels",))
@@ -47,10 +48,7 @@ def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Work
-    from g2netpl.commands.labelling import check_target, share_of_labels
-    from g2netpl.commands.training_flags import checked
     from g2netpl.images.inspection import inspect_images, write_problems
-    from g2netpl.labels.files import each_file
 
     console, config = Console(), checked(flags)
     targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
@@ -171,8 +169,6 @@ def _look_for_duplicates(
 def _show(console: "Console", found: "Inspection") -> None:
     from rich.table import Table
 
-    from g2netpl.base.terminal import shown
-    from g2netpl.commands.labelling import share_of_labels
     from g2netpl.images.inspection import by_kind
 
     if found.table is not None:

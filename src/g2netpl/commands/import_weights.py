@@ -12,6 +12,9 @@ tensors of the backbone alone, under timm's names.
 
 import argparse
 
+from g2netpl.base.errors import InputError, counted
+from g2netpl.commands.labelling import check_target
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
@@ -38,8 +41,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Read, rename, write."""
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError, counted
-    from g2netpl.commands.labelling import check_target
     from g2netpl.game.network.foreign_weights import read_weights, renamed, write_weights
 
     console = Console()

@@ -1,5 +1,6 @@
 """Reading lists, numbers and key=value pairs from flags."""
 
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -11,8 +12,6 @@ Item = TypeVar("Item")
 
 def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[Item, ...]:
     """Read `a,b,c`, where brackets protect a comma; a part that cannot be read is named."""
-    import re
-
     items = []
     for part in re.split(r",(?![^([]*[)\]])", text):
         try:

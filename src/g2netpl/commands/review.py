@@ -27,7 +27,16 @@ what they were before; counts go to one that ends in .counts.csv.
 
 import argparse
 import os
+import signal
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.errors import InputError, counted
+from g2netpl.base.terminal import quoted
+from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+from g2netpl.commands.parsing import check_port
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -64,9 +73,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError
     from g2netpl.base.options import check_range
-    from g2netpl.commands.parsing import check_port
 
     console = Console()
     if flags.export is not None:
@@ -84,7 +91,6 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.base.errors import counted
     from g2netpl.images.thumbnails import Pictures, Roots
     from g2netpl.review.counting import CountReview
     from g2netpl.review.photos import PhotoReview
@@ -124,12 +130,6 @@ def _wait(
     review: "Asking", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
     """Serve until somebody ends it; then say what was saved."""
-    import signal
-
-    from g2netpl.base.disk import DiskTrouble
-    from g2netpl.base.errors import counted
-    from g2netpl.base.terminal import quoted
-
     before = review.progress()["answered"]
     page = review.folder / "review-open.html"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -160,9 +160,7 @@ def _wait(
 
 def _open(address: str, page: str) -> None:
     """Show the page in the browser, by a file for our eyes only: others can read command lines."""
-    import sys
     import webbrowser
-    from pathlib import Path
 
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -178,11 +176,6 @@ def _open(address: str, page: str) -> None:
 
 
 def _export(flags: argparse.Namespace, console: "Console") -> None:
-    from pathlib import Path
-
-    from g2netpl.base.errors import counted
-    from g2netpl.base.terminal import quoted
-    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
     from g2netpl.labels.observation import look
     from g2netpl.runs import answers
     from g2netpl.runs.run import Run

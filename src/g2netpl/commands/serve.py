@@ -15,18 +15,21 @@ trains on all of them into RUN-answered, in the background; then that one predic
 """
 
 import argparse
-from typing import TYPE_CHECKING
+import os
+import re
+import secrets
+import signal
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from g2netpl.base.errors import InputError, counted
+from g2netpl.commands.parsing import check_port
+from g2netpl.commands.training_flags import add_config_flags, checked
 
 PORT = 9090  # where Label Studio expects a backend
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.training_flags import add_config_flags
-
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument(
         "--label-studio", action="store_true", required=True, help="speak its protocol"
@@ -38,13 +41,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
-    import signal
-    from pathlib import Path
-
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import counted
-    from g2netpl.commands.parsing import check_port
-    from g2netpl.commands.training_flags import checked
     from g2netpl.images.thumbnails import Roots
     from g2netpl.review.label_studio import LabelStudioServer
     from g2netpl.review.learner import Learner
@@ -74,13 +71,8 @@ def run(flags: argparse.Namespace) -> None:
         learner.close()
 
 
-def kept_token(folder: "Path") -> str:
+def kept_token(folder: Path) -> str:
     """The secret part of the address: that of earlier starts, which Label Studio knows."""
-    import os
-    import re
-    import secrets
-
-    from g2netpl.base.errors import InputError
     from g2netpl.runs.folder import TOKEN
 
     path = folder / TOKEN
