@@ -22,7 +22,7 @@ from g2netpl.experiments.labelling_plan import (
 from g2netpl.experiments.learning_curve import LearningCurve
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 

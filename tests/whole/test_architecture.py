@@ -1,6 +1,7 @@
 """The rooms: imports point up this list only."""
 
 import ast
+import re
 import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -63,6 +64,13 @@ def test_a_room_says_what_lives_there(name):
     about = ast.get_docstring(ast.parse((ROOT / name / "__init__.py").read_text(encoding="utf-8")))
     assert about is not None
     assert len(about.splitlines()) >= 3
+
+
+def test_the_door_of_the_formats_names_every_file():
+    folder = ROOT / "labels" / "formats"
+    about = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    there = {path.stem for path in folder.iterdir() if not path.name.startswith("__")}
+    assert there == set(re.findall(r"`([a-z_]+)`", about)) - {"recognises", "read", "write"}
 
 
 @pytest.mark.parametrize(("name", "tree"), list(modules()), ids=[name for name, _ in modules()])

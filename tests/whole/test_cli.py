@@ -236,7 +236,7 @@ def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features,
 
 def test_a_failed_overwrite_keeps_the_old_run(photos, tmp_path, capsys):
     from g2netpl import observe, read_labels
-    from g2netpl.labels.formats import table as csv_table
+    from g2netpl.labels.formats import csv_table
     from g2netpl.labels.settings import Setting
 
     partial = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)

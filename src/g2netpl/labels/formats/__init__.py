@@ -1,16 +1,17 @@
 """Label files in and out: `catalogue` has FORMATS, a row each, `label_files` reads and writes them.
 
-A file per format, with `recognises`, `read` and `write`: `coco`, `fiftyone`, `huggingface`
-(`huggingface_data` are its files), `imagefolder`, `label_studio` (`label_studio_tasks` its images
-and answers, `label_studio_controls` its fields), `nuswide`, `openimages`, `parquet`, `photo_tags`
-(the folder `photos`), `spml`, `table` (CSV and workbooks), `tags`, `voc`, `xlsx`.
+A file per format, with `recognises`, `read` and `write`: `coco`, `csv_table` (workbooks too),
+`fiftyone`, `huggingface` (`huggingface_data` are its files), `imagefolder`, `label_studio`
+(`label_studio_tasks` its images and answers, `label_studio_controls` its fields), `nuswide`,
+`openimages`, `parquet`, `photo_tags` (and the folder `photos`), `spml`, `tags`, `voc`, `xlsx`.
 
 What they share: `reading` says how a file is to be understood, `problems` keeps all mistakes,
 `collector` makes a table label by label, `twins` one of a column per class. `text`, `sheet`,
 `columns`, `column_files`, `json_file` and `xml_file` read what others wrote.
 
 Around them: `layouts` knows data sets by their folders, `published` their sizes; `merging` joins
-files, `aliases` their names of classes; `groups` and `one_of` are what a user may say of images.
+files, `aliases` their names of classes; `groups` and `one_of` are what a user may say of images,
+`proposals` what a run says of labels.
 """
 
 from g2netpl.labels.formats.aliases import read_aliases

@@ -9,6 +9,7 @@ from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.files import each_file
 from g2netpl.labels.formats import (
     coco,
+    csv_table,
     fiftyone,
     huggingface,
     imagefolder,
@@ -18,7 +19,6 @@ from g2netpl.labels.formats import (
     parquet,
     photo_tags,
     spml,
-    table,
     tags,
     voc,
     xlsx,
@@ -81,18 +81,18 @@ FORMATS: dict[str, Format] = {
         is_text=True,
     ),
     "csv": _format(
-        table,
+        csv_table,
         "CSV with `image` and a column per class: 1, 0, or empty for unknown",
         ".csv",
         is_text=True,
     ),
     "xlsx": Format(
         xlsx.recognises,
-        table.read,
-        table.write,
+        csv_table.read,
+        csv_table.write,
         "a workbook (.xlsx) whose first sheet has either shape of the CSV files",
         (".xlsx",),
-        names_classes=table.names_classes,
+        names_classes=csv_table.names_classes,
     ),
     "huggingface": _format(
         huggingface, "a data set that Hugging Face's `datasets` saved, or Parquet with pictures"

@@ -21,10 +21,10 @@ from g2netpl.labels.formats.column_files import (
     pyarrow,
 )
 from g2netpl.labels.formats.columns import GROUP, is_tag_header
+from g2netpl.labels.formats.csv_table import refuse_odd_header
 from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
-from g2netpl.labels.formats.table import refuse_odd_header
 from g2netpl.labels.formats.text import IMAGE_HEADERS
 from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
