@@ -296,7 +296,7 @@ REFUSED = {
     ),
     "a DOCTYPE": (
         workbook(WIDE, **{"xl/sharedStrings.xml": f'{ENTITIES}<sst xmlns="{MAIN}"/>'}),
-        "x.xlsx: a DOCTYPE is refused",
+        "x.xlsx: not a readable workbook (a DOCTYPE is refused; remove it)",
     ),
     "a bomb": (
         workbook(WIDE, **{"xl/media/image1.png": bytes(80 << 20)}),
