@@ -215,7 +215,7 @@ def plan_of(*names, mode=None, epochs=None, dataset=None):
         (None, {}),
         ("end-to-end", {}),
         ("linear", {"fixmatch": "views"}),
-        ("linear-init", {"fixmatch": "views", "ups": "anew each round"}),
+        ("linear-init", {"ups": "anew each round"}),
     ],
 )
 def test_what_a_mode_cannot_train_is_left_out(mode, left):
