@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError
-from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.training_flags import add_training_flags, config_of
 from g2netpl.labels.files import named
 
@@ -44,13 +44,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_training_flags(parser, without=_NOT_HERE)
 
 
+@stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
-    with Interrupts(NOTHING_KEPT):
-        _plan(flags)
-
-
-def _plan(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.experiments.labelling_plan import describe
     from g2netpl.runs.ownership import check_folder, claimed
