@@ -32,7 +32,23 @@ def photos(tmp_path_factory, scenes):
             tuple(f"{image}.png" for image in labels.images), labels.classes, labels.values
         )
         csv_table.write(named, folder / name)
+    SHARED[folder] = _contents(folder)
     return folder
+
+
+SHARED = {}  # folders that all tests of a session read, and what is in them
+
+
+def _contents(folder):
+    return {each.name: (each.stat().st_size, each.stat().st_mtime_ns) for each in folder.iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def _shared_folders_stay_as_they_are():
+    """Whoever writes there fails, not a test that comes later."""
+    yield
+    for folder, contents in SHARED.items():
+        assert _contents(folder) == contents, f"this test has changed {folder}; copy it first"
 
 
 @pytest.fixture

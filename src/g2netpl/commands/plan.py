@@ -105,7 +105,7 @@ def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console"
 
 def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
     """All files of the plan."""
-    from g2netpl.base.disk import write_json
+    from g2netpl.base.disk import write_json, write_text_whole
     from g2netpl.reports.figures import plan_figure, write_figure
     from g2netpl.runs.folder import RUN
     from g2netpl.runs.records import RUN_FORMAT
@@ -113,5 +113,5 @@ def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
     about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
     write_json(folder / RUN, about)
     write_json(folder / "plan.json", plan.to_json())
-    (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
+    write_text_whole(folder / "plan.txt", text + "\n")
     write_figure(folder / "curve.png", plan_figure(plan.lines(), plan.labelled))

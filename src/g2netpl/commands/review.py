@@ -167,12 +167,14 @@ def _open(address: str, page: str) -> None:
     import webbrowser
     from pathlib import Path
 
+    from g2netpl.base.system import private_file
+
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):
         return
     Path(page).unlink(missing_ok=True)
-    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with open(private_file(page), "w", encoding="utf-8") as file:
         file.write(
             f'<!doctype html><title>g2netpl review</title><meta http-equiv="refresh" '
             f'content="0; url={address}"><a href="{address}">g2netpl review</a>\n'
