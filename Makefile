@@ -19,6 +19,8 @@ lint: $(READY)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
+	.venv/bin/mypy --platform darwin --cache-dir .mypy_cache/darwin
 
 # The docs as a site in site/; a link that leads nowhere is an error.
 docs: $(READY)

@@ -1,5 +1,7 @@
 """Shared fixtures: a small table of scenes as files, and where the real data are."""
 
+import multiprocessing
+import os
 import signal
 
 import pytest
@@ -11,6 +13,8 @@ from g2netpl.experiments import cells as comparison
 from g2netpl.images.scenes import make_scenes
 from g2netpl.labels.formats import table as csv_table
 
+if "START_METHOD" in os.environ:  # of processes: spawn, as on Windows and macOS
+    multiprocessing.set_start_method(os.environ["START_METHOD"])
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 

@@ -19,6 +19,11 @@ OPEN_FILES_CAN_GO = sys.platform != "win32"  # whether they can be removed, repl
 MOST_PROCESSES = 61 if sys.platform == "win32" else 1 << 16  # that one can wait for
 SYNCING = os.O_RDWR if sys.platform == "win32" else os.O_RDONLY  # how a file is opened for that
 PORTS_ARE_OURS = sys.platform != "win32"  # there, to reuse an address is to share it with others
+NOTES = (  # on what is promised elsewhere and not here, for who begins a training
+    ("a power cut may take the last checkpoint with it: Windows writes no folder down at our word",)
+    if sys.platform == "win32"
+    else ()
+)
 
 if sys.platform == "win32":
     import msvcrt

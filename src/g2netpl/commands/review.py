@@ -187,7 +187,7 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
 
     from g2netpl.base.errors import counted
     from g2netpl.base.terminal import quoted
-    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+    from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
     from g2netpl.labels.observation import look
     from g2netpl.runs import answers
     from g2netpl.runs.run import Run
@@ -222,7 +222,7 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {target} --expected-positives {k:.2f}"
+        f"--labels {target}{format_flag(flags.export, flags.to)} --expected-positives {k:.2f}"
         f"{'' if held_out else ' --validation 0'}{draw} … (labels that were chosen to be asked "
         "about do not tell how many positives there are)"
     )

@@ -21,6 +21,7 @@ from g2netpl.base.memory import available_memory, parse_size, show_size
 from g2netpl.images.pixels import Pixels
 
 AUTO_SHARE = 0.25  # of the memory that is available
+_memory_file: Callable[[str], int] | None = getattr(os, "memfd_create", None)
 
 
 def image_bytes(size: int) -> int:
@@ -71,7 +72,8 @@ class CacheBudget:
             return None, f"image cache: none, {problem}"
         self.left -= kept * each
         part = images if kept == count else f"{kept:,} of {images}"
-        return cache, f"image cache: {part}, {show_size(kept * each)} of memory{share}"
+        where = "in a temporary file" if _memory_file is None else "of memory"
+        return cache, f"image cache: {part}, {show_size(kept * each)} {where}{share}"
 
 
 KeptImages = dict[tuple[tuple[str, ...], int, str], "ImageCache"]
@@ -133,8 +135,8 @@ def _shared_file(size: int) -> tuple[str, Callable[[], None]]:
 
     Where it is a file of the system's memory, nothing is left of it even after a crash.
     """
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("g2netpl-images")
+    if _memory_file is not None:
+        descriptor = _memory_file("g2netpl-images")
         path, close = f"/proc/{os.getpid()}/fd/{descriptor}", partial(os.close, descriptor)
     else:
         descriptor, path = tempfile.mkstemp(prefix="g2netpl-images-")

@@ -7,12 +7,13 @@ as good as none.
 """
 
 import hashlib
+import io
 import math
 import os
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -162,7 +163,7 @@ class TableInMaking:
         return digest.digest()
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> io.BufferedRandom:
     """A file to be read and written anywhere, made where there is none."""
     return open(os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o666), "r+b")
 
