@@ -15,7 +15,6 @@ trains on all of them into RUN-answered, in the background; then that one predic
 """
 
 import argparse
-import os
 import re
 import secrets
 import signal
@@ -73,11 +72,12 @@ def run(flags: argparse.Namespace) -> None:
 
 def kept_token(folder: Path) -> str:
     """The secret part of the address: that of earlier starts, which Label Studio knows."""
+    from g2netpl.base.system import private_file
     from g2netpl.runs.folder import TOKEN
 
     path = folder / TOKEN
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        with open(private_file(path), "w", encoding="utf-8") as file:
             file.write(secrets.token_urlsafe(32))
     except FileExistsError:
         pass
