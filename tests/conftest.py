@@ -11,7 +11,7 @@ from PIL import Image
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 
 if "START_METHOD" in os.environ:  # of processes: spawn, as on Windows and macOS
     multiprocessing.set_start_method(os.environ["START_METHOD"])

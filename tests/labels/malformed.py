@@ -811,7 +811,7 @@ CASES = {
     ),
     "parquet: null among tags": Case(
         parquet(["image", "labels"], ["a", "b"], [["x"], ["x", None]]),
-        "labels.parquet: row 1: column 'labels': a null in the list",
+        "labels.parquet: row 1: column 'labels': expected text or a list of it, got [",
     ),
     "parquet: an image with two answers": Case(
         parquet(["image", "cat"], ["a", "a"], [1, None]), "labels.parquet: row 1: image 'a' is list"

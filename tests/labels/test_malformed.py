@@ -161,7 +161,7 @@ def test_all_mistakes_of_json_lines_are_found_in_one_pass(tmp_path):
     assert problems(tmp_path / "metadata.jsonl", content) == [
         ("metadata.jsonl:1", "JSON"),
         ("metadata.jsonl:2", "line"),
-        ("metadata.jsonl:3", "line"),
+        ("metadata.jsonl:3", "cell"),
         ("metadata.jsonl:4", "class name"),
     ]
 

@@ -85,3 +85,10 @@ class Interrupts:
             raise KeyboardInterrupt
         if not again:  # a launcher may say it twice, while we save
             self.check()
+
+
+@contextmanager
+def stoppable(advice: str) -> Iterator[None]:
+    """Inside, or in a function that it stands over, a signal ends the work with this advice."""
+    with Interrupts(advice):
+        yield

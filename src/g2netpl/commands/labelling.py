@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.labels.files import each_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,8 +64,6 @@ def check_target(
 
     With `overwrite` it may be, unless it is one of those that are `read`.
     """
-    from g2netpl.labels.files import each_file
-
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
     there = os.path.lexists(path) and not os.path.isdir(path)
@@ -115,7 +115,6 @@ def write_new(
 
     None that was `read` is replaced.
     """
-    from g2netpl.base.disk import writing
     from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite, read)
@@ -140,7 +139,6 @@ def write_tags(
     guessed: "npt.NDArray[np.bool_] | None" = None,
 ) -> list[str]:
     """Write labels into sidecars beside photos, where others may be; returns what is changed."""
-    from g2netpl.base.disk import writing
     from g2netpl.labels.formats import photo_tags
 
     stem = flags.sidecar == "IMG.xmp"

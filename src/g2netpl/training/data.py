@@ -13,21 +13,15 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
 from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import several_tags
-from g2netpl.labels.entries import per_class
+from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.paths import find, find_all, list_images
-from g2netpl.labels.settings import (
-    SPML_SEED,
-    IndexArray,
-    Setting,
-    observe,
-    split_indices,
-    split_table,
-)
+from g2netpl.labels.settings import SPML_SEED, Setting, observe
+from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.labels.unlisted import images_around, others_left_out
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig

@@ -15,7 +15,7 @@ import numpy as np
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import parquet, table, tags
+from g2netpl.labels.formats import csv_table, parquet, tags
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.formats.groups import group_cells, group_header
@@ -68,7 +68,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         return parquet.read(files[0], reading)
     if files[0].suffix == ".jsonl":
         return _read_lines(files[0], reading)
-    return table.read(files[0], reading)
+    return csv_table.read(files[0], reading)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -140,19 +140,8 @@ def _read_lines(path: Path, reading: Reading) -> LabelTable:
                 yield (
                     line,
                     content["file_name"],
-                    *(_names(cell, where, reading, problems) for cell in cells),
+                    *(tags.in_cell(cell, reading, where, "labels", problems) for cell in cells),
                     content.get(GROUP),
                 )
 
     return tags.collect(path, rows(), reading, problems)
-
-
-def _names(value: Any, where: str, reading: Reading, problems: Problems) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return tags.split(value, reading)
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return value
-    problems.add(where, "line", f"labels: expected text or a list of it, got {value!r:.60}")
-    return []

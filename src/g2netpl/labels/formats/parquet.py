@@ -22,11 +22,12 @@ from g2netpl.labels.formats.column_files import (
     pyarrow,
 )
 from g2netpl.labels.formats.columns import Columns, find_columns
+from g2netpl.labels.formats.csv_table import refuse_odd_header
 from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
+from g2netpl.labels.formats.reading import Reading, class_problem
 from g2netpl.labels.formats.sheet import HEAD, Sheet
-from g2netpl.labels.formats.table import refuse_odd_header
+from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 
 _FEW, _CELLS = 20, 1 << 17  # rows, and about how many cells, that tell what the columns hold
@@ -60,13 +61,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
         if problem is not None:
             problems.add(str(path), "header", f"column {place + 1}: {problem}")
     values = label_matrix(file, classes, problems, path)
-    names, values, notes = without_twins(
-        images, values, lambda row: f"{path}: row {row}", problems, reading, classes
-    )
-    problems.raise_any()
-    notes += columns.notes
-    table = LabelTable(tuple(names), tuple(classes), values, notes=tuple(notes))
-    return as_told(groups.on(table), reading, str(path))
+    at = f"{path}: row {{}}".format
+    return wide_table(images, classes, values, at, groups, reading, str(path), columns.notes)
 
 
 def names_classes(path: Path, reading: Reading) -> bool:
@@ -177,22 +173,9 @@ def _tags(file: ColumnFile, found: Columns, reading: Reading) -> Iterator[tags.T
     for row, (image, *cells) in enumerate(file.texts(columns)):
         named = cells.pop() if group else None
         present, *absent = (
-            names_in(f"{file.path}: row {row}", name, cell, reading, file.problems)
+            tags.in_cell(
+                cell, reading, f"{file.path}: row {row}", f"column {name!r}", file.problems
+            )
             for name, cell in zip(classes, cells, strict=True)
         )
         yield row, found.name(image or ""), present, absent[0] if absent else (), named
-
-
-def names_in(
-    where: str,
-    column: str,
-    cell: str | list[str | None] | None,
-    reading: Reading,
-    problems: Problems,
-) -> list[str]:
-    """The tags in one cell."""
-    if cell is None or isinstance(cell, str):
-        return tags.split(cell or "", reading)
-    if None in cell:
-        problems.add(where, "cell", f"column {column!r}: a null in the list")
-    return [tag for tag in cell if tag is not None]
