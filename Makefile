@@ -38,10 +38,13 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-ifdef CPU
-	build=$$(.venv/bin/python -m pip index versions torch 2>/dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
-	test -n "$$build" || { echo "no CPU build of PyTorch for this Python on the package index: docs/start/install.md" >&2; exit 2; }; \
-	.venv/bin/python -m pip install --quiet "torch==$$build" torchvision
+ifdef CPU  # the newest builds without CUDA that the package index has for this Python
+	for package in torch torchvision; do \
+	  build=$$(.venv/bin/python -m pip index versions $$package 2>/dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
+	  test -n "$$build" || { echo "no CPU build of $$package on the package index for this Python: docs/start/install.md" >&2; exit 2; }; \
+	  builds="$$builds $$package==$$build"; \
+	done; \
+	.venv/bin/python -m pip install --quiet $$builds
 endif
 	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,xlsx,pretrained,study,tensorboard,dev,docs]'
 	touch $(READY)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.labels.files import each_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,8 +64,6 @@ def check_target(
 
     With `overwrite` it may be, unless it is one of those that are `read`.
     """
-    from g2netpl.labels.files import each_file
-
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
     there = os.path.lexists(path) and not os.path.isdir(path)

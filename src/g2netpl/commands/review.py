@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.system import private_file
 from g2netpl.base.terminal import quoted
 from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
 from g2netpl.commands.parsing import check_port
@@ -161,8 +162,6 @@ def _wait(
 def _open(address: str, page: str) -> None:
     """Show the page in the browser, by a file for our eyes only: others can read command lines."""
     import webbrowser
-
-    from g2netpl.base.system import private_file
 
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")

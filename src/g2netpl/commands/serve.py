@@ -21,6 +21,7 @@ import signal
 from pathlib import Path
 
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.system import private_file
 from g2netpl.commands.parsing import check_port
 from g2netpl.commands.training_flags import add_config_flags, checked
 
@@ -72,7 +73,6 @@ def run(flags: argparse.Namespace) -> None:
 
 def kept_token(folder: Path) -> str:
     """The secret part of the address: that of earlier starts, which Label Studio knows."""
-    from g2netpl.base.system import private_file
     from g2netpl.runs.folder import TOKEN
 
     path = folder / TOKEN

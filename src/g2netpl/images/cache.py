@@ -92,8 +92,9 @@ class ImageCache:
         self.count, self.size = count, size
         self.files = b""  # what the image files were like before any of them was read
         self._path, close = _shared_file(count * image_bytes(size))
-        self._mapped = [self._map()]  # a forked worker has it, others open the file
+        self._mapped: list[_Arrays] = []  # a forked worker has it, others open the file
         weakref.finalize(self, _end, self._mapped, close)
+        self._open()
 
     def get(self, row: int) -> Pixels | None:
         """The squashed image, not to be written to; None if it is not there."""

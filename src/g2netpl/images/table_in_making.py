@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import reserve, sync_folder
 from g2netpl.base.locks import same_file
-from g2netpl.base.system import BINARY, try_lock, write_down
+from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, try_lock, write_down
 from g2netpl.images.feature_cache import SUM, Digests, Good, Stamps, check_place, lacking, note
 from g2netpl.images.loader import Rows
 
@@ -94,12 +94,13 @@ class TableInMaking:
         try:
             if kind is None:
                 self._finish()
+                if OPEN_FILES_CAN_GO:
+                    self._take_name()
         finally:
-            self._file.close()
-        if kind is None:
-            os.replace(self._place, self.path)
-            sync_folder(self.path.parent)
-        elif self._place.name != f"{self.path.name}.part":
+            self._file.close()  # and nobody else may have it before it has its name
+        if kind is None and not OPEN_FILES_CAN_GO:
+            self._take_name()
+        if kind is not None and self._place.name != f"{self.path.name}.part":
             self._place.unlink(missing_ok=True)
 
     def go_on(self, rows: Rows, stored: Table | None, say: Callable[[str], None]) -> Rows:
@@ -137,6 +138,10 @@ class TableInMaking:
         self._file.write(hashlib.file_digest(self._file, "sha256").digest())
         self._file.flush()
         write_down(self._file.fileno())
+
+    def _take_name(self) -> None:
+        os.replace(self._place, self.path)
+        sync_folder(self.path.parent)
 
     def _finished(self) -> Good:
         """Which rows have a record; what comes after the last right one is written over."""
