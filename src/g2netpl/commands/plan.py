@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.disk import write_json
+from g2netpl.base.disk import write_json, write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.training_flags import add_training_flags, config_of
@@ -102,5 +102,5 @@ def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
     about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
     write_json(folder / RUN, about)
     write_json(folder / "plan.json", plan.to_json())
-    (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
+    write_text_whole(folder / "plan.txt", text + "\n")
     write_figure(folder / "curve.png", plan_figure(plan.lines(), plan.labelled))
