@@ -26,6 +26,7 @@ from pydantic import AfterValidator, Field
 from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import Options
+from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.pixels import MAX_PIXELS, Pixels, check_bad, open_image, squash
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
@@ -279,6 +280,7 @@ def _read_ahead(paths: Sequence[str], size: int, workers: int) -> Iterator[_Read
         return
     waiting: deque[Future[_Read]] = deque()
     quiet = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process
+    workers = min(workers, MOST_PROCESSES)
     with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, quiet) as pool:
         try:
             for part in parts:
