@@ -935,16 +935,12 @@ CASES = {
         "data.arrow: not a readable Arrow file (",
     ),
     # WebDataset
-    "webdataset: no archive": Case(
-        files("labels.tar", "nothing of the kind"),
-        "labels.tar: not a readable tar file (it ends too early)",
-    ),
     "webdataset: cut off": Case(
         lambda folder: put(folder / "labels.tar", shard({"labels": ["cat"]})[:-512]),
         "labels.tar: not a readable tar file (it ends too early)",
     ),
-    "webdataset: a link": Case(
-        lambda folder: put(folder / "labels.tar", b"x" * 156 + b"2" + b"x" * 355),
+    "webdataset: no archive": Case(
+        lambda folder: put(folder / "labels.tar", b"x" * 512),
         "labels.tar: not a readable tar file (",
     ),
     "webdataset: JSON that is none": Case(
