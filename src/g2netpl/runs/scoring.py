@@ -1,0 +1,148 @@
+"""What a classifier makes of blocks of images: predictions, or completed labels; see parts.py."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from g2netpl.base import launch as launched
+from g2netpl.base.arrays import Scores
+from g2netpl.labels.entries import POSITIVE, UNOBSERVED
+from g2netpl.labels.paths import find
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.bundle import load_bundle
+from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.completion import fill_in, mark_between, prediction_columns, prediction_kinds
+from g2netpl.runs.hub import is_bundle
+from g2netpl.runs.parts import Block, Made
+from g2netpl.runs.run import load_run
+from g2netpl.runs.sure import Sure
+from g2netpl.runs.thresholds import Thresholds
+
+Find = Callable[[Sequence[str]], Sequence[str]]  # of names, the paths
+
+
+def load_classifier(name: str, device: str = "cpu") -> Classifier:
+    """A bundle, or the run in a folder; `auto` has its network on a GPU if there is one."""
+    if is_bundle(name):
+        return load_bundle(name)
+    run = load_run(name)
+    if device == "auto":
+        import torch
+
+        if torch.cuda.is_available():
+            run.network.to(f"cuda:{launched.local_rank()}")
+    return run
+
+
+def find_below(root: str, names: Sequence[str]) -> list[str]:
+    """Paths of images by their exact names below a folder; what is not there is unreadable."""
+    return find(names, root, exactly=True).paths
+
+
+def find_among(paths: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """Paths of images that were looked for before."""
+    return [paths[name] for name in names]
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A classifier at work on images of which there are `count` in all."""
+
+    classifier: Classifier
+    find: Find
+    count: int
+    workers: int = 0
+
+    def scored(
+        self, blocks: Iterable[Block], on_batch: OnBatch
+    ) -> Iterator[tuple[Block, Scores, list[str]]]:
+        """Scores of each block, before calibration, and the paths of what could not be read."""
+        waiting: deque[tuple[Block, Sequence[str]]] = deque()
+
+        def lists() -> Iterator[Sequence[str]]:
+            for block in blocks:
+                waiting.append((block, self.find(block.images)))
+                yield waiting[-1][1]
+
+        for scores in self.classifier.score_each(
+            lists(), self.count, self.workers, on_batch=on_batch
+        ):
+            block, paths = waiting.popleft()
+            unread = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
+            yield block, scores, [paths[row] for row in unread]
+
+
+@dataclass(frozen=True)
+class Predicting:
+    """A row per image: its labels as tags, and a score per class."""
+
+    scoring: Scoring
+    thresholds: Thresholds
+    with_scores: bool
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The columns."""
+        return prediction_kinds(self.scoring.classifier.classes, self.with_scores)
+
+    @property
+    def depends(self) -> dict[str, Any]:
+        """What other results would depend on."""
+        about = {"classifier": self.scoring.classifier.digest}
+        return {**about, "thresholds": self.thresholds.to_json(), "scores": self.with_scores}
+
+    def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
+        """One block after the other."""
+        classes = self.scoring.classifier.classes
+        mark = mark_between(classes, self.with_scores)
+        for block, raw, unread in self.scoring.scored(blocks, on_batch):
+            scores = self.thresholds.calibrate(raw)
+            decided = self.thresholds.decide(scores)
+            shown = scores if self.with_scores else None
+            columns = prediction_columns(block.images, classes, decided, shown, mark)
+            counts = {"images": len(raw), "unread": len(unread), "labels": int(decided.sum())}
+            yield Made(block.number, columns, counts, unread)
+
+
+@dataclass(frozen=True)
+class Completing:
+    """A row per image and a column per class: 1 or 0, as observed or else by prediction."""
+
+    scoring: Scoring
+    k: float
+    sure: Sure | float | None
+
+    @property
+    def depends(self) -> dict[str, Any]:
+        """What other results would depend on."""
+        classifier = self.scoring.classifier
+        about = {"classifier": classifier.digest, "thresholds": classifier.thresholds.to_json()}
+        return {**about, "sure": self.sure if isinstance(self.sure, float) else str(self.sure)}
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The columns."""
+        return {"image": "text", **dict.fromkeys(self.scoring.classifier.classes, "int")}
+
+    def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
+        """One block after the other."""
+        classes, thresholds = self.scoring.classifier.classes, self.scoring.classifier.thresholds
+        for block, raw, unread in self.scoring.scored(blocks, on_batch):
+            if block.known is None:
+                raise ValueError("a block to be completed without what is known")
+            observed = LabelTable(block.images, classes, block.known)
+            none = np.zeros(len(raw), dtype=bool)
+            values = fill_in(observed, none, raw, thresholds, self.k, self.sure).values
+            columns: dict[str, Any] = {"image": list(block.images)}
+            for column, name in enumerate(classes):
+                known = values[:, column]
+                columns[name] = np.ma.masked_array(known, known == UNOBSERVED)
+            counts = {
+                **{"images": len(raw), "unread": len(unread), "observed": observed.known},
+                **{"known": int((values != UNOBSERVED).sum())},
+                **{"positives": int((values == POSITIVE).sum())},
+            }
+            yield Made(block.number, columns, counts, unread)
