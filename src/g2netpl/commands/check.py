@@ -15,7 +15,6 @@ Exit code 0: a training may begin. 2: it would be refused, the reasons are shown
 """
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
@@ -117,16 +116,17 @@ def _inspected(config: "RunConfig") -> "Inspection":
 
 def _elsewhere(config: "RunConfig") -> set[str]:
     """Where the images of the test and the validation file are."""
+    from g2netpl.images.sources import find
     from g2netpl.labels.formats import image_folder, read_labels
 
     files = {config.test_labels: config.test_images, config.validation_labels: None}
-    return {
-        os.path.join(root, name)
-        for path, folder in files.items()
-        if path is not None
-        for root in [folder or config.images or image_folder(path, config.format)]
-        for name in read_labels(path, config.format, config.reading(folder)).images
-    }
+    found = set[str]()
+    for path, folder in files.items():
+        if path is not None:
+            root = folder or config.images or image_folder(path, config.format)
+            names = read_labels(path, config.format, config.reading(folder)).images
+            found |= {*find(names, root, exactly=True).paths}
+    return found
 
 
 def _look_for_duplicates(

@@ -190,7 +190,7 @@ def _write_predictions(
     from g2netpl.labels.table import POSITIVE
 
     like = _tasks_of(trained) if flags.like is None else Path(flags.like)
-    folder = Roots.of_run(trained.about["config"], None).images
+    folder = Path(Roots.of_run(trained.about["config"], None).images)
     said = (completed.values == POSITIVE, completed.scores, trained.version)
     where, notes = (Path(flags.table), like, folder), list[str]()
     if not flags.dry_run:

@@ -55,7 +55,7 @@ def _export(flags: argparse.Namespace) -> None:
     from g2netpl.base.disk import write_text_whole, writing
     from g2netpl.base.errors import InputError
     from g2netpl.commands.labelling import check_target
-    from g2netpl.labels.paths import list_images, locate
+    from g2netpl.images.sources import list_images, locate
     from g2netpl.runs import hub
     from g2netpl.runs.card import make_card, one_line
     from g2netpl.runs.export import export

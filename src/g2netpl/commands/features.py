@@ -96,7 +96,7 @@ def _computed(
     from g2netpl.images.engine import Unfit, faster, worth
     from g2netpl.images.features import FeatureFolder, compute_features
     from g2netpl.images.loader import ImageSource
-    from g2netpl.labels.paths import locate
+    from g2netpl.images.sources import locate
     from g2netpl.training.data import Listed, keep_test_apart
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import backbone_of

@@ -119,12 +119,12 @@ class _Images(NamedTuple):
 def _images(flags: argparse.Namespace) -> _Images:
     """The images to be scored; those of a list that goes into one table are all looked for now."""
     from g2netpl.commands.in_parts import is_folder
-    from g2netpl.labels.paths import find_all, list_images
+    from g2netpl.images.sources import find_all
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
-    from g2netpl.runs.scoring import find_among, find_below
+    from g2netpl.runs.scoring import find_among, find_at, images_of
 
-    if not os.path.exists(flags.images):
+    if not os.path.exists(flags.images) and "://" not in flags.images:
         raise InputError(f"{flags.images}: no such file or folder")
     if os.path.isfile(flags.images):
         if flags.list is not None:
@@ -133,12 +133,13 @@ def _images(flags: argparse.Namespace) -> _Images:
         if not is_text(name):
             raise InputError(f"{flags.images}: the file name is not valid UTF-8; rename it")
         return _Images([name], partial(find_among, {name: flags.images}))
-    names = list_images(flags.images) if flags.list is None else read_names(flags.list)
+    there = images_of(flags.images)
+    names = there.names() if flags.list is None else read_names(flags.list)
     if not names:
         none = "expected names of images, got none" if flags.list else "no images there"
         raise InputError(f"{flags.list or flags.images}: {none}")
     if flags.list is None or is_folder(flags.output):
-        return _Images(names, partial(find_below, flags.images))
+        return _Images(names, partial(find_at, flags.images))
     located = find_all(names, flags.images)
     paths = dict(zip(located.names, located.paths, strict=True))
     return _Images(located.names, partial(find_among, paths), located.notes)

@@ -15,8 +15,8 @@ from PIL import Image
 
 from g2netpl.base.errors import InputError
 from g2netpl.images.pixels import open_image
+from g2netpl.images.sources import find
 from g2netpl.labels.formats import image_folder
-from g2netpl.labels.paths import find
 
 SIZES = (256, 1024)  # pixels of the longer side, at most
 _KEPT_BYTES = 32 << 20
@@ -63,7 +63,7 @@ class Roots:
     """The folder that image names are relative to, and that of `--unlabelled` images."""
 
     def __init__(self, images: str | Path, unlabelled: str | None = None) -> None:
-        self.images = Path(images)
+        self.images = str(images)
         self.unlabelled = None if unlabelled is None else Path(unlabelled)
 
     @classmethod

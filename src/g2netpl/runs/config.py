@@ -394,4 +394,5 @@ class RunConfig(Options):
 
 def is_path(key: str, value: object) -> bool:
     """Whether what a key is set to leads to a file or folder, or to several."""
-    return key in PATHS and (key, value) != ("groups", GROUPS_BY_FOLDER)
+    elsewhere = isinstance(value, str) and "://" in value
+    return key in PATHS and not elsewhere and (key, value) != ("groups", GROUPS_BY_FOLDER)

@@ -3,14 +3,15 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import Scores
+from g2netpl.images.sources import Images, images_at
 from g2netpl.labels.entries import POSITIVE, UNOBSERVED
-from g2netpl.labels.paths import find
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.bundle import load_bundle
 from g2netpl.runs.classifier import Classifier, OnBatch
@@ -37,9 +38,15 @@ def load_classifier(name: str, device: str = "cpu") -> Classifier:
     return run
 
 
-def find_below(root: str, names: Sequence[str]) -> list[str]:
-    """Paths of images by their exact names below a folder; what is not there is unreadable."""
-    return find(names, root, exactly=True).paths
+@lru_cache(maxsize=1)
+def images_of(address: str) -> Images:
+    """The images at an address, which is looked at once by each process."""
+    return images_at(address)
+
+
+def find_at(address: str, names: Sequence[str]) -> list[str]:
+    """Places of images by their exact names; what is not there is unreadable."""
+    return images_of(address).find(names, exactly=True).paths
 
 
 def find_among(paths: Mapping[str, str], names: Sequence[str]) -> list[str]:

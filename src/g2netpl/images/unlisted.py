@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from g2netpl.images.sources import list_images
 from g2netpl.labels.files import Files, each_file
 from g2netpl.labels.formats import find_format, image_folders
-from g2netpl.labels.paths import list_images
 
 
 def images_around(
