@@ -122,7 +122,7 @@ def _images(flags: argparse.Namespace) -> _Images:
     from g2netpl.images.sources import find_all
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
-    from g2netpl.runs.scoring import find_among, find_at, images_of
+    from g2netpl.runs.scoring import FindAt, find_among
 
     if not os.path.exists(flags.images) and "://" not in flags.images:
         raise InputError(f"{flags.images}: no such file or folder")
@@ -133,13 +133,13 @@ def _images(flags: argparse.Namespace) -> _Images:
         if not is_text(name):
             raise InputError(f"{flags.images}: the file name is not valid UTF-8; rename it")
         return _Images([name], partial(find_among, {name: flags.images}))
-    there = images_of(flags.images)
-    names = there.names() if flags.list is None else read_names(flags.list)
+    find = FindAt(flags.images)
+    names = find.images.names() if flags.list is None else read_names(flags.list)
     if not names:
         none = "expected names of images, got none" if flags.list else "no images there"
         raise InputError(f"{flags.list or flags.images}: {none}")
     if flags.list is None or is_folder(flags.output):
-        return _Images(names, partial(find_at, flags.images))
+        return _Images(names, find)
     located = find_all(names, flags.images)
     paths = dict(zip(located.names, located.paths, strict=True))
     return _Images(located.names, partial(find_among, paths), located.notes)

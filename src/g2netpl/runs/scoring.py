@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,15 +38,26 @@ def load_classifier(name: str, device: str = "cpu") -> Classifier:
     return run
 
 
-@lru_cache(maxsize=1)
-def images_of(address: str) -> Images:
-    """The images at an address, which is looked at once by each process."""
-    return images_at(address)
+class FindAt:
+    """Finds images at an address by their exact names; what is not there is unreadable.
 
+    Another process is given the address alone, and looks there itself.
+    """
 
-def find_at(address: str, names: Sequence[str]) -> list[str]:
-    """Places of images by their exact names; what is not there is unreadable."""
-    return images_of(address).find(names, exactly=True).paths
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @cached_property
+    def images(self) -> Images:
+        """All that are there."""
+        return images_at(self.address)
+
+    def __call__(self, names: Sequence[str]) -> list[str]:
+        """Their places."""
+        return self.images.find(names, exactly=True).paths
+
+    def __reduce__(self) -> tuple[type["FindAt"], tuple[str]]:
+        return FindAt, (self.address,)
 
 
 def find_among(paths: Mapping[str, str], names: Sequence[str]) -> list[str]:
