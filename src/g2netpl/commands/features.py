@@ -5,7 +5,11 @@ examples:
   g2netpl features --labels all.csv --images photos --backbone resnet50 --image-size 448 \\
       --output f50
 
-Without --test-labels a fifth of the images becomes the test part.
+  g2netpl features --images archive --output features/ --part 3/8    without labels: Parquet files
+
+Without --test-labels a fifth of the images becomes the test part. A command that was stopped or
+killed goes on when it is given again. Without --labels, --output is a folder of Parquet files with
+name and features of each image, a file per block, which can be shared out as with `predict`.
 """
 
 import argparse
@@ -13,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.base.signals import AGAIN, Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -24,28 +28,33 @@ if TYPE_CHECKING:
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
-    *("test_images", "decoder", "device"),
+    *("test_images", "decoder", "device", "cache"),
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
     taken = (*_TAKEN, *READING_SEVERAL)
-    add_config_flags(parser, taken, {"image_size": 256}, ("labels", "images", "output"))
+    add_config_flags(parser, taken, {"image_size": 256}, ("images", "output"))
+    add_part_flags(parser)
     parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
-    with Interrupts(NOTHING_KEPT):
-        _features(flags)
+    from g2netpl.commands.feature_parts import write_parts
+
+    with Interrupts(AGAIN):
+        _features(flags) if flags.labels is not None else write_parts(flags)
 
 
 def _features(flags: argparse.Namespace) -> None:
+    from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.base.disk import write_json
     from g2netpl.commands.training_flags import checked
@@ -54,6 +63,8 @@ def _features(flags: argparse.Namespace) -> None:
     from g2netpl.runs.ownership import check_folder, claimed
     from g2netpl.runs.records import RUN_FORMAT
 
+    if (flags.part, flags.engine) != (None, "here") or launched.size() > 1:
+        raise InputError("--labels: --part, --engine and several processes do not go with it")
     config, console, folder = checked(flags), Console(), Path(flags.output)
     train, test = _tables(config)
     check_folder(folder, "features", overwrite=flags.overwrite)

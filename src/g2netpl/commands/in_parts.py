@@ -124,7 +124,7 @@ def make_all(
 def _columns(
     maker: "Maker", blocks: "Blocks", work: "Work", tally: Tally, place: str
 ) -> Iterator[Mapping[str, object]]:
-    for made in maker.make(map(blocks.__getitem__, range(len(blocks))), work.advance):
+    for made in maker.make(iter(blocks), work.advance):
         yield tally.add(made).columns
     if not tally.read:
         raise InputError(f"{place}: none of the {len(blocks.images):,} images can be read")

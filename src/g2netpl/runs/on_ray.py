@@ -6,6 +6,7 @@ machine. Needs ray[data], the extra `ray`.
 """
 
 import json
+import logging
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,7 @@ def make_on_ray(
     ours = not ray.is_initialized()
     if ours:
         ray.init(log_to_driver=False, logging_level="ERROR")
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
         ray.data.DataContext.get_current().enable_progress_bars = False
         resources = ray.cluster_resources()
@@ -67,7 +69,7 @@ def make_on_ray(
             _Worker,
             fn_constructor_args=(parts, build),
             batch_size=1,
-            concurrency=(1, min(workers, len(numbers))),
+            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(workers, len(numbers))),
             **({"num_gpus": 1} if resources.get("GPU") else {"num_cpus": 1}),
         )
         for row in data.iter_rows():

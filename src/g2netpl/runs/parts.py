@@ -89,8 +89,11 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.cuts) - 1
 
+    def __iter__(self) -> Iterator[Block]:
+        return map(self.__getitem__, range(len(self)))
+
     def __getitem__(self, number: int) -> Block:
-        start, stop = self.cuts[number : number + 2]
+        start, stop = self.cuts[number], self.cuts[number + 1]
         known = None if self.known is None else self.known.part(start, stop)
         return Block(number, self.images[start:stop], known)
 

@@ -4,14 +4,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import Scores
 from g2netpl.images.sources import Images, images_at
-from g2netpl.labels.entries import POSITIVE, UNOBSERVED
+from g2netpl.labels.entries import POSITIVE, UNOBSERVED, Entries
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.bundle import load_bundle
 from g2netpl.runs.classifier import Classifier, OnBatch
@@ -65,6 +65,33 @@ def find_among(paths: Mapping[str, str], names: Sequence[str]) -> list[str]:
     return [paths[name] for name in names]
 
 
+class Looks(Protocol):
+    """What says something about each image, such as a classifier; NaN of one it cannot read."""
+
+    def score_each(
+        self,
+        lists: Iterable[Sequence[str]],
+        count: int,
+        workers: int = 0,
+        max_bad: int | None = None,
+        on_batch: OnBatch = None,
+    ) -> Iterator[Scores]:
+        """As `Classifier` has it."""
+        ...
+
+
+class Look(NamedTuple):
+    """A block, what is said of each image, and the places of those that could not be read."""
+
+    block: Block
+    found: Scores
+    unread: list[str]
+
+    def counts(self, **more: int) -> dict[str, int]:
+        """What can be added up."""
+        return {"images": len(self.found), "unread": len(self.unread), **more}
+
+
 @dataclass(frozen=True)
 class Scoring:
     """A classifier at work on images of which there are `count` in all."""
@@ -74,23 +101,31 @@ class Scoring:
     count: int
     workers: int = 0
 
-    def scored(
-        self, blocks: Iterable[Block], on_batch: OnBatch
-    ) -> Iterator[tuple[Block, Scores, list[str]]]:
-        """Scores of each block, before calibration, and the paths of what could not be read."""
-        waiting: deque[tuple[Block, Sequence[str]]] = deque()
+    def scored(self, blocks: Iterable[Block], on_batch: OnBatch) -> Iterator[Look]:
+        """Scores of each block, before calibration."""
+        return looked_at(self.classifier, self.find, blocks, self.count, self.workers, on_batch)
 
-        def lists() -> Iterator[Sequence[str]]:
-            for block in blocks:
-                waiting.append((block, self.find(block.images)))
-                yield waiting[-1][1]
 
-        for scores in self.classifier.score_each(
-            lists(), self.count, self.workers, on_batch=on_batch
-        ):
-            block, paths = waiting.popleft()
-            unread = np.flatnonzero(np.isnan(scores).any(axis=1)).tolist()
-            yield block, scores, [paths[row] for row in unread]
+def looked_at(
+    looks: Looks,
+    find: Find,
+    blocks: Iterable[Block],
+    count: int,
+    workers: int,
+    on_batch: OnBatch,
+) -> Iterator[Look]:
+    """One block after the other; images are looked for when their turn comes."""
+    waiting: deque[tuple[Block, Sequence[str]]] = deque()
+
+    def lists() -> Iterator[Sequence[str]]:
+        for block in blocks:
+            waiting.append((block, find(block.images)))
+            yield waiting[-1][1]
+
+    for found in looks.score_each(lists(), count, workers, on_batch=on_batch):
+        block, paths = waiting.popleft()
+        unread = np.flatnonzero(np.isnan(found).any(axis=1)).tolist()
+        yield Look(block, found, [paths[row] for row in unread])
 
 
 @dataclass(frozen=True)
@@ -116,13 +151,13 @@ class Predicting:
         """One block after the other."""
         classes = self.scoring.classifier.classes
         mark = mark_between(classes, self.with_scores)
-        for block, raw, unread in self.scoring.scored(blocks, on_batch):
-            scores = self.thresholds.calibrate(raw)
+        for look in self.scoring.scored(blocks, on_batch):
+            scores = self.thresholds.calibrate(look.found)
             decided = self.thresholds.decide(scores)
             shown = scores if self.with_scores else None
-            columns = prediction_columns(block.images, classes, decided, shown, mark)
-            counts = {"images": len(raw), "unread": len(unread), "labels": int(decided.sum())}
-            yield Made(block.number, columns, counts, unread)
+            columns = prediction_columns(look.block.images, classes, decided, shown, mark)
+            counts = look.counts(labels=int(decided.sum()))
+            yield Made(look.block.number, columns, counts, look.unread)
 
 
 @dataclass(frozen=True)
@@ -148,19 +183,22 @@ class Completing:
     def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
         """One block after the other."""
         classes, thresholds = self.scoring.classifier.classes, self.scoring.classifier.thresholds
-        for block, raw, unread in self.scoring.scored(blocks, on_batch):
-            if block.known is None:
-                raise ValueError("a block to be completed without what is known")
-            observed = LabelTable(block.images, classes, block.known)
-            none = np.zeros(len(raw), dtype=bool)
-            values = fill_in(observed, none, raw, thresholds, self.k, self.sure).values
+        for look in self.scoring.scored(blocks, on_batch):
+            block = look.block
+            known = (
+                Entries.nothing(len(block.images), len(classes))
+                if block.known is None
+                else block.known
+            )
+            observed = LabelTable(block.images, classes, known)
+            none = np.zeros(len(observed), dtype=bool)
+            values = fill_in(observed, none, look.found, thresholds, self.k, self.sure).values
             columns: dict[str, Any] = {"image": list(block.images)}
-            for column, name in enumerate(classes):
-                known = values[:, column]
-                columns[name] = np.ma.masked_array(known, known == UNOBSERVED)
-            counts = {
-                **{"images": len(raw), "unread": len(unread), "observed": observed.known},
-                **{"known": int((values != UNOBSERVED).sum())},
-                **{"positives": int((values == POSITIVE).sum())},
-            }
-            yield Made(block.number, columns, counts, unread)
+            for name, each in zip(classes, values.T, strict=True):
+                columns[name] = np.ma.masked_array(each, each == UNOBSERVED)
+            counts = look.counts(
+                observed=observed.known,
+                known=int((values != UNOBSERVED).sum()),
+                positives=int((values == POSITIVE).sum()),
+            )
+            yield Made(block.number, columns, counts, look.unread)
