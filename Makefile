@@ -36,7 +36,7 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
-	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,xlsx,pretrained,study,tensorboard,dev,docs]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,remote,xlsx,pretrained,study,tensorboard,dev,docs]'
 	touch $(READY)
 
 clean:

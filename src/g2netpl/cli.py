@@ -26,6 +26,7 @@ from g2netpl.commands import (
     merge,
     methods,
     observe,
+    pack,
     plan,
     predict,
     report,
@@ -40,7 +41,7 @@ EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, report, predict, complete, review, serve, export, plan),
-    *(observe, convert, merge, search, compare, reproduce, features, methods),
+    *(observe, convert, merge, pack, search, compare, reproduce, features, methods),
     import_weights,
 )
 _TAKE_METHODS = (train, plan, search, compare, reproduce, methods)

@@ -27,6 +27,11 @@ class Place(str):
         return ""
 
     @property
+    def whole(self) -> str:
+        """The same from any working folder."""
+        return os.path.abspath(self)
+
+    @property
     def looked_at(self) -> bool:
         """Whether its first bytes were found to be those of an image when it was listed."""
         return False
@@ -54,8 +59,8 @@ class Place(str):
     def read(self, start: int, end: int) -> bytes:
         """Some of the bytes; fewer where it ends before."""
         with self.open() as file:
-            file.seek(start)
-            return file.read(end - start)
+            file.seek(max(0, start))
+            return file.read(max(0, end - max(0, start)))
 
 
 class Unreachable(UserError):

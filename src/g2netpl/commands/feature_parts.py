@@ -39,7 +39,8 @@ def write_parts(flags: argparse.Namespace) -> None:
         raise InputError(f"{flags.images}: no images there")
     workers, _ = share(flags)
     build = partial(Vectors, checked(flags), find, len(names), workers)
-    tally = make_all(flags, console, "features", Blocks.of(names), build, build())
+    blocks = Blocks.of(names, find.shards)
+    tally = make_all(flags, console, "features", blocks, build, build())
     tally.tell_unread(console)
     console.print(f"{counted(tally.read, 'image')}, written to {flags.output}", highlight=False)
 

@@ -76,7 +76,8 @@ def _predict(flags: argparse.Namespace) -> None:
     build = partial(_predicting, flags.run, *how)
     maker = build()
     mark = mark_between(maker.scoring.classifier.classes, maker.with_scores)
-    tally = make_all(flags, console, "predicting", Blocks.of(images.names), build, maker)
+    blocks = Blocks.of(images.names, images.shards)
+    tally = make_all(flags, console, "predicting", blocks, build, maker)
     tally.tell_unread(console)
     if mark != ";":
         console.print(
@@ -114,19 +115,18 @@ class _Images(NamedTuple):
     names: list[str]
     find: "Find"
     notes: Sequence[str] = ()
+    shards: Sequence[int] | None = None
 
 
 def _images(flags: argparse.Namespace) -> _Images:
     """The images to be scored; those of a list that goes into one table are all looked for now."""
     from g2netpl.commands.in_parts import is_folder
-    from g2netpl.images.sources import find_all
+    from g2netpl.images.sources import find_all, is_one_image
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
     from g2netpl.runs.scoring import FindAt, find_among
 
-    if not os.path.exists(flags.images) and "://" not in flags.images:
-        raise InputError(f"{flags.images}: no such file or folder")
-    if os.path.isfile(flags.images):
+    if is_one_image(flags.images):
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
         name = os.path.basename(flags.images)
@@ -138,8 +138,10 @@ def _images(flags: argparse.Namespace) -> _Images:
     if not names:
         none = "expected names of images, got none" if flags.list else "no images there"
         raise InputError(f"{flags.list or flags.images}: {none}")
-    if flags.list is None or is_folder(flags.output):
-        return _Images(names, find)
+    if flags.list is None:
+        return _Images(names, find, find.notes, find.shards)
+    if is_folder(flags.output):
+        return _Images(names, find, find.notes)
     located = find_all(names, flags.images)
     paths = dict(zip(located.names, located.paths, strict=True))
     return _Images(located.names, partial(find_among, paths), located.notes)

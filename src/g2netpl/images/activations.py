@@ -24,14 +24,8 @@ from g2netpl.base.arrays import in_short
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.images.feature_cache import (
-    SUM,
-    check_sum,
-    default_cache,
-    lacking,
-    of_any,
-    stamps_of,
-)
+from g2netpl.base.sealed import SUM, check_sum
+from g2netpl.images.feature_cache import default_cache, lacking, of_any, stamps_of
 from g2netpl.images.loader import Device, Rows
 from g2netpl.images.table_in_making import (
     Activations,

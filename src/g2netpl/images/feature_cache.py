@@ -9,20 +9,19 @@ import contextlib
 import errno
 import hashlib
 import os
-import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from torch import nn
 
 from g2netpl.base.arrays import finite_rows, in_short
-from g2netpl.base.disk import FULL, check_space, file_stamp, written_whole
+from g2netpl.base.disk import FULL, check_space, file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.processes import ALONE, Processes
+from g2netpl.base.sealed import SUM, read_sealed, user_cache, write_sealed
 from g2netpl.images.features import Features
 from g2netpl.images.identity import digests_of
 
@@ -30,7 +29,6 @@ Rows = npt.NDArray[np.int64]
 Good = npt.NDArray[np.bool_]
 Stamps = npt.NDArray[np.int64]  # (N, 3) of the image files, see disk.file_stamp
 Digests = npt.NDArray[np.uint8]  # (N, 32) of their content; zeros: not known
-SUM = hashlib.sha256().digest_size
 _ELSEWHERE = "name another folder with --cache"
 
 
@@ -77,7 +75,7 @@ def cached(
     if processes.is_main and (is_outdated or finite_rows(entry.features[rows]).any()):
         note(entry.stamps, entry.digests, rows, paths)
         with told(path.parent) if stored is None else contextlib.suppress(OSError):
-            _store(path, entry)
+            write_sealed(path, entry)
     return entry.features
 
 
@@ -119,10 +117,8 @@ def _digests(paths: list[str]) -> Digests:
 
 def _read(path: Path, count: int, width: int, say: Callable[[str], None]) -> _Entry | None:
     try:
-        with open(path, "rb") as file:
-            check_sum(file)
-            tables = [np.load(file, allow_pickle=False) for _ in _Entry._fields]
-            _check_kinds(tables, count, width)
+        tables = read_sealed(path, len(_Entry._fields))
+        _check_kinds(tables, count, width)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as problem:  # whatever is wrong with it, it can be made anew
@@ -140,17 +136,6 @@ def _check_kinds(tables: list[npt.NDArray[Any]], count: int, width: int) -> None
             )
 
 
-def check_sum(file: BinaryIO) -> None:
-    """The last bytes of a file must be the SHA-256 of those before them."""
-    left, digest = os.fstat(file.fileno()).st_size - SUM, hashlib.sha256()
-    while left > 0 and (content := file.read(min(left, 1 << 20))):
-        digest.update(content)
-        left -= len(content)
-    if file.read() != digest.digest():
-        raise ValueError("damaged, its sum is another one")
-    file.seek(0)
-
-
 def check_place(folder: Path, needed: int) -> None:
     """Stop before the work where its features cannot be kept."""
     with told(folder):
@@ -158,19 +143,6 @@ def check_place(folder: Path, needed: int) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     check_space(folder, needed, "features", _ELSEWHERE)
-
-
-def _store(path: Path, entry: _Entry) -> None:
-    digest = hashlib.sha256()
-    with written_whole(path, mark=f"{uuid.uuid4().hex}.new") as file:
-
-        def write(content: bytes) -> None:
-            digest.update(content)
-            file.write(content)
-
-        for table in entry:
-            np.save(SimpleNamespace(write=write), table)
-        file.write(digest.digest())
 
 
 @contextlib.contextmanager
@@ -188,13 +160,7 @@ def told(folder: Path) -> Iterator[None]:
 
 def default_cache() -> Path:
     """The user's cache folder."""
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:
-        raise InputError(
-            "cache: there is no home folder to keep features in; name a folder with --cache"
-        ) from None
-    return Path(base) / "g2netpl" / "features"
+    return user_cache("features", "name a folder with --cache")
 
 
 def cache_key(backbone: nn.Module, paths: list[str], view: str) -> str:

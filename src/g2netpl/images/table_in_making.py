@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import reserve, sync_folder
 from g2netpl.base.locks import same_file
-from g2netpl.images.feature_cache import SUM, Digests, Good, Stamps, check_place, lacking, note
+from g2netpl.base.sealed import SUM
+from g2netpl.images.feature_cache import Digests, Good, Stamps, check_place, lacking, note
 from g2netpl.images.loader import Rows
 
 Activations = npt.NDArray[np.float16]  # (N, …) in a file

@@ -1,8 +1,9 @@
 """Where the images of a label file are: names below a folder, and nothing outside of it."""
 
+import contextlib
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,6 +104,17 @@ def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
     if not any(each.is_absolute() for each in folders):
         common = os.path.relpath(common)
     return Path(common), ["" if way == "." else f"{way}/" for way in ways]
+
+
+def names_on_top(folder: str | Path) -> Iterator[str]:
+    """What lies in a folder itself; nothing where it cannot be looked at."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from (each.name for each in entries)
+
+
+def images_on_top(folder: str | Path) -> bool:
+    """Whether images lie in a folder itself."""
+    return any(name.lower().endswith(SUFFIXES) for name in names_on_top(folder))
 
 
 def list_images(root: str | Path) -> list[str]:

@@ -29,6 +29,7 @@ from g2netpl.images.feature_cache import cache_key, cached, default_cache
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.loader import ArraySource, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR
 from g2netpl.labels.settings import IndexArray
@@ -205,6 +206,7 @@ class ImageInputs(Inputs):
             max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
             decoder=config.decoder,
             cache=cache,
+            shards=None if config.order == "images" else shards_of(paths),
         )
 
     def _cache(self, name: str, paths: list[str]) -> ImageCache | None:

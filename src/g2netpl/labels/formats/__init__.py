@@ -22,6 +22,7 @@ from g2netpl.labels.formats import (
     table,
     tags,
     voc,
+    webdataset,
     xlsx,
 )
 from g2netpl.labels.formats.aliases import read_aliases, renamed, unused_note, with_aliases
@@ -149,6 +150,9 @@ FORMATS: dict[str, Format] = {
         *("_labels.npy", "_labels_obs.npy"),
         lists_all=True,
     ),
+    "webdataset": _format(
+        webdataset, "WebDataset's tar shards, labels in a `.json` per image: g2netpl pack", ".tar"
+    ),
     "fiftyone": _format(fiftyone, "FiftyOne's folder with samples.json: labels, tags, confidence"),
     "imagefolder": _format(
         imagefolder,
@@ -177,7 +181,8 @@ def find_format(path: Path, name: str | None = None) -> Format:
 
 
 USUAL = Reading()
-_WHOLE_FOLDERS = ("huggingface", "fiftyone")  # that are one data set, whatever else lies in them
+# folders that are one data set, whatever else lies in them
+_WHOLE_FOLDERS = ("huggingface", "webdataset", "fiftyone")
 Paths = str | Path | Sequence[str | Path]
 
 
