@@ -4,22 +4,23 @@
     python benchmarks/predict_at_scale.py --images 20000 --kills 3 --output runs/scale
     python benchmarks/predict_at_scale.py --images 50000 --kills 0 --ray    --part and Ray, images/s
 
-Small PNG files of one colour each are made, and a tiny network to score them. `predict` into a
-folder is killed (SIGKILL) at random moments and started again until it ends by itself. Its memory
+Small PNG pictures in tar shards of 10,000 are made and a tiny network to score them. `predict` into
+a folder is killed (SIGKILL) at random moments and started again until it ends by itself. Its memory
 and that of its loader processes is looked at every half second; a plot has it against the images
-that are done. In the end pyarrow alone reads the folder: every name must be there once, and the
-scores of a sample must be those that the bundle gives to these images one by one.
+that are done. In the end pyarrow alone reads the folder: every name must be there once, and every
+score must be the one that the bundle gives to a file of the same colour.
 """
 
 import argparse
 import csv
-import json
+import io
 import os
 import random
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -27,24 +28,32 @@ import numpy as np
 from PIL import Image
 
 COLOURS = 997  # of the pictures, so that neighbours differ
-PER_FOLDER = 10_000
+PER_SHARD = 10_000
 
 
 def make_images(folder: Path, count: int) -> None:
-    """Pictures of 16 × 16 pixels; the number of one says its colour."""
-    contents = []
-    for colour in range(COLOURS):
-        path = folder.parent / "one.png"
+    """Tar shards of pictures of 16 × 16 pixels; the number of one says its colour."""
+    contents = [path.read_bytes() for path in colours(folder.parent)]
+    folder.mkdir(parents=True)
+    for first in range(0, count, PER_SHARD):
+        with tarfile.open(folder / f"{first // PER_SHARD:05d}.tar", "w") as shard:
+            for number in range(first, min(first + PER_SHARD, count)):
+                member = tarfile.TarInfo(f"{number:08d}.png")
+                content = contents[number % COLOURS]
+                member.size = len(content)
+                shard.addfile(member, io.BytesIO(content))
+
+
+def colours(folder: Path) -> list[Path]:
+    """A file for each colour."""
+    (folder / "colours").mkdir(exist_ok=True)
+    paths = [folder / "colours" / f"{colour}.png" for colour in range(COLOURS)]
+    for colour, path in enumerate(paths):
         pixels = np.zeros((16, 16, 3), np.uint8)
         pixels[:] = colour % 256, colour * 7 % 256, colour * 31 % 256
         pixels[:8, : 1 + colour % 16] = 255
         Image.fromarray(pixels).save(path)
-        contents.append(path.read_bytes())
-    for number in range(count):
-        below = folder / f"{number // PER_FOLDER:04d}"
-        if number % PER_FOLDER == 0:
-            below.mkdir(parents=True, exist_ok=True)
-        (below / f"{number:08d}.png").write_bytes(contents[number % COLOURS])
+    return paths
 
 
 def make_bundle(folder: Path) -> Path:
@@ -97,11 +106,10 @@ def blocks_there(output: Path) -> int:
 
 
 def killed_and_finished(
-    said: list[str], output: Path, kills: int, log: Path
+    said: list[str], output: Path, kills: int, total: int, log: Path
 ) -> list[tuple[float, int, int, int]]:
     """Start, kill and start again; gives seconds, start, blocks there and bytes, twice a second."""
     seen, began, draw = [], time.monotonic(), random.Random(0)
-    total = json.loads((output.parent / "made.json").read_text())["blocks"]
     for start in range(kills + 1):
         goal = total * (start + draw.random()) / (kills + 1) if start < kills else None
         with open(log, "ab") as told:
@@ -121,29 +129,29 @@ def killed_and_finished(
     return seen
 
 
-def check(bundle: Path, images: Path, output: Path, count: int) -> dict[str, object]:
-    """Every row once, and a sample of scores, with pyarrow and the bundle alone."""
+def check(bundle: Path, output: Path, count: int) -> dict[str, object]:
+    """Every row once, with the scores of its colour: by pyarrow, and by the bundle on files."""
     import pyarrow.parquet as parquet
 
     from g2netpl import load_bundle
 
-    seen = np.zeros(count, np.int64)
-    classifier, worst, draw = load_bundle(bundle, threads=1), 0.0, np.random.default_rng(0)
+    classifier = load_bundle(bundle, threads=1)
+    expected = classifier.predict(colours(output.parent))
+    seen, worst = np.zeros(count, np.int64), 0.0
     for path in sorted(output.glob("*.parquet")):
         table = parquet.read_table(path)
-        names = table.column("image").to_pylist()
-        numbers = np.array([int(Path(name).stem) for name in names])
+        numbers = np.array([int(name[:8]) for name in table.column("image").to_pylist()])
         np.add.at(seen, numbers, 1)
-        row = int(draw.integers(len(names)))
-        expected = classifier.predict(images / names[row])[0]
-        given = np.array([table.column(each)[row].as_py() for each in classifier.classes])
-        worst = max(worst, float(np.abs(expected - given).max()))
+        for column, name in enumerate(classifier.classes):
+            given = table.column(name).to_numpy()
+            worst = max(worst, float(np.abs(given - expected[numbers % COLOURS, column]).max()))
     return {
         "rows": int(seen.sum()),
         "missing": int((seen == 0).sum()),
         "twice": int((seen > 1).sum()),
-        "largest difference of scores": round(worst, 6),
-        "left over": sorted(p.name for p in output.iterdir() if p.suffix != ".parquet"),
+        "largest difference of any score": round(worst, 6),
+        "other files": sorted(each.name for each in output.iterdir() if each.suffix != ".parquet"),
+        "bytes per image": round(sum(each.stat().st_size for each in output.iterdir()) / count, 1),
     }
 
 
@@ -187,7 +195,7 @@ def side_by_side(bundle: Path, images: Path, folder: Path, count: int) -> None:
     timed("--part 1/2 and 2/2", parts, count)
     timed("--engine ray", [command(bundle, images, folder / "ray", "--engine", "ray")], count)
     for name in ("one", "parts", "ray"):
-        print(name, check(bundle, images, folder / name, count))
+        print(name, check(bundle, folder / name, count))
     same = all(
         path.read_bytes() == (folder / name / path.name).read_bytes()
         for path in (folder / "one").glob("*.parquet")
@@ -215,14 +223,10 @@ def main() -> None:
         side_by_side(bundle, images, flags.output, flags.images)
         return
     shutil.rmtree(output, ignore_errors=True)
-    from g2netpl.images.sources import list_images
-    from g2netpl.runs.parts import Blocks
-
-    blocks = len(Blocks.of(list_images(images)))
-    (flags.output / "made.json").write_text(json.dumps({"blocks": blocks}))
+    blocks = len(list(images.iterdir()))
     said = command(bundle, images, output, "--workers", str(flags.workers))
     began = time.monotonic()
-    seen = killed_and_finished(said, output, flags.kills, flags.output / "log.txt")
+    seen = killed_and_finished(said, output, flags.kills, blocks, flags.output / "log.txt")
     seconds = time.monotonic() - began
     with open(flags.output / "memory.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([("seconds", "start", "blocks", "bytes"), *seen])
@@ -231,7 +235,7 @@ def main() -> None:
     most = [max(held for _, each, _, held in seen if each == start) for start in range(starts)]
     print(f"{blocks:,} blocks, started {starts} times, {seconds:.0f} s in all")
     print("most memory of each start, MB:", [round(each / 1e6) for each in most])
-    print(check(bundle, images, output, flags.images))
+    print(check(bundle, output, flags.images))
 
 
 if __name__ == "__main__":

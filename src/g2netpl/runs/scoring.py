@@ -69,8 +69,8 @@ class FindAt:
         if not isinstance(self.images, Catalogue):
             return None
         groups = groupby(self.images.places.values(), lambda place: place.shard)
-        found = {name: sum(1 for _ in places) for name, places in groups}
-        return None if "" in found else [*found.values()]
+        found = [(name, sum(1 for _ in places)) for name, places in groups]
+        return [size for _, size in found] if all(name for name, _ in found) else None
 
     def __reduce__(self) -> tuple[type["FindAt"], tuple[str]]:
         return FindAt, (self.address,)
