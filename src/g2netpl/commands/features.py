@@ -21,7 +21,7 @@ from g2netpl.base.signals import AGAIN, Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
-    from g2netpl.images.features import FeatureFolder, Features
+    from g2netpl.images.features import FeatureFolder
     from g2netpl.labels.table import LabelTable
     from g2netpl.runs.config import RunConfig
 
@@ -101,16 +101,14 @@ def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
 def _computed(
     config: "RunConfig", train: "LabelTable", test: "LabelTable", console: "Console"
 ) -> "FeatureFolder":
-    """What the frozen backbone makes of all images."""
-    from g2netpl.base.arrays import finite_rows
-    from g2netpl.base.progress import Work
-    from g2netpl.images.engine import Unfit, faster, worth
-    from g2netpl.images.features import FeatureFolder, compute_features
-    from g2netpl.images.loader import ImageSource
+    """What the frozen backbone makes of all images, as a training on features would have it."""
+    import numpy as np
+
+    from g2netpl.images.features import FeatureFolder
     from g2netpl.images.sources import locate
-    from g2netpl.training.data import Listed, keep_test_apart
+    from g2netpl.training.data import Listed, TrainingData, keep_test_apart
     from g2netpl.training.devices import device_of
-    from g2netpl.training.inputs import backbone_of
+    from g2netpl.training.inputs import ImageInputs, backbone_of
 
     roots = (config.images or "", config.test_images or config.images or "")
     paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
@@ -118,31 +116,10 @@ def _computed(
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
         console.print(f"note: {note}", highlight=False)
-    backbone = backbone_of(config.model_copy(update={"seed": 0}))  # given is that of the split
+    config = config.model_copy(update={"seed": 0, "max_bad": 0})  # the seed was that of the split
+    backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
-
-    sources = [
-        ImageSource(
-            part,
-            *(config.image_size, backbone.mean, backbone.std),
-            workers=config.workers,
-            decoder=config.decoder,
-        )
-        for part in paths
-    ]
-    module = backbone.module
-    if worth(module, sum(map(len, paths))):
-        try:
-            module = faster(module, sources[0])
-        except Unfit as why:
-            console.print(f"note: features by PyTorch: {why}", highlight=False)
-
-    def compute(source: ImageSource) -> "Features":
-        with Work(console, "features", len(source)) as work:
-            features = compute_features(module, source, on_batch=work.advance)
-        for row in (~finite_rows(features)).nonzero()[0]:
-            path = source.dataset.paths[row]
-            raise InputError(f"{path}: the backbone makes no finite numbers of it")
-        return features
-
-    return FeatureFolder(compute(sources[0]), train, compute(sources[1]), test)
+    rows = np.arange(len(train))
+    data = TrainingData(train, rows, train, rows[:0], test=parts[1], paths=paths[0])
+    inputs = ImageInputs(config, data, backbone, console)
+    return FeatureFolder(inputs.features(paths[0]), train, inputs.features(paths[1]), test)
