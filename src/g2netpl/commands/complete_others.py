@@ -1,7 +1,6 @@
 """`complete --labels`: a label file of any size, completed by a run that was trained on others."""
 
 import argparse
-from functools import partial
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError
@@ -35,9 +34,11 @@ def complete_others(flags: argparse.Namespace) -> None:
 
 
 def _complete(flags: argparse.Namespace) -> None:
+    from functools import partial
+
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
-    from g2netpl.commands.in_parts import make_all, share
+    from g2netpl.commands.in_parts import make_all, share, tell_unread
     from g2netpl.runs.parts import Blocks
     from g2netpl.runs.run import load_run
     from g2netpl.runs.scoring import FindAt
@@ -50,7 +51,7 @@ def _complete(flags: argparse.Namespace) -> None:
     build = partial(_completing, flags.run, sure, find, len(table), *share(flags))
     blocks = Blocks.of(table.images, known=table.entries)
     tally = make_all(flags, console, "completing", blocks, build, build())
-    tally.tell_unread(console)
+    tell_unread(tally, console)
     images, counts, classes = tally.counts["images"], tally.counts, len(trained.classes)
     unknown = images * classes - counts["known"]
     console.print(

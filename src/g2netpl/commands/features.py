@@ -16,7 +16,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, counted
 from g2netpl.base.signals import AGAIN, Interrupts
 
 if TYPE_CHECKING:
@@ -47,10 +47,36 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
-    from g2netpl.commands.feature_parts import write_parts
-
     with Interrupts(AGAIN):
-        _features(flags) if flags.labels is not None else write_parts(flags)
+        _features(flags) if flags.labels is not None else _write_parts(flags)
+
+
+def _write_parts(flags: argparse.Namespace) -> None:
+    """Compute the features of all images, or of those that are ours."""
+    from functools import partial
+
+    from g2netpl.base import launch as launched
+    from g2netpl.base.console import Console
+    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share, tell_unread
+    from g2netpl.commands.training_flags import checked
+    from g2netpl.runs.parts import Blocks
+    from g2netpl.runs.scoring import FindAt
+    from g2netpl.training.vectors import Vectors
+
+    if not is_folder(flags.output):
+        raise InputError(f"{flags.output}: without --labels, --output is a folder of Parquet files")
+    console = Console(quiet=not launched.is_first_of_machine())
+    check_output(flags)
+    find = FindAt(flags.images)
+    names = find.images.names()
+    if not names:
+        raise InputError(f"{flags.images}: no images there")
+    workers, _ = share(flags)
+    build = partial(Vectors, checked(flags), find, len(names), workers)
+    blocks = Blocks.of(names, find.shards)
+    tally = make_all(flags, console, "features", blocks, build, build())
+    tell_unread(tally, console)
+    console.print(f"{counted(tally.read, 'image')}, written to {flags.output}", highlight=False)
 
 
 def _features(flags: argparse.Namespace) -> None:

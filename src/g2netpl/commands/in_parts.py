@@ -2,9 +2,7 @@
 
 import argparse
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +11,7 @@ from g2netpl.base.errors import InputError
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Work
-    from g2netpl.runs.parts import Blocks, Made, Maker, Parts
-
-_TOLD = 10  # images that cannot be read
+    from g2netpl.runs.parts import Blocks, Made, Maker, Parts, Tally
 
 
 def add_part_flags(parser: argparse.ArgumentParser) -> None:
@@ -71,33 +67,15 @@ def share(flags: argparse.Namespace) -> tuple[int, str]:
     return 0 if alone else config.workers, config.device
 
 
-@dataclass
-class Tally:
-    """What came of the blocks: numbers, and images that could not be read."""
+def tell_unread(tally: "Tally", console: "Console") -> None:
+    """The first images that could not be read, and how many more there are."""
+    from g2netpl.base.terminal import shown
 
-    counts: Counter[str] = field(default_factory=Counter)
-    unread: list[str] = field(default_factory=list)
-
-    def add(self, made: "Made") -> "Made":
-        """One block more."""
-        self.counts.update(made.counts)
-        self.unread += made.unread[: _TOLD - len(self.unread)]
-        return made
-
-    @property
-    def read(self) -> int:
-        """How many images could be read."""
-        return self.counts["images"] - self.counts["unread"]
-
-    def tell_unread(self, console: "Console") -> None:
-        """The first images that could not be read, and how many there are."""
-        from g2netpl.base.terminal import shown
-
-        for path in self.unread:
-            console.print(f"not readable, left empty: {shown(path)}", highlight=False)
-        if self.counts["unread"] > len(self.unread):
-            more = self.counts["unread"] - len(self.unread)
-            console.print(f"… and {more:,} more", highlight=False)
+    for path in tally.unread:
+        console.print(f"not readable, left empty: {shown(path)}", highlight=False)
+    more = tally.counts["unread"] - len(tally.unread)
+    if more:
+        console.print(f"… and {more:,} more", highlight=False)
 
 
 def make_all(
@@ -107,12 +85,13 @@ def make_all(
     blocks: "Blocks",
     build: "Callable[[], Maker]",
     maker: "Maker",
-) -> Tally:
+) -> "Tally":
     """Make the results of all blocks, or of those that are ours; `build` makes another maker."""
     if is_folder(flags.output):
         return _into_folder(flags, console, what, blocks, build, maker)
     from g2netpl.base.progress import Work
     from g2netpl.runs.completion import write_columns
+    from g2netpl.runs.parts import Tally
 
     tally = Tally()
     with Work(console, what, len(blocks.images)) as work:
@@ -122,7 +101,7 @@ def make_all(
 
 
 def _columns(
-    maker: "Maker", blocks: "Blocks", work: "Work", tally: Tally, place: str
+    maker: "Maker", blocks: "Blocks", work: "Work", tally: "Tally", place: str
 ) -> Iterator[Mapping[str, object]]:
     for made in maker.make(iter(blocks), work.advance):
         yield tally.add(made).columns
@@ -137,11 +116,11 @@ def _into_folder(
     blocks: "Blocks",
     build: "Callable[[], Maker]",
     maker: "Maker",
-) -> Tally:
+) -> "Tally":
     """Make the blocks that are ours and not there yet; tells of all that are there in the end."""
     from g2netpl.base.progress import Work
     from g2netpl.runs.on_ray import make_on_ray
-    from g2netpl.runs.parts import Part, Parts, make_here, remove
+    from g2netpl.runs.parts import Part, Parts, Tally, make_here, remove
 
     folder, part, tally = Path(flags.output), Part.parse(flags.part), Tally()
     if flags.overwrite:
@@ -165,12 +144,14 @@ def _into_folder(
     return _summed(parts, blocks, tally.unread, console)
 
 
-def _summed(parts: "Parts", blocks: "Blocks", unread: list[str], console: "Console") -> Tally:
+def _summed(parts: "Parts", blocks: "Blocks", unread: list[str], console: "Console") -> "Tally":
     """All blocks that are there, whoever made them."""
+    from g2netpl.runs.parts import Tally
+
     there = [counts for number in range(len(blocks)) if (counts := parts.finished(number))]
     if len(there) == len(blocks):
         parts.clear_up()
     else:
         told = f"{len(there):,} of {len(blocks):,} blocks are there"
         console.print(f"{told}, the others are for other parts", highlight=False)
-    return Tally(sum(there, Counter()), unread)
+    return Tally.of(there, unread)

@@ -19,12 +19,10 @@ on one folder, each with a --part of its own.
 import argparse
 import os
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.signals import AGAIN, NOTHING_KEPT, Interrupts
-from g2netpl.base.terminal import quoted
 
 if TYPE_CHECKING:
     from g2netpl.runs.scoring import Find, Predicting
@@ -59,9 +57,12 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _predict(flags: argparse.Namespace) -> None:
+    from functools import partial
+
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
-    from g2netpl.commands.in_parts import check_output, make_all, share
+    from g2netpl.base.terminal import quoted
+    from g2netpl.commands.in_parts import check_output, make_all, share, tell_unread
     from g2netpl.runs.completion import mark_between
     from g2netpl.runs.parts import Blocks
 
@@ -78,7 +79,7 @@ def _predict(flags: argparse.Namespace) -> None:
     mark = mark_between(maker.scoring.classifier.classes, maker.with_scores)
     blocks = Blocks.of(images.names, images.shards)
     tally = make_all(flags, console, "predicting", blocks, build, maker)
-    tally.tell_unread(console)
+    tell_unread(tally, console)
     if mark != ";":
         console.print(
             f"note: labels are separated by {mark!r}, since a class holds ';'; where they are "
@@ -120,6 +121,8 @@ class _Images(NamedTuple):
 
 def _images(flags: argparse.Namespace) -> _Images:
     """The images to be scored; those of a list that goes into one table are all looked for now."""
+    from functools import partial
+
     from g2netpl.commands.in_parts import is_folder
     from g2netpl.images.sources import find_all, is_one_image
     from g2netpl.labels.table import is_text

@@ -17,7 +17,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -34,6 +34,7 @@ _BLOCKS = 1_000  # that a list is cut into, as long as they are neither small no
 _HASHED = 1 << 16  # names at a time
 _ALL_BAD = 100  # images, all of them unreadable: the place they are in is at fault
 _FORMAT = 1
+_TOLD = 10  # images that cannot be read
 
 
 class Part(NamedTuple):
@@ -119,6 +120,33 @@ class Made(NamedTuple):
     columns: Mapping[str, Any]
     counts: Mapping[str, int]
     unread: Sequence[str]  # images, with why
+
+
+@dataclass
+class Tally:
+    """What came of blocks: numbers, and some images that could not be read."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    unread: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, counts: Iterable[Mapping[str, int]], unread: list[str]) -> "Tally":
+        """Of numbers that were kept."""
+        tally = cls(unread=unread)
+        for each in counts:
+            tally.counts.update(each)
+        return tally
+
+    def add(self, made: Made) -> Made:
+        """One block more."""
+        self.counts.update(made.counts)
+        self.unread += made.unread[: _TOLD - len(self.unread)]
+        return made
+
+    @property
+    def read(self) -> int:
+        """How many images could be read."""
+        return self.counts["images"] - self.counts["unread"]
 
 
 class Maker(Protocol):

@@ -33,11 +33,16 @@ def load_classifier(name: str, device: str = "cpu") -> Classifier:
         return load_bundle(name)
     run = load_run(name)
     if device == "auto":
-        import torch
-
-        if torch.cuda.is_available():
-            run.network.to(f"cuda:{launched.local_rank()}")
+        run.network.to(own_device(device))
     return run
+
+
+def own_device(name: str) -> str:
+    """With `auto` the GPU of this process, if there is one."""
+    import torch
+
+    on_gpu = name == "auto" and torch.cuda.is_available()
+    return f"cuda:{launched.local_rank()}" if on_gpu else "cpu"
 
 
 class FindAt:
