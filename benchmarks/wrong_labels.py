@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from g2netpl import RunConfig, read_labels, train
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.reports.gallery import clearest
 

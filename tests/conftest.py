@@ -9,7 +9,7 @@ from PIL import Image
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

@@ -4,9 +4,10 @@ import argparse
 import errno
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from g2netpl import __version__
 from g2netpl.base import launch as launched
@@ -48,7 +49,16 @@ _TAKE_METHODS = (train, plan, search, compare, reproduce, methods)
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that tells a mistake in one line."""
+    """A parser that tells a mistake in one line; a command's makes its flags when it is asked."""
+
+    add_flags: Callable[[argparse.ArgumentParser], None] | None = None
+
+    def parse_known_args(self, *given: Any, **more: Any) -> Any:
+        """As usual; of all commands, this is the one that is meant."""
+        add_flags, self.add_flags = self.add_flags, None
+        if add_flags is not None:
+            add_flags(self)
+        return super().parse_known_args(*given, **more)
 
     def error(self, message: str) -> NoReturn:
         if launched.is_first_of_machine():
@@ -57,7 +67,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """All commands with their flags."""
+    """All commands."""
     parser = _Parser(
         prog="g2netpl",
         description="Train a multi-label image classifier when most labels are missing.",
@@ -79,21 +89,21 @@ def build_parser() -> argparse.ArgumentParser:
             epilog=examples,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        command.add_flags(sub)
-        if command in _TAKE_METHODS:
-            _add_plugin(sub)
+        sub.add_flags = partial(_add_flags, command)
         sub.set_defaults(execute=command.run, command=name)
     return parser
 
 
-def _add_plugin(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="Python file that adds methods of your own; it is run",
-    )
+def _add_flags(command: ModuleType, parser: argparse.ArgumentParser) -> None:
+    command.add_flags(parser)
+    if command in _TAKE_METHODS:
+        parser.add_argument(
+            "--plugin",
+            action="append",
+            default=[],
+            metavar="FILE",
+            help="Python file that adds methods of your own; it is run",
+        )
 
 
 def name_of(command: ModuleType) -> str:

@@ -414,7 +414,7 @@ def test_without_known_negatives_in_the_test_nothing_is_trained(compare, tags, t
     ("more", "message"),
     [
         (["--methods", "an", "--image-size", "32"], "--image-size: for images, with --labels"),
-        (["--methods", "fixmatch"], "use it with --labels and --mode end-to-end"),
+        (["--methods", "fixmatch"], "use it with --labels and --mode top or end-to-end"),
         (["--methods", "an", "--labels", "nowhere.csv"], "nowhere.csv: no such file or folder"),
     ],
 )

@@ -25,7 +25,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.experiments.data import Dataset, find_dataset, with_test_part
 from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 
 # --- official layouts -----------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from g2netpl.experiments.labelling_plan import (
 from g2netpl.experiments.learning_curve import LearningCurve
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 
@@ -224,7 +224,7 @@ def test_the_command_on_images(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        (["--points", "3"], "expected 4 or more --points and 3 or more --repeats, got 3 and 5"),
+        (["--points", "3"], "--points: must be 4 or more, got 3"),
         (["--points", "101"], "--points: must be 100 or less, got 101"),
         (["--repeats", "301"], "--repeats: must be 100 or less, got 301"),
         (["--expected-positives", "5.5"], "5.5 per image, but there are only 5 classes"),

@@ -11,7 +11,7 @@ from g2netpl import RunConfig, read_labels
 from g2netpl.base.locks import locked
 from g2netpl.cli import main
 from g2netpl.experiments import search as searching
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import run as runs
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 
 FLAGS = {
     "setting": "fspl",

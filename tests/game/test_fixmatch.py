@@ -100,8 +100,8 @@ def test_it_trains_on_photos_and_nowhere_else(photos, tmp_path, capsys):
     }
     run = train(RunConfig(**values))
     assert 0 < run.result["validation_map"] <= 1
-    with pytest.raises(InputError, match="use --mode end-to-end"):
+    with pytest.raises(InputError, match="use --mode top or end-to-end"):
         train(RunConfig(**values | {"mode": "linear", "output": str(tmp_path / "no")}))
     arguments = ["--methods", "fixmatch", "--settings", "fspl", "--output", str(tmp_path / "c")]
     assert main(["compare", *arguments]) == 2
-    assert "use it with --labels and --mode end-to-end" in capsys.readouterr().err
+    assert "use it with --labels and --mode top or end-to-end" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.images import activations
-from g2netpl.images.activations import ActivationSource, kept
+from g2netpl.images.activations import ActivationSource, Mirroring, kept
 from g2netpl.images.loader import ImageSource, MirroredPart
 from g2netpl.images.table_in_making import file_bytes
 
@@ -126,14 +126,14 @@ def test_the_views_of_training_are_those_of_the_images(photos):
         next(iter(source.load([np.arange(30)], None))).numpy().astype(np.float16)
         for source in (pixels, MirroredPart(pixels, np.arange(30)))
     )
-    source = ActivationSource(plain, mirrored, seed=4)
+    source = ActivationSource(plain, [Mirroring(plain, mirrored, seed=4)])
     assert len(source) == 30
     for epoch in (0, 1, 5, None):
         groups = np.array_split(rows, 4)
         for one, two in zip(pixels.load(groups, epoch), source.load(groups, epoch), strict=True):
             assert two.dtype == torch.float32
             torch.testing.assert_close(two, one, atol=2e-3, rtol=0)
-    (found,) = ActivationSource(plain, None, seed=4).load([rows], 1)
+    (found,) = ActivationSource(plain).load([rows], 1)
     np.testing.assert_array_equal(found, plain[rows].astype(np.float32))
 
 

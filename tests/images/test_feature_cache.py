@@ -175,7 +175,7 @@ def test_what_is_there_can_be_used_where_nothing_can_be_written(pictures, tmp_pa
     def refuse(path, mark):
         raise OSError(errno.EROFS, "read-only", str(path))
 
-    monkeypatch.setattr("g2netpl.base.sealed.written_whole", refuse)
+    monkeypatch.setattr(feature_cache, "write_sealed", refuse)
     assert pictures.get(tmp_path) == [0]
     pictures.write("a", b"ok")
     assert pictures.get(tmp_path) == [0]

@@ -13,7 +13,7 @@ from g2netpl.labels import entries
 from g2netpl.labels import table as labels
 from g2netpl.labels.counts import from_both_signs, from_complete
 from g2netpl.labels.entries import Entries
-from g2netpl.labels.formats.collector import say_the_same
+from g2netpl.labels.formats.twins import say_the_same
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable, repeated
 from g2netpl.runs.metrics import can_rank

@@ -18,13 +18,13 @@ from g2netpl.labels.formats import (
     FORMATS,
     LabelFileError,
     Reading,
+    csv_table,
     find_format,
     image_folder,
     read_classes,
     read_labels,
     write_labels,
 )
-from g2netpl.labels.formats import table as csv_table
 from g2netpl.labels.formats import text as file_text
 from g2netpl.labels.table import UNOBSERVED, LabelTable, name_problem
 

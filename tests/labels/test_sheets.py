@@ -296,7 +296,7 @@ REFUSED = {
     ),
     "a DOCTYPE": (
         workbook(WIDE, **{"xl/sharedStrings.xml": f'{ENTITIES}<sst xmlns="{MAIN}"/>'}),
-        "x.xlsx: a DOCTYPE is refused",
+        "x.xlsx: not a readable workbook (a DOCTYPE is refused; remove it)",
     ),
     "a bomb": (
         workbook(WIDE, **{"xl/media/image1.png": bytes(80 << 20)}),
@@ -363,6 +363,7 @@ def test_whoever_names_the_separator_or_the_classes_is_not_asked(tmp_path):
 # Names of files
 
 FILES = ("2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg", "IMG_3.JPG", "b.jpg", "b.png", "c.jpg")
+TWICE = ("2019/d.jpg", "2020/d.jpg")
 
 
 @pytest.mark.parametrize(
@@ -377,7 +378,9 @@ FILES = ("2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg", "IMG_3.JPG", "b.jpg", "b.
             ["c.jpg", "2019/trip/IMG_1.JPG"],
         ),
         (["Users/me/2018/c.jpg", "Users/me/2017/c.jpg"], [None, None]),
-        (["IMG_1.JPG"], [None]),
+        (["IMG_1.JPG", "c"], ["2019/trip/IMG_1.JPG", "c.jpg"]),
+        (["trip/img_1.jpg", "img_2"], ["2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg"]),
+        (["rip/IMG_1.JPG", "2020/trip/IMG_1.JPG"], [None, None]),
         (["IMG_3.CR2"], [None]),
     ],
 )
@@ -390,13 +393,14 @@ def test_a_name_means_the_one_file_that_it_can_mean(names, meant):
     ("names", "listed", "message"),
     [
         (["b"], ["b"], "image 'b': photos has 'b.jpg' and 'b.png'; write the one that is meant"),
+        (["d.jpg"], ["d.jpg"], "photos has '2019/d.jpg' and '2020/d.jpg'; write the one"),
         (["c", "C.JPG"], [], "images 'c' and 'C.JPG': both are listed, and one file is in photos"),
         (["c"], ["c.jpg"], "images 'c.jpg' and 'c': both are listed, and one file is in photos"),
     ],
 )
 def test_a_name_that_may_mean_two_files_is_a_mistake(names, listed, message):
     with pytest.raises(InputError, match=message):
-        files_meant(names, FILES, "photos", listed)
+        files_meant(names, FILES + TWICE, "photos", listed)
 
 
 def test_files_are_found_by_what_people_write(tmp_path):

@@ -27,7 +27,7 @@ from g2netpl import RunConfig, read_labels, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.gallery import Opinions, clearest, make_shelves, small_photo
 from g2netpl.reports.page import percent, render

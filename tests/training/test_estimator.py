@@ -18,7 +18,7 @@ from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, tr
 from g2netpl.experiments.cells import train_cell
 from g2netpl.experiments.data import ArrayData
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.training import estimator

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from g2netpl import RunConfig, load_run, observe, read_labels, train
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.game.players.soft import SoftPlayer
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.saving import CheckpointSaver

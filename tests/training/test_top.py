@@ -11,8 +11,11 @@ from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.game.network.cutting import cut
 from g2netpl.game.network.network import build_backbone
+from g2netpl.images.activations import ActivationSource
 from g2netpl.images.loader import ImageSource
+from g2netpl.images.views import PAIR
 from g2netpl.labels.formats import read_labels
+from g2netpl.training import inputs as training_inputs
 
 
 @pytest.fixture
@@ -76,6 +79,48 @@ def test_plain_views_need_no_mirror_images(config, decoded):
     assert len(decoded) == 60 + 20
 
 
+def strong_maps(folder, seed):
+    """What the frozen blocks make of the strong view of every photo, epoch by epoch, by hand."""
+    table = read_labels(folder / "train.csv")
+    paths = [str(folder / name) for name in table.images]
+    backbone = build_backbone("tiny")
+    lower = cut(backbone.module, "9", 32).lower.eval()
+    source = ImageSource(paths, 32, backbone.mean, backbone.std, seed=seed, view=PAIR)
+    rows = np.arange(len(paths))
+    with torch.no_grad():
+        for epoch in range(4):
+            (both,) = source.load([rows], epoch)
+            yield lower(both[:, 1])
+
+
+@pytest.mark.parametrize("asked", [{"view": "pair"}, {"method": "fixmatch"}], ids=str)
+def test_two_views_are_kept_and_strong_ones_come_in_turn(config, photos, monkeypatch, asked):
+    seen, load = {}, ActivationSource.load
+
+    def watch(source, groups, epoch, *rest):
+        groups = list(groups)
+        for rows, inputs in zip(groups, load(source, groups, epoch, *rest), strict=True):
+            seen.setdefault(epoch, {}).update(zip(rows.tolist(), inputs, strict=True))
+            yield inputs
+
+    monkeypatch.setattr(ActivationSource, "load", watch)
+    run = train(config(epochs=5, **asked))
+    assert_upper_alone_learnt(run)
+    strong = list(strong_maps(photos, run.config.seed))
+    for epoch in range(5):
+        assert len(seen[epoch]) > 40
+        for row, (weak, other) in seen[epoch].items():
+            torch.testing.assert_close(other, strong[epoch % 4][row], atol=2e-3, rtol=2e-3)
+            assert not torch.allclose(weak, other, atol=2e-3, rtol=2e-3)
+    assert {inputs.ndim for inputs in seen[None].values()} == {3}  # validation and test
+
+
+def test_two_views_need_maps(config):
+    tokens = {"backbone": "vit_tiny_patch16_224", "pretrained": False, "train_from": "blocks.11"}
+    with pytest.raises(InputError, match=r"before blocks.11 there are no maps .* end-to-end"):
+        train(config(view="pair", **tokens))
+
+
 def test_with_nothing_above_but_the_classifier_it_is_linear(config):
     common = {"view": "plain", "method": "em", "observation": "random"}
     top = train(config("top", train_from="14", **common))
@@ -132,13 +177,26 @@ def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, d
     assert len(decoded) == 60 * 2 + 20
 
 
+@pytest.mark.parametrize(("mode", "what"), [("linear", "features"), ("top", "activations")])
+def test_long_work_has_the_name_of_what_is_made(config, monkeypatch, mode, what):
+    told = []
+
+    class Watched(training_inputs.Work):
+        def __init__(self, console, name, *rest):
+            told.append(name)
+            super().__init__(console, name, *rest)
+
+    monkeypatch.setattr(training_inputs, "Work", Watched)
+    train(config(mode=mode, train_from=None, epochs=1))
+    assert set(told) == {what}
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"train_from": "blocks.5"}, "train_from: the backbone cannot be cut at 'blocks.5'"),
         ({"mode": "linear"}, "train_from: .* use --mode top"),
-        ({"view": "weak"}, "view weak: .* use one of them, or --mode end-to-end"),
-        ({"method": "fixmatch"}, "method fixmatch compares views .* use --mode end-to-end"),
+        ({"view": "weak"}, "view weak: .* use another view, or --mode end-to-end"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from g2netpl.cli import COMMANDS, main, name_of
+from g2netpl.cli import COMMANDS, build_parser, main, name_of
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
 
@@ -53,6 +53,17 @@ def test_help_is_quick_and_does_not_import_torch():
         )
         assert shown.returncode == 0, shown.stderr
         assert "examples:" in shown.stdout
+
+
+def test_flags_are_made_for_the_command_that_is_meant():
+    code = (
+        "import sys\nfrom g2netpl.cli import build_parser\n"
+        "text = build_parser().format_help()\n"
+        "assert 'numpy' not in sys.modules and 'pydantic' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    parsed = build_parser().parse_args(["import-weights", "a.pth", "--output", "a.safetensors"])
+    assert (parsed.command, parsed.file, parsed.strip) == ("import-weights", "a.pth", [])
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -225,7 +236,7 @@ def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features,
 
 def test_a_failed_overwrite_keeps_the_old_run(photos, tmp_path, capsys):
     from g2netpl import observe, read_labels
-    from g2netpl.labels.formats import table as csv_table
+    from g2netpl.labels.formats import csv_table
     from g2netpl.labels.settings import Setting
 
     partial = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)

@@ -13,8 +13,7 @@ from scipy.special import expit
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.labels.formats import Reading, write_labels
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import Reading, csv_table, write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import run as runs

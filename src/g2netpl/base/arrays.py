@@ -135,7 +135,7 @@ def parse_npy(content: bytes, what: str = "values") -> npt.NDArray[Any]:
 
 def in_short(problem: Exception) -> str:
     """The first line of what another package says of a file."""
-    return (str(problem).partition("\n")[0] or type(problem).__name__)[:200]
+    return (str(problem).strip().partition("\n")[0] or type(problem).__name__)[:200]
 
 
 def finite_rows(table: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:

@@ -60,6 +60,13 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """`a, b and 3 more`."""
+    every = list(names)
+    more = f" and {len(every) - most:,} more" if len(every) > most else ""
+    return ", ".join(every[:most]) + more
+
+
 _COMPARED = 1_500  # words that one is compared with letter by letter, which takes time
 _NEAR = 200  # of still more words
 _LONG = 60  # letters of a word from which on nobody has mistyped another

@@ -18,6 +18,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.terminal import shown
+from g2netpl.commands.labelling import READING_SEVERAL, check_target, share_of_labels
+from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.labels.files import each_file
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -29,9 +33,6 @@ _SHOWN = 20
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING_SEVERAL
-    from g2netpl.commands.training_flags import add_config_flags
-
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
     taken = ("labels", "images", "max_bad", "workers", *READING_SEVERAL, *parts, "groups", "seed")
     add_config_flags(parser, taken, required=("labels",))
@@ -46,10 +47,7 @@ def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Work
-    from g2netpl.commands.labelling import check_target, share_of_labels
-    from g2netpl.commands.training_flags import checked
     from g2netpl.images.inspection import inspect_images, write_problems
-    from g2netpl.labels.files import each_file
 
     console, config = Console(), checked(flags)
     targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
@@ -78,7 +76,7 @@ def run(flags: argparse.Namespace) -> None:
     _show(console, found)
     if flags.problems is not None:
         write_problems(found, flags.problems)
-        console.print(f"all problems: {flags.problems}", highlight=False)
+        console.print(f"all problems: {flags.problems}")
     if flags.html is not None:
         from g2netpl.images.inspection import by_kind
         from g2netpl.reports.page import write_page
@@ -91,7 +89,7 @@ def run(flags: argparse.Namespace) -> None:
             ranked=sorted(found.classes, key=lambda each: -each.positive),
             problems=[("Errors", by_kind(found.errors)), ("Warnings", by_kind(found.warnings))],
         )
-        console.print(f"page: {flags.html}", highlight=False)
+        console.print(f"page: {flags.html}")
     if found.errors:
         raise InputError(
             f"{found.labels}: {counted(len(found.errors), 'error')}; "
@@ -99,7 +97,7 @@ def run(flags: argparse.Namespace) -> None:
             + (f"; {found.remedy}" if found.remedy else "")
         )
     unseen = "; the images were not decoded" if flags.no_decode else ""
-    console.print(f"a training may begin{unseen}", highlight=False)
+    console.print(f"a training may begin{unseen}")
 
 
 def _inspected(config: "RunConfig") -> "Inspection":
@@ -171,12 +169,10 @@ def _look_for_duplicates(
 def _show(console: "Console", found: "Inspection") -> None:
     from rich.table import Table
 
-    from g2netpl.base.terminal import shown
-    from g2netpl.commands.labelling import share_of_labels
     from g2netpl.images.inspection import by_kind
 
     if found.table is not None:
-        console.print(share_of_labels(found.table), highlight=False)
+        console.print(share_of_labels(found.table))
         table = Table("class", "positive", "negative", "unknown", box=None, pad_edge=False)
         for column in table.columns[1:]:
             column.justify = "right"
@@ -189,17 +185,16 @@ def _show(console: "Console", found: "Inspection") -> None:
         console.print(table)
         if len(listed) < len(ranked):
             console.print(
-                f"(the {_SHOWN} most and the {_SHOWN} least frequent of {len(ranked)} classes)",
-                highlight=False,
+                f"(the {_SHOWN} most and the {_SHOWN} least frequent of {len(ranked)} classes)"
             )
     for fact in found.facts:
-        console.print(shown(fact), highlight=False)
+        console.print(shown(fact))
     for severity, problems in (("error", found.errors), ("warning", found.warnings)):
         left = _SHOWN
         for kind, group in by_kind(problems).items():
-            console.print(f"{severity}: {kind}: {len(group):,}", highlight=False)
+            console.print(f"{severity}: {kind}: {len(group):,}")
             for problem in group[: min(left, 5)]:
-                console.print(shown(f"  {problem.where}: {problem.what}"), highlight=False)
+                console.print(shown(f"  {problem.where}: {problem.what}"))
             left = max(left - 5, 0)
             if len(group) > 5 or left == 0:
-                console.print("  … (--problems FILE writes all)", highlight=False)
+                console.print("  … (--problems FILE writes all)")

@@ -33,8 +33,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from g2netpl.base.disk import write_json, write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.commands.grid_flags import add_grid_flags, image_keys, split_numbers, to_be_kept
+from g2netpl.commands.parsing import split_changes, split_list
+from g2netpl.commands.training_flags import add_config_flags, checked
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -48,9 +52,6 @@ _ADVICE = f"{AGAIN} and --resume"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.grid_flags import add_grid_flags
-    from g2netpl.commands.training_flags import add_config_flags
-
     add, data = parser.add_argument, parser.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
     add_config_flags(data, ("labels",))
@@ -81,8 +82,6 @@ def run(flags: argparse.Namespace) -> None:
 
 def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
     from g2netpl.base.console import Console
-    from g2netpl.commands.grid_flags import to_be_kept
-    from g2netpl.commands.training_flags import checked
     from g2netpl.runs.ownership import begin_or_resume
 
     config = checked(flags)  # mistakes show before anything is written
@@ -102,17 +101,15 @@ def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
         lists=("methods", "settings", "seeds"),
     ) as old:
         for line in lines:
-            console.print(line, highlight=False)
+            console.print(line)
         cells = _train(comparison, data, folder, flags.jobs, console, interrupts, old)
         results, page = _write(folder, cells)
     _show(console, cells, results)
-    console.print(f"written to {folder}; open {page}", highlight=False)
+    console.print(f"written to {folder}; open {page}")
 
 
 def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
     """The grid."""
-    from g2netpl.commands.grid_flags import split_numbers
-    from g2netpl.commands.parsing import split_changes, split_list
     from g2netpl.experiments.grid import Comparison
 
     methods, changes = split_list("--methods", flags.methods, str), split_changes(flags.set)
@@ -144,7 +141,6 @@ def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
 
 def _data(flags: argparse.Namespace, config: "RunConfig") -> "Data":
     """What is trained on."""
-    from g2netpl.commands.grid_flags import image_keys
     from g2netpl.experiments.data import PhotoData, find_dataset, load_array_data
 
     given = image_keys(flags, config)
@@ -195,15 +191,15 @@ def _train(
 
 def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Path]:
     """The chosen rows in all files; gives them and the page."""
-    from g2netpl.base.disk import write_json, write_text_whole
     from g2netpl.experiments.cells import choose
+    from g2netpl.labels.formats.sheet import write_rows
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown, write_csv
+    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown
 
     results = choose(cells)
     write_json(folder / "results.json", results)
     write_text_whole(folder / "results.md", results_markdown(results))
-    write_csv(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
+    write_rows(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
     return results, write_comparison_report(folder)
 
 
@@ -219,4 +215,4 @@ def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[st
     for row in cells:
         if cell_of(row) in chosen and restless(row.get("history", ())):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
-            console.print(f"note: {named}: {restless_words(row['history'])}", highlight=False)
+            console.print(f"note: {named}: {restless_words(row['history'])}")

@@ -18,12 +18,22 @@ format cannot say "unknown", nothing is written.
 
 import argparse
 
+from g2netpl.commands.labelling import (
+    PHOTO_TAGS,
+    READING,
+    add_bom_flag,
+    add_writing_flags,
+    check_target,
+    share_of_labels,
+    write_new,
+    write_tags,
+    written,
+)
+from g2netpl.commands.training_flags import add_config_flags, checked
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING, add_bom_flag, add_writing_flags
-    from g2netpl.commands.training_flags import add_config_flags
-
     parser.add_argument("source", help="label file, or folder, to read")
     parser.add_argument("target", help="label file to write, or folder to unpack to")
     add_writing_flags(parser, "the target")
@@ -35,15 +45,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Read, unpack where pictures are inside, write, and say what was read."""
     from g2netpl.base.console import Console
-    from g2netpl.commands.labelling import (
-        PHOTO_TAGS,
-        check_target,
-        share_of_labels,
-        write_new,
-        write_tags,
-        written,
-    )
-    from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import read_labels, unpack
 
     console, config = Console(), checked(flags)
@@ -57,7 +58,7 @@ def run(flags: argparse.Namespace) -> None:
             table = unpack(table, *where, flags.overwrite)
         how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
         notes = write_new(table, flags.target, *how)
-    console.print(share_of_labels(table), highlight=False)
+    console.print(share_of_labels(table))
     for note in (*table.notes, *notes):
-        console.print(f"note: {note}", highlight=False)
-    console.print(written(flags.target, flags.dry_run), highlight=False)
+        console.print(f"note: {note}")
+    console.print(written(flags.target, flags.dry_run))

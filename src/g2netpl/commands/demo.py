@@ -13,14 +13,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from g2netpl.base.disk import write_json
 from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.commands.parsing import at_least_one
+from g2netpl.commands.training_flags import add_config_flags, checked
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.parsing import at_least_one
-    from g2netpl.commands.training_flags import add_config_flags
-
     add_config_flags(parser, ("output", "epochs"), {"output": "runs/demo", "epochs": 12})
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
     parser.add_argument(
@@ -36,9 +36,7 @@ def run(flags: argparse.Namespace) -> None:
 
 def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_json
     from g2netpl.base.progress import Cells
-    from g2netpl.commands.training_flags import checked
     from g2netpl.experiments.cells import choose, run_cells
     from g2netpl.experiments.compare import CELLS
     from g2netpl.experiments.data import load_array_data
@@ -69,8 +67,7 @@ def _demo(flags: argparse.Namespace) -> None:
         console.print(
             f"{len(arrays.train):,} training scenes (a fifth held out to choose the epoch), "
             f"{len(arrays.test):,} test scenes, {len(arrays.train.classes)} classes; "
-            f"{len(cells)} trainings",
-            highlight=False,
+            f"{len(cells)} trainings"
         )
         with Cells(console, len(cells)) as work:
             outcomes = list(run_cells(partial, flags.jobs, cells, work))
@@ -82,4 +79,4 @@ def _demo(flags: argparse.Namespace) -> None:
         write_comparison_report(folder, folder / REPORT, outcomes)
     for table in results_tables(results, console.width):
         console.print(table)
-    console.print(f"open {folder / REPORT} to see more", highlight=False)
+    console.print(f"open {folder / REPORT} to see more")

@@ -15,8 +15,12 @@ new, by your login (hf auth login) or HF_TOKEN.
 """
 
 import argparse
+from pathlib import Path
 
+from g2netpl.base.disk import write_text_whole, writing
+from g2netpl.base.errors import InputError
 from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.commands.labelling import check_target
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -46,15 +50,11 @@ def run(flags: argparse.Namespace) -> None:
 
 def _export(flags: argparse.Namespace) -> None:
     from importlib import import_module
-    from pathlib import Path
 
     for package in ("onnx", "onnxscript"):  # asked for first: their extra brings all others
         import_module(package)
 
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_text_whole, writing
-    from g2netpl.base.errors import InputError
-    from g2netpl.commands.labelling import check_target
     from g2netpl.images.sources import list_images, locate
     from g2netpl.runs import hub
     from g2netpl.runs.card import make_card, one_line
@@ -92,8 +92,7 @@ def _export(flags: argparse.Namespace) -> None:
     console.print(
         f"{len(trained.classes)} classes, {exported.size / 1e6:.1f} MB; scores of onnxruntime and "
         f"PyTorch differ by {exported.difference:.1e} at most, over {exported.images} images\n"
-        f"SHA-256 {exported.sha256}\nwritten to {bundle} and {card}",
-        highlight=False,
+        f"SHA-256 {exported.sha256}\nwritten to {bundle} and {card}"
     )
     if flags.hub is not None:
-        console.print(f"put on the hub: {hub.push(output, flags.hub)}", highlight=False)
+        console.print(f"put on the hub: {hub.push(output, flags.hub)}")

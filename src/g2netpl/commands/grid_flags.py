@@ -5,6 +5,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from g2netpl.commands.parsing import at_least_one, split_list
+from g2netpl.commands.training_flags import add_config_flags, given_keys
+
 if TYPE_CHECKING:
     from g2netpl.runs.config import RunConfig
 
@@ -28,9 +31,6 @@ def add_grid_flags(
 
     `rates` and `batches` say in words what is tried where nothing is given.
     """
-    from g2netpl.commands.parsing import at_least_one
-    from g2netpl.commands.training_flags import add_config_flags
-
     add = parser.add_argument
     add("--seeds", default="0,1,2", help="each drives mask, split, start and order (0,1,2)")
     add("--learning-rates", help=f"chosen on validation ({rates})")
@@ -54,8 +54,6 @@ def add_grid_flags(
 
 def image_keys(flags: argparse.Namespace, config: "RunConfig") -> dict[str, Any]:
     """Those that only trainings on image files have, as far as they are given; no mode is auto."""
-    from g2netpl.commands.training_flags import given_keys
-
     given = given_keys(flags)
     found = {name: getattr(config, name) for name in of_images() if name in given}
     return {name: value for name, value in found.items() if (name, value) != ("mode", "auto")}
@@ -71,8 +69,6 @@ def of_images() -> list[str]:
 
 def split_numbers(flags: argparse.Namespace) -> dict[str, Any]:
     """Seeds, and the learning rates and batch sizes that are given."""
-    from g2netpl.commands.parsing import split_list
-
     kinds = {"seeds": int, "learning_rates": float, "batch_sizes": int}
     return {
         name: split_list("--" + name.replace("_", "-"), getattr(flags, name), kind)

@@ -12,6 +12,9 @@ tensors of the backbone alone, under timm's names.
 
 import argparse
 
+from g2netpl.base.errors import InputError, counted
+from g2netpl.commands.labelling import check_target
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
@@ -38,8 +41,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Read, rename, write."""
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError, counted
-    from g2netpl.commands.labelling import check_target
     from g2netpl.game.network.foreign_weights import read_weights, renamed, write_weights
 
     console = Console()
@@ -47,12 +48,11 @@ def run(flags: argparse.Namespace) -> None:
     if flags.file.lower().endswith(".safetensors"):
         raise InputError(f"{flags.file}: is safetensors already; give it to train --weights")
     weights = read_weights(flags.file, flags.key)
-    console.print(f"read {flags.file}\nSHA-256 {weights.sha256}", highlight=False)
+    console.print(f"read {flags.file}\nSHA-256 {weights.sha256}")
     state = renamed(weights.state, flags.strip, flags.drop)
     written = write_weights(state, flags.output)
     console.print(
         f"{counted(len(state), 'tensor')} of {len(weights.state):,}, "
         f"{sum(each.numel() for each in state.values()):,} numbers\n"
-        f"written to {flags.output}\nSHA-256 {written}",
-        highlight=False,
+        f"written to {flags.output}\nSHA-256 {written}"
     )

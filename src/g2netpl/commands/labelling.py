@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, Refused
 
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ def write_new(
     dry_run: bool = False,
 ) -> list[str]:
     """Write a label file that is not there yet; returns what the format could not keep."""
-    from g2netpl.base.disk import writing
     from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite)
@@ -110,7 +110,6 @@ def write_tags(
     guessed: "npt.NDArray[np.bool_] | None" = None,
 ) -> list[str]:
     """Write labels into sidecars beside photos, where others may be; returns what is changed."""
-    from g2netpl.base.disk import writing
     from g2netpl.labels.formats import photo_tags
 
     stem = flags.sidecar == "IMG.xmp"

@@ -13,12 +13,12 @@ g2netpl train --labels alice.csv --labels bob.json …
 
 import argparse
 
+from g2netpl.commands.labelling import READING_SEVERAL, share_of_labels, write_new
+from g2netpl.commands.training_flags import add_config_flags, checked
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING_SEVERAL
-    from g2netpl.commands.training_flags import add_config_flags
-
     parser.add_argument("files", nargs="+", metavar="FILE", help="label file, or folder, to read")
     parser.add_argument("--output", required=True, help="label file to write")
     parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")
@@ -29,15 +29,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Read all, write one, and say what is in it."""
     from g2netpl.base.console import Console
-    from g2netpl.commands.labelling import share_of_labels, write_new
-    from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import read_labels
     from g2netpl.labels.look_alikes import look_alikes_note
 
     console, config = Console(), checked(flags)
     table = read_labels(flags.files, config.format, config.reading())
     notes = write_new(table, flags.output, flags.to, flags.overwrite)
-    console.print(share_of_labels(table), highlight=False)
+    console.print(share_of_labels(table))
     for note in (*table.notes, *look_alikes_note(table), *notes):
-        console.print(f"note: {note}", highlight=False)
-    console.print(f"written to {flags.output}", highlight=False)
+        console.print(f"note: {note}")
+    console.print(f"written to {flags.output}")

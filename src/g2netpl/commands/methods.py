@@ -31,7 +31,7 @@ def run(flags: argparse.Namespace) -> None:
         table = Table("option", "default", "meaning", box=None, pad_edge=False)
         for name, field in type(options).model_fields.items():
             table.add_row(name, str(getattr(options, name)), field.description)
-        console.print(f"{flags.method}: {METHODS[flags.method].summary}", highlight=False)
+        console.print(f"{flags.method}: {METHODS[flags.method].summary}")
         console.print(table)
     elif flags.page:
         console.print(methods_page(), end="")

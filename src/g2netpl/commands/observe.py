@@ -12,12 +12,12 @@ biased:size, own; fspl@spml and positives:1+1@spml are the masks of the SPML ben
 
 import argparse
 
+from g2netpl.commands.labelling import READING_SEVERAL, share_of_labels, write_new
+from g2netpl.commands.training_flags import add_config_flags, checked
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.labelling import READING_SEVERAL
-    from g2netpl.commands.training_flags import add_config_flags
-
     needed = ("labels", "setting", "output")
     add_config_flags(parser, (*needed, "images", "seed", *READING_SEVERAL), required=needed)
     parser.add_argument("--to", metavar="FORMAT", help="format to write (default: by its name)")
@@ -27,8 +27,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Observe, write, and say what share of the labels is left."""
     from g2netpl.base.console import Console
-    from g2netpl.commands.labelling import share_of_labels, write_new
-    from g2netpl.commands.training_flags import checked
     from g2netpl.labels.formats import read_labels
     from g2netpl.labels.settings import SPML_SEED, Setting, observe
 
@@ -39,10 +37,9 @@ def run(flags: argparse.Namespace) -> None:
     visible = observe(table, setting, seed)
     notes = write_new(visible, flags.output, flags.to, flags.overwrite)
     for note in (*table.notes, *notes):
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}")
     console.print(
         f"{setting}, seed {seed}: {visible.known:,} of {table.known:,} known labels stay visible "
         f"({visible.known / max(table.known, 1):.2%})\n{share_of_labels(visible)}\n"
-        f"written to {flags.output}",
-        highlight=False,
+        f"written to {flags.output}"
     )

@@ -1,5 +1,6 @@
-"""Reading lists and key=value pairs from flags."""
+"""Reading lists, numbers and key=value pairs from flags."""
 
+import re
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -11,8 +12,6 @@ Item = TypeVar("Item")
 
 def split_list(flag: str, text: str, convert: Callable[[str], Item]) -> tuple[Item, ...]:
     """Read `a,b,c`, where brackets protect a comma; a part that cannot be read is named."""
-    import re
-
     items = []
     for part in re.split(r",(?![^([]*[)\]])", text):
         try:
@@ -35,6 +34,12 @@ def at_least_one(text: str) -> int:
     if not 1 <= value <= 512:
         raise ArgumentTypeError(f"expected a whole number of 1 or more, 512 at most, got {text!r}")
     return value
+
+
+def check_port(port: int) -> None:
+    """Refuse a port that is not for programs of users."""
+    if port != 0 and not 1024 <= port <= 65535:
+        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {port}")
 
 
 def split_changes(changes: Sequence[str]) -> list[tuple[str | None, str, str]]:

@@ -15,8 +15,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError
 from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.commands.training_flags import add_training_flags, config_of
+from g2netpl.labels.files import named
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -32,8 +35,6 @@ _NOT_HERE = (
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command: the data and network of train, and how many trainings."""
-    from g2netpl.commands.training_flags import add_training_flags
-
     add = parser.add_argument
     add("--features", metavar="DIR", help="features folder instead of --labels; its train part")
     add("--setting", choices=("fspl", "own"), default="fspl", help="what a labelled image is")
@@ -61,19 +62,13 @@ def _plan(flags: argparse.Namespace) -> None:
     text = describe(plan, config)
     with claimed(folder, "plan", overwrite=flags.overwrite):
         _write(folder, plan, text, config)
-    console.print(f"{text}\nwritten to {folder}", highlight=False)
+    console.print(f"{text}\nwritten to {folder}")
 
 
 def _config(flags: argparse.Namespace) -> "RunConfig":
     """The training of every point; mistakes in the flags show here."""
     from g2netpl.base.options import check_range
-    from g2netpl.commands.training_flags import config_of
 
-    if flags.points < 4 or flags.repeats < 3:
-        raise InputError(
-            "plan: expected 4 or more --points and 3 or more --repeats, got "
-            f"{flags.points} and {flags.repeats}"
-        )
     check_range("--points", flags.points, 4, 100)
     check_range("--repeats", flags.repeats, 3, 100)
     if flags.features is not None:
@@ -88,7 +83,6 @@ def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console"
     """Train on more and more labelled images, and put a curve through the results."""
     from g2netpl.base.progress import follow
     from g2netpl.experiments import labelling_plan as planning
-    from g2netpl.labels.files import named
 
     features, table = planning.read_pool(config, flags.features is not None, console)
     planning.check_plan(table, named(config.labels))
@@ -105,7 +99,6 @@ def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console"
 
 def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
     """All files of the plan."""
-    from g2netpl.base.disk import write_json
     from g2netpl.reports.figures import plan_figure, write_figure
     from g2netpl.runs.folder import RUN
     from g2netpl.runs.records import RUN_FORMAT

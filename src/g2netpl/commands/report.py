@@ -16,6 +16,10 @@ RUN (comparison.html for a demo, whose report.html also shows scenes).
 
 import argparse
 
+from g2netpl.base.errors import InputError
+from g2netpl.commands.labelling import check_target
+from g2netpl.commands.parsing import split_list
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
@@ -35,9 +39,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Read the folder, write the page."""
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError
-    from g2netpl.commands.labelling import check_target
-    from g2netpl.commands.parsing import split_list
     from g2netpl.runs.records import read_run, read_training
 
     if flags.output is not None:
@@ -69,4 +70,4 @@ def run(flags: argparse.Namespace) -> None:
             "or demo"
         )
     console = Console()
-    console.print(f"page: {path}", highlight=False)
+    console.print(f"page: {path}")

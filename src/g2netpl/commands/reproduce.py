@@ -24,6 +24,9 @@ from typing import TYPE_CHECKING, Any
 
 from g2netpl.base.errors import InputError, Refused, did_you_mean
 from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.commands.grid_flags import add_grid_flags, image_keys, split_numbers, to_be_kept
+from g2netpl.commands.parsing import split_list
+from g2netpl.commands.training_flags import OneMore, checked
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -38,9 +41,6 @@ _OF_THE_PAPER = {"backbone": "resnet50", "image_size": 448, "linear_epochs": 25}
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.grid_flags import add_grid_flags
-    from g2netpl.commands.training_flags import OneMore
-
     add = parser.add_argument
     add("what", metavar="WHAT", help="a table or figure of the paper, or all")
     add(
@@ -64,8 +64,6 @@ def run(flags: argparse.Namespace) -> None:
 
 def _reproduce(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
-    from g2netpl.commands.grid_flags import to_be_kept
-    from g2netpl.commands.training_flags import checked
     from g2netpl.experiments.paper import data_set_of
     from g2netpl.experiments.reproduction import check, reproduce
     from g2netpl.reports.reproduction import write_page
@@ -74,10 +72,10 @@ def _reproduce(flags: argparse.Namespace) -> None:
     plan = _plan(flags, config)
     trainings = plan.trainings()
     for line in check(plan):
-        console.print(line, highlight=False)
+        console.print(line)
     for name in plan.recipes:
         for note in plan.left_out(name):
-            console.print(f"{name}: {note}", highlight=False)
+            console.print(f"{name}: {note}")
     if flags.dry_run:
         _tell(plan, flags.jobs, console)
         return
@@ -88,7 +86,7 @@ def _reproduce(flags: argparse.Namespace) -> None:
         found = reproduce(plan, folder, flags.jobs, console)
         data = flags.published or data_set_of(plan.tables[0].classes)
         page = write_page(plan, found, data, folder)
-    console.print(f"{len(trainings):,} trainings; open {page}", highlight=False)
+    console.print(f"{len(trainings):,} trainings; open {page}")
 
 
 def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
@@ -98,7 +96,7 @@ def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
 
     trainings = plan.trainings()
     for training in trainings:
-        console.print(str(training), highlight=False)
+        console.print(str(training))
     seconds = estimate_seconds(plan, jobs)
     console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
 
@@ -124,8 +122,6 @@ def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[Backup
 
 def _plan(flags: argparse.Namespace, config: "RunConfig") -> "Plan":
     """Which recipes, on what, and how."""
-    from g2netpl.commands.grid_flags import image_keys
-    from g2netpl.commands.parsing import split_list
     from g2netpl.experiments.data import find_dataset
     from g2netpl.experiments.paper import DATA_SETS, find_recipes, with_methods
     from g2netpl.experiments.reproduction import Plan
@@ -149,7 +145,6 @@ def _protocol(
     flags: argparse.Namespace, config: "RunConfig", kind: Any, photos: dict[str, Any]
 ) -> "Protocol":
     """How every cell is trained: as the paper did on images, unless told."""
-    from g2netpl.commands.grid_flags import split_numbers
     from g2netpl.experiments.reproduction import USUAL, Protocol
 
     _, rates, batches = USUAL[kind]

@@ -27,7 +27,16 @@ what they were before; counts go to one that ends in .counts.csv.
 
 import argparse
 import os
+import signal
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.errors import InputError, counted
+from g2netpl.base.terminal import quoted
+from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+from g2netpl.commands.parsing import check_port
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -64,7 +73,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError
     from g2netpl.base.options import check_range
 
     console = Console()
@@ -73,8 +81,7 @@ def run(flags: argparse.Namespace) -> None:
         return
     check_range("--limit", flags.limit, 1)
     check_range("--seed", flags.seed, 0)
-    if flags.port != 0 and not 1024 <= flags.port <= 65535:
-        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
+    check_port(flags.port)
     if flags.ask == "counts" and (flags.order or flags.classes):
         raise InputError(
             "--ask counts: asks about all classes in pictures drawn at random, or k would not be "
@@ -84,7 +91,6 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.base.errors import InputError, counted
     from g2netpl.images.thumbnails import Pictures, Roots
     from g2netpl.review.counting import CountReview
     from g2netpl.review.photos import PhotoReview
@@ -103,15 +109,12 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
     try:
         roots.check(review.saved.images)
         pictures = Pictures(review.saved.images, roots)
-        try:
-            if isinstance(review, CountReview):
-                server: ReviewServer = CountServer(review, pictures, flags.port)
-            else:
-                review.questions(order, 1)  # put in order before anybody waits; refuses early
-                serve = PhotoServer if flags.ask == "photos" else ReviewServer
-                server = serve(review, pictures, order, flags.port)
-        except OSError as problem:
-            raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
+        if isinstance(review, CountReview):
+            server: ReviewServer = CountServer(review, pictures, flags.port)
+        else:
+            review.questions(order, 1)  # put in order before anybody waits; refuses early
+            serve = PhotoServer if flags.ask == "photos" else ReviewServer
+            server = serve(review, pictures, order, flags.port)
         if review.log.torn:
             console.print(
                 f"note: the last line of {review.log.path} was cut short by a crash: "
@@ -127,12 +130,6 @@ def _wait(
     review: "Asking", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
     """Serve until somebody ends it; then say what was saved."""
-    import signal
-
-    from g2netpl.base.disk import DiskTrouble
-    from g2netpl.base.errors import counted
-    from g2netpl.base.terminal import quoted
-
     before = review.progress()["answered"]
     page = review.folder / "review-open.html"
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -163,9 +160,7 @@ def _wait(
 
 def _open(address: str, page: str) -> None:
     """Show the page in the browser, by a file for our eyes only: others can read command lines."""
-    import sys
     import webbrowser
-    from pathlib import Path
 
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
@@ -181,11 +176,6 @@ def _open(address: str, page: str) -> None:
 
 
 def _export(flags: argparse.Namespace, console: "Console") -> None:
-    from pathlib import Path
-
-    from g2netpl.base.errors import counted
-    from g2netpl.base.terminal import quoted
-    from g2netpl.commands.labelling import check_target, share_of_labels, write_new
     from g2netpl.labels.observation import look
     from g2netpl.runs import answers
     from g2netpl.runs.run import Run

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.commands.parsing import split_list
+from g2netpl.commands.training_flags import add_training_flags, config_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,8 +31,6 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command: those of train, and the grid."""
-    from g2netpl.commands.training_flags import add_training_flags
-
     parser.add_argument("--learning-rates", default="1e-2,1e-3,1e-4,1e-5", help="comma-separated")
     parser.add_argument("--batch-sizes", default="8,16", help="comma-separated")
     parser.add_argument("--trials", type=int, metavar="N", help="an Optuna study of N trainings")
@@ -47,8 +47,6 @@ def _search(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.locks import locked
     from g2netpl.base.progress import Cells
-    from g2netpl.commands.parsing import split_list
-    from g2netpl.commands.training_flags import config_of
     from g2netpl.experiments.search import choose, read_found, search_grid, write_found
     from g2netpl.runs.run import load_run
 
@@ -73,7 +71,7 @@ def _search(flags: argparse.Namespace) -> None:
     console.print(_table(found))
     test = load_run(best.folder).result["test_map"]
     figure = "" if test is None else f", test mAP {test:.1%}"
-    console.print(f"chosen: {best}{figure}\n{best.folder}", highlight=False)
+    console.print(f"chosen: {best}{figure}\n{best.folder}")
 
 
 def _table(found: "list[Found]") -> "Table":

@@ -15,18 +15,21 @@ trains on all of them into RUN-answered, in the background; then that one predic
 """
 
 import argparse
-from typing import TYPE_CHECKING
+import os
+import re
+import secrets
+import signal
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
+from g2netpl.base.errors import InputError, counted
+from g2netpl.commands.parsing import check_port
+from g2netpl.commands.training_flags import add_config_flags, checked
 
 PORT = 9090  # where Label Studio expects a backend
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
-    from g2netpl.commands.training_flags import add_config_flags
-
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument(
         "--label-studio", action="store_true", required=True, help="speak its protocol"
@@ -38,39 +41,28 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
-    import signal
-    from pathlib import Path
-
     from g2netpl.base.console import Console
-    from g2netpl.base.errors import InputError, counted
-    from g2netpl.commands.training_flags import checked
     from g2netpl.images.thumbnails import Roots
     from g2netpl.review.label_studio import LabelStudioServer
     from g2netpl.review.learner import Learner
     from g2netpl.runs.records import read_training
 
     console, absent = Console(), checked(flags).absent
-    if flags.port != 0 and not 1024 <= flags.port <= 65535:
-        raise InputError(f"--port: must be 0 (any free one) or 1024 to 65535, got {flags.port}")
+    check_port(flags.port)
     config = read_training(flags.run)["config"]
     roots = Roots.of_run(config, flags.images)
     more = () if flags.images is None else ("--images", flags.images)
-    learner = Learner(flags.run, roots, lambda line: console.print(line, highlight=False), more)
+    learner = Learner(flags.run, roots, console.print, more)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         roots.check(learner.review.saved.images)
         unchosen_is_no = (absent or config.get("absent")) == "negative"
         token = kept_token(Path(flags.run))
-        try:
-            server = LabelStudioServer(learner, unchosen_is_no, flags.port, token)
-        except OSError as problem:
-            raise InputError(f"--port {flags.port}: cannot be used ({problem.strerror})") from None
-        with server:
+        with LabelStudioServer(learner, unchosen_is_no, flags.port, token) as server:
             images = counted(len(learner.review.saved.images), "image")
             console.print(
                 f"{learner.model.version}: {images} × {len(learner.classes)} classes\n"
-                f"connect {server.address}\nCtrl-C ends; answers are saved as they are given",
-                highlight=False,
+                f"connect {server.address}\nCtrl-C ends; answers are saved as they are given"
             )
             server.serve_forever()
     except KeyboardInterrupt:
@@ -79,13 +71,8 @@ def run(flags: argparse.Namespace) -> None:
         learner.close()
 
 
-def kept_token(folder: "Path") -> str:
+def kept_token(folder: Path) -> str:
     """The secret part of the address: that of earlier starts, which Label Studio knows."""
-    import os
-    import re
-    import secrets
-
-    from g2netpl.base.errors import InputError
     from g2netpl.runs.folder import TOKEN
 
     path = folder / TOKEN

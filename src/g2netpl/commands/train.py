@@ -18,14 +18,16 @@ Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negativ
 import argparse
 from typing import TYPE_CHECKING
 
+from g2netpl.base.signals import Interrupts
+from g2netpl.base.terminal import quoted
+from g2netpl.commands.training_flags import add_training_flags, config_of
+
 if TYPE_CHECKING:
     from g2netpl.runs.records import Metrics
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command: one for every key of RunConfig."""
-    from g2netpl.commands.training_flags import add_training_flags
-
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
         "--resume", action="store_true", help="go on with the run in --output, or begin it"
@@ -37,7 +39,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
     from g2netpl.base.memory import keep_freed_memory
-    from g2netpl.base.signals import Interrupts
 
     keep_freed_memory()
     with Interrupts():  # from the first moment on: the rest takes seconds to import
@@ -48,8 +49,6 @@ def _train(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.base.processes import disconnect
-    from g2netpl.base.terminal import quoted
-    from g2netpl.commands.training_flags import config_of
     from g2netpl.training.train import train
 
     console = Console(quiet=launched.rank() > 0)
@@ -57,18 +56,16 @@ def _train(flags: argparse.Namespace) -> None:
         config = config_of(flags, resume=flags.resume)
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     if result.result["validation_map"] is not None:  # else it is the last, as was said before
-        console.print(f"best epoch: {result.result['best_epoch']}", highlight=False)
+        console.print(f"best epoch: {result.result['best_epoch']}")
     for key in ("validation_map", "test_map", "last_test_map", "pseudo_label_map"):
         value = result.result[key]
         if value is not None:
             found = result.evaluation.get(key.removesuffix("_map"))
             shown = f"{value:.1%}{_over_present(found)}{_accuracy(found)}"
-            console.print(
-                f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}", highlight=False
-            )
-    console.print(f"{result.thresholds}\nwritten to {result.folder}", highlight=False)
+            console.print(f"{key.replace('_', ' ').replace('map', 'mAP')}: {shown}")
+    console.print(f"{result.thresholds}\nwritten to {result.folder}")
     folder = quoted(result.folder)
-    console.print(f"look at it: g2netpl report {folder}", highlight=False)
+    console.print(f"look at it: g2netpl report {folder}")
     disconnect()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from g2netpl.base.errors import InputError
+from g2netpl.commands.parsing import split_changes
 
 if TYPE_CHECKING:
     from g2netpl.runs.config import RunConfig
@@ -84,7 +85,6 @@ def checked(flags: argparse.Namespace) -> "RunConfig":
 
 def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
-    from g2netpl.commands.parsing import split_changes
     from g2netpl.runs.config import RunConfig
     from g2netpl.runs.config_file import over, read_keys
 

@@ -183,7 +183,7 @@ def read_pool(
     data = read_training_data(config.model_copy(update={"validation": 0.0, "setting": "own"}))
     check_plan(data.table, named(config.labels))
     for note in data.notes:
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}")
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     sources = ImageInputs(config, data, backbone, console)

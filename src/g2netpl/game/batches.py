@@ -37,13 +37,13 @@ def strong_view(inputs: Tensor) -> Tensor:
 
 
 def in_two_views(inputs: Tensor) -> bool:
-    """Whether these are images in a weak and a strong view, (B, 2, 3, H, W)."""
+    """Whether these are images, or maps of them, in a weak and a strong view, (B, 2, C, H, W)."""
     return inputs.ndim == 5
 
 
-def stacked_views(pairs: Tensor) -> Tensor:
+def stacked_views(inputs: Tensor) -> Tensor:
     """Both views of each image for one forward: the weak ones, then the strong ones, (2B, …)."""
-    return pairs.transpose(0, 1).flatten(0, 1)
+    return inputs.transpose(0, 1).flatten(0, 1) if in_two_views(inputs) else inputs
 
 
 def training_batches(

@@ -30,7 +30,7 @@ class Method:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     full_labels_only: bool = False
     observation: Literal["auto", "draw", "random"] = "random"  # how labels came to be known
-    two_views: bool = False  # needs image files, and trains end to end
+    two_views: bool = False  # needs image files, and blocks that learn
     needs: Callable[[Any], Needs] = lambda options: Needs()  # with these options
     grid: tuple[str, tuple[Any, ...]] | None = None  # its main weight, and three values to try
 

@@ -13,7 +13,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -42,16 +44,50 @@ _DAY = 24 * 3600.0  # seconds
 _BLOCK = 1 << 24  # numbers that are computed before they are written
 
 
+class Look(Protocol):
+    """The activations of some rows as a training sees them in an epoch."""
+
+    def at(self, rows: Rows, epoch: int) -> Activations:
+        """(B, …) as float16."""
+        ...
+
+
+@dataclass(frozen=True)
+class Mirroring:
+    """As often the mirror image as the image, drawn as where the whole network learns."""
+
+    plain: Activations
+    mirrored: Activations
+    seed: int
+
+    def at(self, rows: Rows, epoch: int) -> Activations:
+        """One of the two for each row."""
+        keys = [(self.seed, epoch, int(row)) for row in rows]
+        turned = np.array([is_mirrored(key) for key in keys], dtype=bool)
+        found = self.plain[rows]
+        found[turned] = self.mirrored[rows[turned]]
+        return found
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """Views that were drawn for the first epochs, and come again in later ones."""
+
+    drawn: Sequence[Activations]
+
+    def at(self, rows: Rows, epoch: int) -> Activations:
+        """The view whose turn it is."""
+        return self.drawn[epoch % len(self.drawn)][rows]
+
+
+@dataclass(frozen=True)
 class ActivationSource:
-    """Activations of images, and in training as often of their mirror images where there are some.
+    """Activations of images; a training has a look at each, or two: a weak one and a strong one."""
 
-    Which of the two is drawn by the key of an image's view, as where the whole network learns.
-    """
+    plain: Activations
+    looks: Sequence[Look] = ()
 
-    evaluation_batch = 64
-
-    def __init__(self, plain: Activations, mirrored: Activations | None, seed: int) -> None:
-        self.plain, self.mirrored, self.seed = plain, mirrored, seed
+    evaluation_batch: ClassVar[int] = 64
 
     def __len__(self) -> int:
         return len(self.plain)
@@ -59,14 +95,16 @@ class ActivationSource:
     def load(
         self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
     ) -> Iterator[Tensor]:
-        """Activations (B, …) of each group of rows, as float32."""
+        """Activations (B, …) of each group of rows, or two views (B, 2, …), as float32."""
         for rows in groups:
-            found = self.plain[rows].astype(np.float32)
-            if epoch is not None and self.mirrored is not None:
-                keys = [(self.seed, epoch, int(row)) for row in rows]
-                turned = np.array([is_mirrored(key) for key in keys], dtype=bool)
-                found[turned] = self.mirrored[rows[turned]]
+            found = self._seen(rows, epoch).astype(np.float32)
             yield torch.from_numpy(found).to(device)
+
+    def _seen(self, rows: Rows, epoch: int | None) -> Activations:
+        if epoch is None or not self.looks:
+            return self.plain[rows]
+        seen = [look.at(rows, epoch) for look in self.looks]
+        return seen[0] if len(seen) == 1 else np.stack(seen, axis=1)
 
 
 def kept(

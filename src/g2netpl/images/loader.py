@@ -110,6 +110,20 @@ class MirroredPart(Part):
         return (inputs.flip(-1) for inputs in super().load(groups, epoch, device))
 
 
+@dataclass(frozen=True)
+class DrawnPart(Part):
+    """Some rows of a source of images, each in the view of one epoch; of two the strong one."""
+
+    epoch: int
+
+    def load(
+        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
+    ) -> Iterator[Tensor]:
+        """Views of the part's rows."""
+        for inputs in super().load(groups, self.epoch, device):
+            yield inputs[:, -1] if inputs.ndim == 5 else inputs
+
+
 def epoch_groups(
     count: int, batch_size: int, seed: int, epoch: int, shards: Rows | None = None
 ) -> list[Rows]:

@@ -6,6 +6,8 @@ weak     as paper, and shifted by up to an eighth of the side
 strong   as weak, then RandAugment and a random rectangle erased
 pair     weak and strong: labels answer the one, the network learns from the other
 
+Where frozen blocks see each image once, weak is as paper, and strong is one of a few that are kept.
+
 The key is (seed, epoch, image): the same view for any number of loader workers, in any order.
 """
 
@@ -21,6 +23,16 @@ ViewName = Literal["plain", "paper", "weak", "strong"]
 PAIR: tuple[ViewName, ViewName] = ("weak", "strong")
 Key = tuple[int, int, int]
 _FIRST = 0x666C  # of the steps that lead to a view
+_KEPT = 4  # strong views of an image, which come in turn
+
+
+def kept_views(name: ViewName | tuple[ViewName, ...], epochs: int) -> tuple[bool, int]:
+    """What is kept of each image besides its plain view, where frozen blocks see it once.
+
+    Whether its mirror image is, which is also the weak view; and how many of the strong views.
+    """
+    drawn = "strong" in name if isinstance(name, tuple) else name == "strong"
+    return name not in ("plain", "strong"), min(_KEPT, epochs) if drawn else 0
 
 
 def changed(name: ViewName, pixels: Pixels, key: Key) -> Pixels:

@@ -1,8 +1,9 @@
 """Files that are meant by names that no file has: as people and their programs write them.
 
-`IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows, `img_1.jpg` for `IMG_1.JPG`, and
-names below a folder that all of them share. Only files that were listed can be meant, so no name
-leads anywhere else; where two files may be, the name is a mistake.
+`IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows, `img_1.jpg` for `IMG_1.JPG`, names
+below a folder that all of them share, and names without the folders that the files are in. Only
+files that were listed can be meant, so no name leads anywhere else; where two files may be, the
+name is a mistake.
 """
 
 from collections import defaultdict
@@ -13,26 +14,21 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import plain_name
 
-Index = Mapping[str, list[str]]
-
 
 def files_meant(
     names: Sequence[str], files: Sequence[str], root: str, listed: Collection[str]
 ) -> dict[str, str]:
     """The file that each name means, where there is one; none that is `listed` by its own name."""
-    whole, stems = _index(files), _index(files, without_ending=True)
     parts = {name: plain_name(name.replace("\\", "/")).split("/") for name in names}
     folders = zip(*(each[:-1] for each in parts.values()), strict=False)
     shared = len(list(takewhile(lambda level: len(set(level)) == 1, folders)))
-    best: dict[str, list[str]] = {}
+    whole, best = _Index(files), dict[str, list[str]]()
     for taken_off in range(shared + 1):  # folders that all names begin with, and no file
-        found = {}
-        for name, each in parts.items():
-            key = _key("/".join(each[taken_off:]))
-            files_there = whole.get(key) or stems.get(key)
-            if files_there:
-                found[name] = files_there
-        best = found if len(found) > len(best) else best
+        shorter = {name: each[taken_off:] for name, each in parts.items()}
+        best = max(best, whole.of(shorter), key=len)
+    for depth in {len(each) for name, each in parts.items() if name not in best}:
+        as_deep = {name: each for name, each in parts.items() if len(each) == depth}
+        best = _Index(files, depth).of(as_deep) | best  # files in further folders
     return _one_each(best, root, listed)
 
 
@@ -61,11 +57,24 @@ def _one_each(found: Mapping[str, list[str]], root: str, listed: Collection[str]
     return meant
 
 
-def _index(files: Sequence[str], without_ending: bool = False) -> Index:
-    index = defaultdict(list)
-    for file in files:
-        index[_key(file.rpartition(".")[0] if without_ending else file)].append(file)
-    return index
+class _Index:
+    """Files by their names, or by the last parts of them, with and without their endings."""
+
+    def __init__(self, files: Sequence[str], depth: int = 0) -> None:
+        self._whole, self._stems = (
+            defaultdict[str, list[str]](list),
+            defaultdict[str, list[str]](list),
+        )
+        for file in files:
+            last = "/".join(file.split("/")[-depth:])
+            self._whole[_key(last)].append(file)
+            self._stems[_key(last.rpartition(".")[0])].append(file)
+
+    def of(self, parts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """The files of each name that has some, by the parts that it is looked for by."""
+        keys = {name: _key("/".join(each)) for name, each in parts.items()}
+        found = {name: self._whole.get(key) or self._stems.get(key) for name, key in keys.items()}
+        return {name: files for name, files in found.items() if files}
 
 
 def _key(name: str) -> str:

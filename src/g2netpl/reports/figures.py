@@ -10,9 +10,9 @@ from g2netpl.experiments.cells import Row
 from g2netpl.experiments.paper import SSPL
 from g2netpl.game.equations import GaussianMap, confidence_weight
 from g2netpl.game.players.soft_options import SoftOptions
+from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.reports.charts import Chart, Series, write_png
 from g2netpl.reports.run_charts import over_epochs, truth_chart, watched
-from g2netpl.reports.tables import write_csv
 
 Lines = list[list[Any]]
 Figure = tuple[Sequence[str], Lines, list[Chart]]  # header and lines of the CSV, charts of the PNG
@@ -25,7 +25,7 @@ _POINTS = "test mAP × 100"
 def write_figure(path: Path, figure: Figure) -> None:
     """Write the PNG, and the CSV beside it."""
     header, lines, charts = figure
-    write_csv(path.with_suffix(".csv"), header, lines)
+    write_rows(path.with_suffix(".csv"), header, lines)
     write_png(path, charts)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from g2netpl.experiments.cells import Row, describe_row
 from g2netpl.experiments.paper import PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
+from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.table import POSITIVE
 from g2netpl.reports import page
 from g2netpl.reports.figures import figure_of, write_figure
@@ -24,7 +25,6 @@ from g2netpl.reports.tables import (
     groups,
     moments,
     plus_minus,
-    write_csv,
 )
 from g2netpl.runs.folder import RUN
 
@@ -60,7 +60,7 @@ def _section(
     trained = [row for row in rows if "diverged" not in row]
     table = _lines(recipe, rows, known)
     if rows:
-        write_csv(folder / f"{name}.csv", COLUMNS, table)
+        write_rows(folder / f"{name}.csv", COLUMNS, table)
     notes = [*notes, *(describe_row(row) for row in rows if "diverged" in row)]
     section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
     if rows:

@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.table import Table
-
-from g2netpl.base.disk import text_written_whole
-from g2netpl.labels.formats.text import CsvWriter
 
 Row = dict[str, Any]
 Place = tuple[str, str]  # a method and a setting
@@ -20,14 +16,6 @@ RESULT_COLUMNS = (
     *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
 )
 _UNDECIDED = "undecided: soft labels between 0.25 and 0.75"
-
-
-def write_csv(path: Path, header: Sequence[str], lines: Sequence[Sequence[Any]]) -> None:
-    """Numbers as text, one row per line."""
-    with text_written_whole(path) as file:
-        writer = CsvWriter(file)
-        for line in (header, *lines):
-            writer.write(line)
 
 
 def moments(values: Sequence[float | None]) -> tuple[float | None, float | None]:

@@ -19,6 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
+from g2netpl.base.errors import InputError
 from g2netpl.review.connections import PATIENCE, PatientServer
 
 TOKEN_HEADER = "X-G2netpl-Token"
@@ -65,7 +66,10 @@ class LocalServer(PatientServer):
     ) -> None:
         self.files = files
         self.token = token or secrets.token_urlsafe(32)
-        super().__init__(("127.0.0.1", port), _Handler)
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as problem:
+            raise InputError(f"--port {port}: cannot be used ({problem.strerror})") from None
         self.hosts = tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
 
     def get(self, path: str, query: dict[str, str]) -> Answer:

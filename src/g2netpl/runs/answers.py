@@ -23,12 +23,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.counts import from_counted
 from g2netpl.labels.entries import with_labels
 from g2netpl.labels.formats.one_of import answered
-from g2netpl.labels.formats.text import CsvWriter
+from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.folder import REVIEW
 from g2netpl.runs.run import Run
@@ -231,13 +230,12 @@ def write_provenance(before: LabelTable, decisions: Iterable[Decision], path: Pa
     rows = {name: row for row, name in enumerate(before.images)}
     columns = {name: column for column, name in enumerate(before.classes)}
     found = of_labels(decisions)
-    with writing(path), text_written_whole(path) as file:
-        writer = CsvWriter(file)
-        writer.write(["image", "class", "value", "before", "time", "order"])
-        for each in found:
-            was = before.values[rows[each.image], columns[each.label]]
-            what = (each.image, each.label, shown[each.new], shown[int(was)])
-            writer.write([*what, each.time, each.order])
+    lines = []
+    for each in found:
+        was = shown[int(before.values[rows[each.image], columns[each.label]])]
+        what = (each.image, each.label, shown[each.new], was)
+        lines.append([*what, each.time, each.order])
+    write_rows(path, ["image", "class", "value", "before", "time", "order"], lines)
     return len(found)
 
 
@@ -248,11 +246,8 @@ def mean_count(decisions: Iterable[Decision]) -> float | None:
 
 def write_counts(decisions: Iterable[Decision], path: Path) -> None:
     """Which images people counted, how many classes they saw, and when."""
-    with writing(path), text_written_whole(path) as file:
-        writer = CsvWriter(file)
-        writer.write(["image", "count", "time"])
-        for each in of_counts(decisions):
-            writer.write([each.image, str(each.new), each.time])
+    rows = ([each.image, str(each.new), each.time] for each in of_counts(decisions))
+    write_rows(path, ["image", "count", "time"], rows)
 
 
 def parse_decisions(content: bytes, path: Path) -> tuple[list[Decision], int]:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.errors import InputError, counted, listed
 from g2netpl.game.methods import METHODS
 from g2netpl.images.inspection import ClassCount, class_counts
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
@@ -209,9 +209,8 @@ def _limits(contents: Contents, counts: list[ClassCount]) -> list[str]:
         )
     few = [each for each in sorted(counts, key=lambda c: c.positive) if each.positive < FEW]
     if few:
-        named = ", ".join(f"{as_text(each.name)} ({each.positive})" for each in few[:_NAMED])
-        more = f" and {len(few) - _NAMED} more" if len(few) > _NAMED else ""
-        limits.append(f"Fewer than {FEW} known positives, so expect little: {named}{more}.")
+        named = listed((f"{as_text(each.name)} ({each.positive})" for each in few), _NAMED)
+        limits.append(f"Fewer than {FEW} known positives, so expect little: {named}.")
     silent = int(sum(each is None for each in contents.thresholds))
     if silent:
         limits.append(

@@ -28,19 +28,8 @@ from g2netpl.runs.thresholds import parse_rule
 
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 PATHS = {
-    "labels",
-    "images",
-    "output",
-    "test_labels",
-    "test_images",
-    "validation_labels",
-    "weights",
-    "cache",
-    "classes",
-    "unlabelled",
-    "resume_labels",
-    "groups",
-    "aliases",
+    *("labels", "images", "output", "test_labels", "test_images", "validation_labels", "weights"),
+    *("cache", "classes", "unlabelled", "resume_labels", "groups", "aliases"),
 }
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 

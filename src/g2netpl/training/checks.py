@@ -23,7 +23,7 @@ VIEWS = "compares views of images"
 ROUNDS = "trains the network anew each round"
 WAYS_OUT = {
     FULL: "use it with --setting full",
-    VIEWS: "use it with --labels and --mode end-to-end",
+    VIEWS: "use it with --labels and --mode top or end-to-end",
     ROUNDS: "use --mode linear or end-to-end",
 }
 
@@ -35,7 +35,7 @@ def obstacle(
     method, needs = find_method(name), needs_of(name, changes)
     if method.full_labels_only and not full:
         return FULL
-    if method.two_views and not (images and mode == "end-to-end"):
+    if method.two_views and (mode == "linear" or not images):
         return VIEWS
     if mode == "linear-init" and needs.rounds > 1:
         return ROUNDS
@@ -62,7 +62,7 @@ def check_view(config: RunConfig) -> None:
     if config.view == "pair" and config.modes[-1] == "linear":
         raise InputError(
             "view pair: a frozen backbone looks at an image once, in one view; two need mode "
-            "end-to-end"
+            "top or end-to-end"
         )
 
 
@@ -88,7 +88,7 @@ def check_config(config: RunConfig) -> RunConfig:
     if config.mode == "auto":
         config = config.model_copy(update={"mode": usual_mode(config)[0]})
     full = Setting.parse(config.setting).kind == "full"
-    ways_out = {**WAYS_OUT, VIEWS: "use --mode end-to-end"}
+    ways_out = {**WAYS_OUT, VIEWS: "use --mode top or end-to-end"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     check_view(config)
     check_one_of(config)
@@ -97,10 +97,10 @@ def check_config(config: RunConfig) -> RunConfig:
         raise InputError(
             f"train_from: there is no such block in mode {config.mode}: use --mode top"
         )
-    if last == "top" and config.view not in ("plain", "paper"):
+    if last == "top" and config.view == "weak":
         raise InputError(
-            f"view {config.view}: what frozen blocks make of an image is kept for the views plain "
-            "and paper; use one of them, or --mode end-to-end"
+            "view weak: what frozen blocks make of shifted images is not kept; use another view, "
+            "or --mode end-to-end"
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")

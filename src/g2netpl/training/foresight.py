@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from g2netpl.base.errors import listed
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.bounds import fewest_positives
@@ -41,10 +42,9 @@ def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
     fate = "will be pooled, which keeps the promise on average over them"
     if together < needed:
         fate = f"will never be proposed, having {together} together"
-    fewest = few[np.argsort(positives[few], kind="stable")][:_NAMED]
-    named = ", ".join(f"{validation.classes[each]!r} ({positives[each]})" for each in fewest)
-    more = f" and {len(few) - _NAMED:,} more" if len(few) > _NAMED else ""
+    fewest = few[np.argsort(positives[few], kind="stable")]
+    named = listed((f"{validation.classes[each]!r} ({positives[each]})" for each in fewest), _NAMED)
     return (
-        f"{told}; {len(few)} have fewer, {named}{more}: they {fate}. To have all by their own "
+        f"{told}; {len(few)} have fewer, {named}: they {fate}. To have all by their own "
         f"bound, label more for --validation-labels, {needed} positives of each class or more"
     )

@@ -15,24 +15,25 @@ from g2netpl.base import launch as launched
 from g2netpl.base.arrays import finite_rows
 from g2netpl.base.console import Console
 from g2netpl.base.disk import file_stamp
+from g2netpl.base.errors import InputError
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.base.progress import Work
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
-from g2netpl.images.activations import ActivationSource
+from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
 from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.feature_cache import cache_key, cached
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.kept_rows import default_cache
-from g2netpl.images.loader import ArraySource, ImageSource, MirroredPart, Part, Source
+from g2netpl.images.loader import ArraySource, DrawnPart, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
-from g2netpl.images.views import PAIR
+from g2netpl.images.views import PAIR, ViewName, kept_views
 from g2netpl.labels.settings import IndexArray
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.training.data import TrainingData
@@ -191,18 +192,23 @@ class ImageInputs(Inputs):
         source = self._images([self.data.paths[row] for row in chosen], allowed)
         return self._computed(self.backbone.module, source, "features for k")
 
+    @property
+    def _view(self) -> ViewName | tuple[ViewName, ...]:
+        """Of training images, or two."""
+        both, asked = find_method(self.config.method).two_views, self.config.view
+        return PAIR if both or asked == "pair" else asked
+
     def _images(
         self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
     ) -> ImageSource:
         config, backbone = self.config, self.backbone
-        both = find_method(config.method).two_views
         return ImageSource(
             paths,
             config.image_size,
             backbone.mean,
             backbone.std,
             seed=config.seed,
-            view=PAIR if both or config.view == "pair" else config.view,
+            view=self._view,
             workers=config.workers,
             max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
             decoder=config.decoder,
@@ -250,18 +256,31 @@ class ImageInputs(Inputs):
         return features
 
     def _activations(self, name: str, paths: list[str]) -> ActivationSource:
-        """What the frozen blocks make of all images, and of mirror images for the training."""
-        lower, shape, view = self.cut.lower, self.cut.shape, f"before {self.cut.at}, "
-        kept, mirrors = partial(kept_activations, shape=shape), name == "file"
-        mirrors &= self.config.view != "plain"
-        if name == "file":
-            size = show_size((1 + mirrors) * file_bytes(len(paths), shape))
-            folder = self.config.cache or default_cache()
-            self._say(f"top: {self.cut}; what is below takes {size} in {folder}")
-        plain, mirrored = self._frozen(kept, lower, paths, view), None
+        """What the frozen blocks make of all images, and for the training of views of them."""
+        shape, at = self.cut.shape, f"before {self.cut.at}, "
+        keep = partial(self._frozen, partial(kept_activations, shape=shape), self.cut.lower, paths)
+        if name != "file":
+            return ActivationSource(keep(at))
+        view, seed = self._view, self.config.seed
+        if view == PAIR and len(shape) != 3:
+            raise InputError(
+                f"two views with --mode top: before {self.cut.at} there are no maps (channels × "
+                "height × width); use --mode end-to-end, or a --train-from where there are"
+            )
+        mirrors, drawn = kept_views(view, self.config.epochs)
+        size = show_size((1 + mirrors + drawn) * file_bytes(len(paths), shape))
+        folder = self.config.cache or default_cache()
+        self._say(f"top: {self.cut}; what is below takes {size} in {folder}")
+        plain, looks = keep(at), list[Look]()
         if mirrors:
-            mirrored = self._frozen(kept, lower, paths, f"{view}mirrored, ", MirroredPart)
-        return ActivationSource(plain, mirrored, self.config.seed)
+            looks.append(Mirroring(plain, keep(f"{at}mirrored, ", MirroredPart), seed))
+        if drawn:
+            tables = [
+                keep(f"{at}strong {seed} {number}, ", partial(DrawnPart, epoch=number))
+                for number in range(drawn)
+            ]
+            looks.append(InTurn(tables))
+        return ActivationSource(plain, looks)
 
     def _frozen(
         self,
@@ -269,7 +288,7 @@ class ImageInputs(Inputs):
         module: nn.Module,
         paths: list[str],
         view: str = "",
-        part: type[Part] = Part,
+        part: Callable[..., Part] = Part,
     ) -> Any:
         """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
         made_by = partial(self._made_by, kept, module, paths, view, part)
@@ -288,16 +307,17 @@ class ImageInputs(Inputs):
         module: nn.Module,
         paths: list[str],
         view: str,
-        part: type[Part],
+        part: Callable[..., Part],
         by_engine: bool,
     ) -> tuple[Any, dict[str, str]]:
         """The same, and the bad images; what onnxruntime and PyTorch make is never mixed."""
         config, bad, source = self.config, dict[str, str](), self._images(paths)
+        what = "activations" if view else "features"
 
         def compute(rows: IndexArray) -> Features:
             some = part(source, rows)
             fast = self._fast(module, some) if by_engine else module
-            found = self._computed(fast, some, "activations" if view else "features")
+            found = self._computed(fast, some, what)
             strange = ~finite_rows(found.reshape(len(rows), -1))
             found[strange] = np.nan
             for row in rows[strange]:

@@ -20,14 +20,15 @@ _TRIED = 4  # images
 
 def usual_mode(config: RunConfig) -> tuple[PhaseMode, str]:
     """The mode of a training that was asked for none, and why."""
-    if find_method(config.method).two_views:
-        return "end-to-end", f"{config.method} compares views of images"
     if config.train_from is not None:
         return "top", f"blocks from {config.train_from} on"
-    if config.view not in ("plain", "paper"):
-        return "end-to-end", f"a frozen backbone has no {config.view} views"
     if not starts_trained(config.backbone, config.pretrained, config.weights):
         return "end-to-end", f"the backbone {config.backbone} starts at random"
+    learns: PhaseMode = "top" if on_cpu(config) and config.view != "weak" else "end-to-end"
+    if find_method(config.method).two_views:
+        return learns, f"{config.method} compares views of images"
+    if config.view not in ("plain", "paper"):
+        return learns, f"a frozen backbone has no {config.view} views"
     if on_cpu(config):
         return "linear", "without a GPU"
     return "end-to-end", "on a GPU"

@@ -50,7 +50,7 @@ from g2netpl.training.snapshots import Snapshot, State, load_network
 
 _FEW_STEPS = 1000  # of a network of shares at the usual learning rate; with more it is smaller
 _SMALLEST_RATE = 0.3  # times the usual one
-_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
+_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='top' or 'end-to-end'"}
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, PhaseMode], None]
 

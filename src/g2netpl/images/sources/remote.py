@@ -94,10 +94,7 @@ class Remote(Place):
     def _fetched(self, first: int, last: int) -> list[bytes | None]:
         """Blocks that the store was asked for, in one request."""
         start, end = first * BLOCK, min(last * BLOCK, self.seen[0])
-        try:
-            content = _asked(self, partial(self._range, start, end))
-        except FileNotFoundError:
-            raise Unreachable(f"{self}: not there any more") from None
+        content = _asked(self, partial(self._range, start, end))
         parts = [content[place : place + BLOCK] for place in range(0, len(content), BLOCK)]
         for number, part in enumerate(parts, start=first):
             _cache.put(self._key(number), part)
@@ -115,7 +112,10 @@ class Remote(Place):
         return content  # the store has sums of its own, as for objects it encrypts
 
     def _sent(self, start: int, end: int) -> bytes:
-        content: bytes = _call(self, "cat_file", start=start, end=end) if end > start else b""
+        try:
+            content: bytes = _call(self, "cat_file", start=start, end=end) if end > start else b""
+        except FileNotFoundError:  # it was listed: a store that starts may know it a little later
+            raise OSError("not there any more") from None
         if len(content) != end - start:
             raise OSError(f"{len(content):,} bytes came of {end - start:,}")
         return content

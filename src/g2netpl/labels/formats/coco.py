@@ -58,8 +58,25 @@ def read(path: Path, reading: Reading) -> LabelTable:
         with problems.kept():
             _read_image(image, place, names, collector)
     problems.raise_any()
+    objects = _read_annotations(path, annotations, by_id, names, collector)
+    absent = reading.absent_value("unobserved" if federated else "negative")
+    table = _with_areas(collector.table(absent), *objects)
+    if absent == NEGATIVE:
+        table = _annotated(table, path.stem, reading)
+    return in_class_order(table, reading, f"{path}: categories")
+
+
+def _read_annotations(
+    path: Path,
+    annotations: list[Any],
+    by_id: dict[int | str, Image],
+    names: dict[int, str],
+    collector: Collector,
+) -> tuple["array[int]", "array[int]", "array[float]"]:
+    """Collect the objects; gives image, class and share of the image of each."""
     row_of = {identity: row for row, identity in enumerate(by_id)}
     rows, columns, shares = array("q"), array("q"), array("f")
+    problems = collector.problems
     for place, annotation in enumerate(annotations):
         where = f"{path}: annotations[{place}]"
         with problems.kept():
@@ -75,29 +92,37 @@ def read(path: Path, reading: Reading) -> LabelTable:
                 rows.append(row_of[identity])
                 columns.append(collector.classes[names[number]])
                 shares.append(_share(annotation, image))
-    absent = reading.absent_value("unobserved" if federated else "negative")
-    table = collector.table(absent)
-    if 4 * len(table) * len(names) <= MOST_CELLS:  # bytes; nobody needs areas of so many classes
-        areas = np.zeros(table.held.shape, dtype=np.float32)
-        np.add.at(areas, (rows, columns), np.array(shares))
-        areas.clip(0, 1, out=areas)
-        table = LabelTable(table.images, table.classes, table.held, areas)
+    return rows, columns, shares
+
+
+def _with_areas(
+    table: LabelTable, rows: "array[int]", columns: "array[int]", shares: "array[float]"
+) -> LabelTable:
+    """The table with the areas of its objects, unless they are too many for anybody to need."""
+    if 4 * len(table) * len(table.classes) > MOST_CELLS:  # bytes
+        return table
+    areas = np.zeros(table.held.shape, dtype=np.float32)
+    np.add.at(areas, (rows, columns), np.array(shares))
+    areas.clip(0, 1, out=areas)
+    return LabelTable(table.images, table.classes, table.held, areas)
+
+
+def _annotated(table: LabelTable, stem: str, reading: Reading) -> LabelTable:
+    """Without the images that nobody annotated, which is told, where the rest is complete."""
+    kept = np.flatnonzero(per_image(table.held, POSITIVE))
     notes = []
-    if absent == NEGATIVE:
-        kept = np.flatnonzero(per_image(table.held, POSITIVE))
-        if len(kept) < len(table):
-            notes.append(
-                f"{len(table) - len(kept):,} images without any annotation are left out, as in "
-                "the SPML protocol (--absent unobserved keeps them, unlabelled)"
-            )
-        if path.stem not in published.PUBLISHED and reading.absent is None:
-            notes.append(
-                "classes without an annotation are taken as negative; where only some objects "
-                "were drawn, give --absent unobserved"
-            )
-        notes += published.compare(path.stem, len(table), len(kept), len(names))
-        table = table.take(kept)
-    return in_class_order(table.with_notes(notes), reading, f"{path}: categories")
+    if len(kept) < len(table):
+        notes.append(
+            f"{len(table) - len(kept):,} images without any annotation are left out, as in "
+            "the SPML protocol (--absent unobserved keeps them, unlabelled)"
+        )
+    if stem not in published.PUBLISHED and reading.absent is None:
+        notes.append(
+            "classes without an annotation are taken as negative; where only some objects "
+            "were drawn, give --absent unobserved"
+        )
+    notes += published.compare(stem, len(table), len(kept), len(table.classes))
+    return table.take(kept).with_notes(notes)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

@@ -7,18 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import MOST_CELLS, UNOBSERVED, Entries, Indices
+from g2netpl.labels.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import (
-    UNITE,
-    Reading,
-    class_problem,
-    good_rows,
-    twins_note,
-    unknown_class,
-)
+from g2netpl.labels.formats.reading import Reading, class_problem, unknown_class
+from g2netpl.labels.formats.twins import dropped_twins, good_rows, twins_note
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import LabelTable, name_problem, plain_name, repeated
+from g2netpl.labels.table import LabelTable, name_problem, plain_name
 
 
 class Collector:
@@ -55,7 +49,9 @@ class Collector:
         """The row of an image that must not have been named before."""
         name = plain_name(name)
         if name in self._row_of:
-            self._listed_twice(place, name, self._image_at[self._row_of[name]])
+            first = self.at(self._image_at[self._row_of[name]])
+            what = f"image {name!r} is listed already ({first}); put all its labels in one place"
+            self.problems.add(self.at(place), "image listed twice", what)
         return self.image(place, name)
 
     def next_image(self, place: int, name: str) -> int:
@@ -96,7 +92,12 @@ class Collector:
             self.problems.raise_any()
             raise InputError(f"{count:,} images × {classes:,} classes; are these names of classes?")
         names, columns, entries = self._entries()
-        twins = self._twins(entries)
+        twins = []
+        if len(self._row_of) < count:  # some were not looked up
+            where = self._image_at
+            twins = dropped_twins(
+                self.images, entries, lambda row: self.at(where[row]), self.problems
+            )
         if entries.known < len(self._rows):
             self._find_contradictions(names, columns, entries)
         self.problems.raise_any()
@@ -164,35 +165,3 @@ class Collector:
                 f"image {self.images[self._rows[index]]!r}, class {names[columns[index]]!r}: "
                 "negative here, positive elsewhere in the file",
             )
-
-    def _twins(self, entries: Entries) -> list[int]:
-        """The rows of images that were named before; those with other labels are mistakes."""
-        twins = repeated(self.images) if len(self._row_of) < len(self.images) else []
-        if not twins:
-            return []
-        rows, firsts = (list(each) for each in zip(*twins, strict=True))
-        for place in np.flatnonzero(~say_the_same(entries, rows, firsts)).tolist():
-            row, first = twins[place]
-            self._listed_twice(
-                self._image_at[row], self.images[row], self._image_at[first], f", or {UNITE}"
-            )
-        return rows
-
-    def _listed_twice(self, place: int, name: str, first: int, more: str = "") -> None:
-        self.problems.add(
-            self.at(place),
-            "image listed twice",
-            f"image {name!r} is listed already ({self.at(first)}); put all its labels in one place"
-            f"{more}",
-        )
-
-
-def say_the_same(entries: Entries, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
-    """Whether each image of `rows` has the labels of the one at its place in `others`."""
-    one, other = entries.take(rows), entries.take(others)
-    same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
-    chosen = np.flatnonzero(same)
-    one, other = one.take(chosen), other.take(chosen)
-    differ = (one.columns != other.columns) | (one.signs != other.signs)
-    same[chosen[one.rows()[differ]]] = False
-    return same

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
+from g2netpl.base.arrays import in_short
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 
@@ -120,8 +121,7 @@ class ColumnFile:
         except LabelFileError:
             raise
         except Exception as problem:  # a damaged file can say anything
-            what = str(problem).strip().partition("\n")[0] or type(problem).__name__
-            what = f"not a readable {self.kind} file ({what[:200]})"
+            what = f"not a readable {self.kind} file ({in_short(problem)})"
             self.problems.stop(str(self.path), self.kind, what)
 
     def _stop(self, claim: str) -> NoReturn:

@@ -5,11 +5,11 @@ looked at before it is taken: a class may be called `path`, and its cells are la
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import NoReturn
 
+from g2netpl.base.errors import closest, listed
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet
 from g2netpl.labels.formats.text import IMAGE_HEADERS, unguarded
@@ -27,6 +27,7 @@ _IMAGE_WORDS = (  # the surest first, without spaces, - and _
 _TAG_WORDS = (*TAG_HEADERS, "tag", "keywords", "keyword", "subject")
 _CLASS_WORDS = ("species", "categories", "category", "classes", "class")
 _ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)([^\\/]+)[\\/]")
+_NAMED = 8  # columns, in a note
 _INDEX = ("", "unnamed:0")  # how pandas calls the column of its row numbers
 
 _WORDS = {  # of cells, without capitals
@@ -182,22 +183,15 @@ def _place(header: Sequence[str], name: str) -> int | None:
 def _named(sheet: Sheet, name: str, flag: str) -> int:
     place = _place(sheet.header, name)
     if place is None:
-        there = named(sheet.header)
+        there = listed(map(repr, sheet.header), _NAMED)
         what = f"{flag}: no column {name!r}{_near(name, sheet.header)}; the columns are {there}"
         sheet.problems.stop(sheet.where(sheet.line), "header", what)
     return place
 
 
 def _near(name: str, header: Sequence[str]) -> str:
-    near = get_close_matches(name, header, 1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-def named(names: Iterable[str], most: int = 8) -> str:
-    """Some names in words."""
-    listed = [repr(name) for name in names]
-    more = f" and {len(listed) - most:,} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
+    near = closest(name, header)
+    return "" if near is None else f" (did you mean {near!r}?)"
 
 
 def _told(
@@ -211,7 +205,8 @@ def _told(
     if found is not None and header[found].lower() not in TAG_HEADERS:
         taken.append(f"column {header[found]!r} has their tags")
     if left:
-        taken.append(f"left out: {named(header[place] or 'row numbers' for place in left)}")
+        names = (repr(header[place] or "row numbers") for place in left)
+        taken.append(f"left out: {listed(names, _NAMED)}")
     return ["; ".join(taken)] if taken else []
 
 

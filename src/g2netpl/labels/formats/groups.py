@@ -7,12 +7,11 @@ image without a group is one by itself.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.columns import GROUP, image_place
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.sheet import open_sheet
-from g2netpl.labels.formats.text import CsvWriter, unguarded
+from g2netpl.labels.formats.sheet import open_sheet, write_rows
+from g2netpl.labels.formats.text import unguarded
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import LabelTable, plain_name
 
@@ -74,11 +73,7 @@ def read_groups(path: str | Path) -> dict[str, str]:
 
 def write_groups(path: str | Path, groups: Mapping[str, str]) -> None:
     """Write `image,group`, for --groups."""
-    with writing(path), text_written_whole(path) as file:
-        writer = CsvWriter(file)
-        writer.write(["image", GROUP])
-        for image, group in groups.items():
-            writer.write([image, group])
+    write_rows(path, ["image", GROUP], groups.items())
 
 
 def group_header(table: LabelTable) -> list[str]:

@@ -28,7 +28,8 @@ from g2netpl.labels.formats.huggingface_data import (
     parquet_files,
 )
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, as_told, in_class_order, without_twins
+from g2netpl.labels.formats.reading import Reading, in_class_order
+from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
@@ -140,13 +141,8 @@ def _read_wide(data: DataSet, reading: Reading) -> LabelTable:
         groups.add(f"{path}: row {row}", images[row], group)
     for row, name in enumerate(images):
         problems.add_name(f"{path}: row {row}", name)
-    values = np.vstack(parts)
-    names, values, notes = without_twins(
-        images, values, lambda row: f"{path}: row {row}", problems, reading, classes
-    )
-    problems.raise_any()
-    table = LabelTable(tuple(names), tuple(classes), values, notes=tuple(notes))
-    return as_told(groups.on(table), reading, str(path))
+    at = f"{path}: row {{}}".format
+    return wide_table(images, classes, np.vstack(parts), at, groups, reading, str(path))
 
 
 def _has_pictures(path: Path) -> bool:

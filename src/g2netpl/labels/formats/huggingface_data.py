@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import parquet, tags
+from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.column_files import (
     ArrowFile,
     Column,
@@ -113,7 +113,7 @@ class DataSet:
         """The classes in one cell; −1 is none."""
         where = f"{self.path}: row {row}"
         if names is None:
-            return parquet.names_in(where, column, cell, reading, self.problems)
+            return tags.in_cell(cell, reading, where, f"column {column!r}", self.problems)
         found = []
         for number in cell if isinstance(cell, list) else [cell]:
             if number is not None and 0 <= number < len(names):

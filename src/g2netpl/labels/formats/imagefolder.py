@@ -15,7 +15,7 @@ import numpy as np
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import parquet, table, tags
+from g2netpl.labels.formats import csv_table, parquet, tags
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.formats.groups import group_cells, group_header
@@ -68,7 +68,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         return parquet.read(files[0], reading)
     if files[0].suffix == ".jsonl":
         return _read_lines(files[0], reading)
-    return table.read(files[0], reading)
+    return csv_table.read(files[0], reading)
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -149,16 +149,5 @@ def known_in(
     """The classes that an object of JSON says are there and are absent, and the group."""
     present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
     cells = (present, content.get("absent", []))
-    there, absent = (_names(cell, where, reading, problems) for cell in cells)
+    there, absent = (tags.in_cell(cell, reading, where, "labels", problems) for cell in cells)
     return there, absent, content.get(GROUP)
-
-
-def _names(value: Any, where: str, reading: Reading, problems: Problems) -> list[str]:
-    if value is None:
-        return []
-    if isinstance(value, str):
-        return tags.split(value, reading)
-    if isinstance(value, list) and all(isinstance(name, str) for name in value):
-        return value
-    problems.add(where, "line", f"labels: expected text or a list of it, got {value!r:.60}")
-    return []

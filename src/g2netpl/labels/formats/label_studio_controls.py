@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from xml.parsers import expat
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +15,8 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.label_studio_tasks import ABSENT
+from g2netpl.labels.formats.xml_file import XML_ERRORS, Walk
 
-_MOST_LEVELS = 64
 _KEY = re.compile(r"\$(\w+)")
 
 
@@ -41,40 +40,35 @@ class Control:
         }
 
 
+class _Interface(Walk):
+    """What a labelling interface has: images, and fields of choices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.images: dict[str, str] = {}
+        self.fields: list[tuple[dict[str, str], set[str]]] = []
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        """Take up an image, a field or a choice of the last one."""
+        if name == "Image":
+            self.images[attributes.get("name", "")] = attributes.get("value", "")
+        elif name == "Choices":
+            self.fields.append((attributes, set()))
+        elif name == "Choice" and "Choices" in self.place:
+            self.fields[-1][1].add(attributes.get("alias") or attributes.get("value", ""))
+
+
 def read_controls(interface: str) -> tuple[Control, ...]:
     """The fields of a labelling interface; InputError where no class of an image can be chosen."""
-    images: dict[str, str] = {}
-    fields: list[dict[str, str]] = []
-    choices: list[set[str]] = []
-    place: list[str] = []
-    parser = expat.ParserCreate()
-
-    def refuse(*_: object) -> None:
-        raise ValueError("a DOCTYPE is refused")
-
-    def begin(tag: str, about: dict[str, str]) -> None:
-        place.append(tag)
-        if len(place) > _MOST_LEVELS:
-            raise ValueError("nested too deeply")
-        if tag == "Image":
-            images[about.get("name", "")] = about.get("value", "")
-        elif tag == "Choices":
-            fields.append(about)
-            choices.append(set())
-        elif tag == "Choice" and "Choices" in place:
-            choices[-1].add(about.get("alias") or about.get("value", ""))
-
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = begin
-    parser.EndElementHandler = lambda tag: place.pop()
+    walk = _Interface()
     try:
-        parser.Parse(interface, True)
-    except (expat.ExpatError, ValueError) as problem:
+        walk.parser.Parse(interface, True)
+    except XML_ERRORS as problem:
         raise InputError(f"labelling interface: not readable XML ({problem})") from None
     found = []
-    for about, there in zip(fields, choices, strict=True):
+    for about, there in walk.fields:
         name, to_name = about.get("name", ""), about.get("toName", "").partition(",")[0]
-        key = _KEY.fullmatch(images.get(to_name, ""))
+        key = _KEY.fullmatch(walk.images.get(to_name, ""))
         if key is not None and name != ABSENT:
             single = about.get("choice", "single") != "multiple"
             found.append(Control(name, to_name, key[1], frozenset(there), single))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, listed
 from g2netpl.labels.formats import (
     coco,
     imagefolder,
@@ -71,7 +71,7 @@ def refuse_layout(folder: Path) -> None:
         write = quote(str(named))
         others = [str(file.relative_to(folder)) for file in found]
     kind = "list" if chosen.suffix == ".txt" else "file"
-    there = f" (there: {_named(others)})" if len(others) > 1 or pairs[1:] else ""
+    there = f" (there: {listed(others)})" if len(others) > 1 or pairs[1:] else ""
     raise InputError(
         f"{folder}: name a {kind} in {folder.name / chosen.parent.relative_to(folder)} as the "
         f"label file, as --labels {write}{there}; its folders are not taken as classes "
@@ -84,7 +84,7 @@ def refuse_odd_classes(folder: Path, classes: Sequence[str]) -> None:
     if imagefolder.metadata_files(folder) or not all(map(_NO_CLASS.fullmatch, classes)):
         return
     raise InputError(
-        f"{folder}: images lie in folders called {_named(classes)}, which are no names of classes; "
+        f"{folder}: images lie in folders called {listed(classes)}, which are no names of classes; "
         "name a label file (--format imagefolder takes the folders all the same)"
     )
 
@@ -94,10 +94,6 @@ def tags_hint(folder: Path) -> list[str]:
     if imagefolder.metadata_files(folder) or not photo_tags.carry_tags(folder):
         return []
     return ["the photos carry tags of their own, which --format photo-tags reads"]
-
-
-def _named(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def _pairs(folder: Path) -> Iterator[tuple[Path, Path]]:

@@ -83,10 +83,7 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
 
 def below(table: LabelTable, way: str) -> LabelTable:
     """The table with the names that its images have further up: `photos/1.jpg` for `1.jpg`."""
-    if not way:
-        return table
-    names = [f"{way}{name}" for name in table.images]
-    return LabelTable(names, table.classes, table.held, table.sizes, table.notes, table.groups)
+    return table.with_images([f"{way}{name}" for name in table.images]) if way else table
 
 
 def _settled(

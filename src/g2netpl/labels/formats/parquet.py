@@ -21,11 +21,12 @@ from g2netpl.labels.formats.column_files import (
     pyarrow,
 )
 from g2netpl.labels.formats.columns import GROUP, is_tag_header
+from g2netpl.labels.formats.csv_table import refuse_odd_header
 from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
-from g2netpl.labels.formats.table import refuse_odd_header
+from g2netpl.labels.formats.reading import Reading, class_problem
 from g2netpl.labels.formats.text import IMAGE_HEADERS
+from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
 
 
@@ -62,12 +63,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
         if problem is not None:
             problems.add(str(path), "header", f"column {position + 2}: {problem}")
     values = label_matrix(file, classes, problems, path)
-    names, values, notes = without_twins(
-        images, values, lambda row: f"{path}: row {row}", problems, reading, classes
-    )
-    problems.raise_any()
-    table = LabelTable(tuple(names), tuple(classes), values, notes=tuple(notes))
-    return as_told(groups.on(table), reading, str(path))
+    at = f"{path}: row {{}}".format
+    return wide_table(images, classes, values, at, groups, reading, str(path))
 
 
 def names_classes(path: Path, reading: Reading) -> bool:
@@ -198,22 +195,9 @@ def _tags(file: ColumnFile, reading: Reading) -> Iterator[tags.Tags]:
     for row, (image, *cells) in enumerate(file.texts(columns)):
         named = cells.pop() if group else None
         present, *absent = (
-            names_in(f"{file.path}: row {row}", name, cell, reading, file.problems)
+            tags.in_cell(
+                cell, reading, f"{file.path}: row {row}", f"column {name!r}", file.problems
+            )
             for name, cell in zip(classes, cells, strict=True)
         )
         yield row, image or "", present, absent[0] if absent else (), named
-
-
-def names_in(
-    where: str,
-    column: str,
-    cell: str | list[str | None] | None,
-    reading: Reading,
-    problems: Problems,
-) -> list[str]:
-    """The tags in one cell."""
-    if cell is None or isinstance(cell, str):
-        return tags.split(cell or "", reading)
-    if None in cell:
-        problems.add(where, "cell", f"column {column!r}: a null in the list")
-    return [tag for tag in cell if tag is not None]

@@ -1,34 +1,21 @@
-"""How a label file is to be read, and what every reader does with the images and classes in it."""
+"""How a label file is to be read, and what every reader does with the classes in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import (
-    NEGATIVE,
-    UNOBSERVED,
-    LabelMatrix,
-    LabelTable,
-    is_text,
-    name_problem,
-    repeated,
-)
+from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, is_text
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
 Duplicates = Literal["refuse", "unite"]
 TagLevel = int | Literal["leaf", "all"]
-
-UNITE = "--duplicates unite puts its rows together"
-_BLOCK = 1 << 20  # cells that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -92,99 +79,10 @@ def check_looks(table: LabelTable, where: str) -> None:
     problems.raise_any()
 
 
-def as_told(table: LabelTable, reading: Reading, where: str) -> LabelTable:
-    """A wide table as the reader was told to read it: its classes are put in order.
-
-    With a note for those who said what is absent, since an empty cell is unknown.
-    """
-    table = in_class_order(table, reading, where)
-    if reading.absent != "negative" or table.is_complete:
-        return table
-    note = "--absent negative has no effect on a wide table: an empty cell means unknown"
-    return table.with_notes((*table.notes, note))
-
-
 def unknown_class(name: str, reading: Reading, before: int) -> str:
     """What to say of a class that is not among the known; a hint takes time, the first get one."""
     hint = f" ({did_you_mean(name, reading.classes or ())})" if before < 20 else ""
     return f"unknown class {name!r}{hint}"
-
-
-def without_twins(
-    images: Sequence[str],
-    values: LabelMatrix,
-    at: Callable[[int], str],
-    problems: Problems,
-    reading: Reading,
-    classes: Sequence[str],
-) -> tuple[Sequence[str], LabelMatrix, list[str]]:
-    """Rows of images listed twice: equal ones are dropped and counted, others are mistakes.
-
-    To unite them is to know what either of them knows; where they contradict, it is a mistake.
-    """
-    twins = repeated(images)
-    if not twins:
-        return images, values, []
-    if reading.duplicates == "unite":
-        return _united(images, values, twins, at, problems, classes)
-    keep = np.ones(len(images), dtype=bool)
-    some = max(1, _BLOCK // max(values.shape[1], 1))
-    for start in range(0, len(twins), some):
-        part = np.array(twins[start : start + some])
-        keep[part[:, 0]] = False
-        differ = (values[part[:, 0]] != values[part[:, 1]]).any(axis=1)
-        for row, before in part[differ].tolist():
-            problems.add(
-                at(row),
-                "image listed twice",
-                f"image {images[row]!r} is listed already ({at(before)}) with other labels; "
-                f"{UNITE}",
-            )
-    kept = [name for name, keeps in zip(images, keep, strict=True) if keeps]
-    return kept, values[keep], twins_note(len(twins))
-
-
-def _united(
-    images: Sequence[str],
-    values: LabelMatrix,
-    twins: list[tuple[int, int]],
-    at: Callable[[int], str],
-    problems: Problems,
-    classes: Sequence[str],
-) -> tuple[Sequence[str], LabelMatrix, list[str]]:
-    united = values.copy()
-    for row, first in twins:
-        known = values[row] != UNOBSERVED
-        clash = known & (united[first] == 1 - values[row])
-        for column in np.flatnonzero(clash).tolist():
-            which = f"image {images[row]!r}, class {classes[column]!r}"
-            problems.add(at(row), "contradiction", f"{which}: another row says the opposite")
-        united[first, known] = values[row, known]
-    dropped = {row for row, _ in twins}
-    kept = [row for row in range(len(images)) if row not in dropped]
-    return [images[row] for row in kept], united[kept], united_note(len(twins))
-
-
-def good_rows(images: Sequence[str]) -> list[int]:
-    """Where the names stand that may be looked for, each for the first time."""
-    twins = {row for row, _ in repeated(images)}
-    return [
-        row
-        for row, name in enumerate(images)
-        if row not in twins and name_problem(name) is None and is_text(name)
-    ]
-
-
-def twins_note(dropped: int) -> list[str]:
-    """A note on rows that say the same as an earlier one."""
-    rows = "row was" if dropped == 1 else "rows were"
-    return [f"{dropped:,} {rows} listed twice, and dropped"] if dropped else []
-
-
-def united_note(rows: int) -> list[str]:
-    """A note on rows of images that were listed before."""
-    more = "row of an image" if rows == 1 else "rows of images"
-    return [f"{rows:,} {more} listed before, and united with it"] if rows else []
 
 
 def class_problem(name: str) -> str | None:

@@ -4,14 +4,15 @@ The cells are text in either, so that one reader does for both. A spreadsheet th
 cells below and beside the table that hold nothing; they are passed over.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
-from g2netpl.base.disk import text_written_whole
+from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import xlsx
 from g2netpl.labels.formats.problems import Problems
@@ -107,6 +108,13 @@ def sheet_written(path: Path, bom: bool = False) -> Iterator[CsvWriter | xlsx.Bo
         if bom:
             file.write(BOM)
         yield CsvWriter(file)
+
+
+def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table that a person or a command named, whole or not at all."""
+    with writing(path), sheet_written(Path(path)) as writer:
+        for row in chain([header], rows):
+            writer.write(row)
 
 
 def _names(header: list[str]) -> list[str]:

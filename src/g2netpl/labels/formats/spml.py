@@ -16,9 +16,11 @@ from g2netpl.base.arrays import in_short, parse_npy, write_npy
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import published
+from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, as_told, class_problem, without_twins
+from g2netpl.labels.formats.reading import Reading, class_problem
 from g2netpl.labels.formats.text import read_bytes
+from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, plain_name
 
 
@@ -55,24 +57,18 @@ def read(path: Path, reading: Reading) -> LabelTable:
     classes = [f"class_{index}" for index in range(labels.shape[1])]
     if _beside(path, "classes").is_file():
         classes = _names(_beside(path, "classes"), labels.shape[1], "class")
-    images, labels, notes = without_twins(
-        names, labels, lambda row: f"{path}: row {row}", problems, reading, classes
-    )
-    problems.raise_any()
+    if not classes:
+        raise InputError(f"{path}: expected at least one class, got a matrix {values.shape}")
     seen: set[str] = set()
     for row, name in enumerate(classes):
         problem = f"class {name!r} is there twice" if name in seen else class_problem(name)
         seen.add(name)
         if problem is not None:
             problems.add(f"{_beside(path, 'classes')}: row {row}", "class name", problem)
-    problems.raise_any()
-    if not classes:
-        raise InputError(f"{path}: expected at least one class, got a matrix {values.shape}")
-    part = "train" if "train" in path.name else "val"
-    count = len(labels)
-    notes = [*notes, *published.compare(f"spml/{part}", count, count, len(classes))]
-    table = LabelTable(tuple(images), tuple(classes), labels, notes=tuple(notes))
-    return as_told(table, reading, str(path))
+    at, part = f"{path}: row {{}}".format, "train" if "train" in path.name else "val"
+    table = wide_table(names, classes, labels, at, Groups(problems), reading, str(path))
+    known = published.compare(f"spml/{part}", len(table), len(table), len(classes))
+    return table.with_notes((*table.notes, *known))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

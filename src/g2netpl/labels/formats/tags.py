@@ -22,9 +22,10 @@ from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.columns import Columns, find_columns, is_tag_header
 from g2netpl.labels.formats.groups import Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.reading import Reading, silent_classes, united_note
+from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.text import beginning, delimiter, unguarded
+from g2netpl.labels.formats.twins import united_note
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 Tags = tuple[int, str, Iterable[str], Iterable[str], Any]  # place, image, present, absent, group
@@ -137,6 +138,16 @@ def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
             tags = (";".join(names[values == sign]) for sign in signs.values())
             writer.write([image, *tags, *group])
     return silent_classes(table)
+
+
+def in_cell(cell: Any, reading: Reading, where: str, what: str, problems: Problems) -> list[str]:
+    """The tags in a cell that is a text, a list of texts, or nothing."""
+    if cell is None or isinstance(cell, str):
+        return split(cell or "", reading)
+    if isinstance(cell, list) and all(isinstance(each, str) for each in cell):
+        return cell
+    problems.add(where, "cell", f"{what}: expected text or a list of it, got {cell!r:.60}")
+    return []
 
 
 def split(text: str, reading: Reading, between: str = ";|") -> list[str]:

@@ -7,7 +7,6 @@ read by the same rule: a class whose objects are all difficult is negative.
 
 from collections.abc import Iterator
 from pathlib import Path
-from xml.parsers import expat
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
@@ -16,6 +15,7 @@ from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order, positives_only
 from g2netpl.labels.formats.text import BOM, numbered_lines, read_bytes
+from g2netpl.labels.formats.xml_file import XML_ERRORS, Walk
 from g2netpl.labels.table import POSITIVE, LabelTable
 
 
@@ -172,45 +172,42 @@ def _read_xml(path: Path, ids: dict[str, int], absent: int, problems: Problems) 
     return collector.table(absent)
 
 
-def _objects(path: Path, problems: Problems) -> Iterator[tuple[str, bool]]:
-    """Class and difficulty of each object; no DOCTYPE, so no entities either."""
-    found: list[dict[str, str]] = []
-    lines: list[int] = []
-    place: list[str] = []
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
+class _Annotation(Walk):
+    """The objects of an annotation, each with its name and difficulty, and their lines."""
 
-    def refuse(*_: object) -> None:
-        raise ValueError("a DOCTYPE is refused; remove it")
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects: list[dict[str, str]] = []
+        self.lines: list[int] = []
 
-    def begin(name: str, _: object) -> None:
-        place.append(name)
-        if place[0] != "annotation":
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        """Refuse what is none, and take up an object."""
+        if self.place[0] != "annotation":
             raise ValueError(f"expected <annotation>, got <{name[:40]}>")
-        if len(place) > 64:
-            raise ValueError("nested too deeply")
-        if place == ["annotation", "object"]:
-            found.append({"name": "", "difficult": ""})
-            lines.append(parser.CurrentLineNumber)
+        if self.place == ["annotation", "object"]:
+            self.objects.append({"name": "", "difficult": ""})
+            self.lines.append(self.parser.CurrentLineNumber)
 
-    def text(content: str) -> None:
-        if len(place) == 3 and place[:2] == ["annotation", "object"] and place[2] in found[-1]:
-            found[-1][place[2]] += content
+    def text(self, content: str) -> None:
+        """Keep what is said of an object."""
+        outer, inner = self.place[:2], self.place[2:]
+        if outer == ["annotation", "object"] and len(inner) == 1 and inner[0] in self.objects[-1]:
+            self.objects[-1][inner[0]] += content
 
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = begin
-    parser.EndElementHandler = lambda name: place.pop()
-    parser.CharacterDataHandler = text
+
+def _objects(path: Path, problems: Problems) -> Iterator[tuple[str, bool]]:
+    """Class and difficulty of each object."""
+    walk = _Annotation()
     try:
-        parser.Parse(read_bytes(path), True)
-    except (expat.ExpatError, ValueError, LookupError) as problem:  # also of unknown encodings
-        where = f"{path}:{parser.CurrentLineNumber}"
+        walk.parser.Parse(read_bytes(path), True)
+    except XML_ERRORS as problem:
+        where = f"{path}:{walk.parser.CurrentLineNumber}"
         problems.add(where, "XML", f"not a readable annotation ({problem})")
         return
     except InputError as problem:
         problems.add(str(path), "XML", str(problem).removeprefix(f"{path}: "))
         return
-    for line, each in zip(lines, found, strict=True):
+    for line, each in zip(walk.lines, walk.objects, strict=True):
         name, difficult = each["name"].strip(), each["difficult"].strip()
         if not name:
             problems.add(f"{path}:{line}", "XML", "an object has no name")

@@ -8,17 +8,18 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import islice, repeat, zip_longest
 from pathlib import Path
 from typing import Any
-from xml.parsers import expat
 
+from g2netpl.base.arrays import in_short
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import Row, guarded, read_bytes
+from g2netpl.labels.formats.xml_file import Walk
 
 _ENDINGS = (".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb", ".ods", ".numbers")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # begins old workbooks, and those with a password
@@ -30,6 +31,8 @@ _MOST_TEXT = 32_767  # characters of a cell of Excel
 _SOME = 1_000  # rows at a time
 _PIECE = 1 << 18  # bytes at a time
 _CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
+
+Cells = tuple[Any, ...]  # of a row
 
 
 def recognises(path: Path, there: bool = True) -> bool:
@@ -58,26 +61,21 @@ class Book:
 
     def rows(self) -> Iterator[Row]:
         """The rows that hold anything, each without the empty cells at its end."""
-        cells, values = 0, self._values(self._sheet)
-        formulas = self._values(self._twin()) if self._formulas else None
-        for line in range(1, _MOST_ROWS, _SOME):
-            with self._told():
-                some = list(islice(values, _SOME))
-                written = None if formulas is None else list(islice(formulas, _SOME))
-            for row, found in enumerate(some):
-                cells += len(found)
-                if written is not None:
-                    self._check_computed(line + row, found, written[row])
+        line = cells = 0
+        formulas = self._blocks(self._twin()) if self._formulas else repeat(())
+        for values, written in zip(self._blocks(self._sheet), formulas, strict=False):
+            for found, formula in zip_longest(values, written, fillvalue=()):
+                line, cells = line + 1, cells + len(found)
+                self._check_computed(line, found, formula)
                 texts = [_text(value) for value in found]
                 while texts and not texts[-1]:
                     texts.pop()
                 if texts:
-                    yield line + row, texts
+                    yield line, texts
             if cells > _MOST_CELLS:
                 self._stop(f"its sheet has more than {_MOST_CELLS:,} cells; save it as CSV")
-            if len(some) < _SOME:
-                return
-        self._stop(f"its sheet has more than {_MOST_ROWS:,} rows; save it as CSV")
+            if line > _MOST_ROWS:
+                self._stop(f"its sheet has more than {_MOST_ROWS:,} rows; save it as CSV")
 
     def _refuse_others(self) -> None:
         """Say what to do about what is no workbook, or none that can be read."""
@@ -109,13 +107,7 @@ class Book:
                         self._check_part(file)
 
     def _check_part(self, file: Any) -> None:
-        parser = expat.ParserCreate()
-
-        def refuse(*_: object) -> None:
-            self._stop("a DOCTYPE is refused; save it anew")
-
-        parser.StartDoctypeDeclHandler = refuse
-        rest = b""
+        parser, rest = Walk().parser, b""
         while piece := file.read(_PIECE):
             parser.Parse(piece, False)
             seen = rest + piece
@@ -138,18 +130,19 @@ class Book:
         with self._told():
             return next(each for each in self._open(False) if each.title == self._title)
 
-    def _values(self, sheet: Any) -> Iterator[tuple[Any, ...]]:
+    def _blocks(self, sheet: Any) -> Iterator[Sequence[Cells]]:
+        """Some rows at a time."""
         sheet.reset_dimensions()  # what a file claims of its size is not believed
         values = sheet.iter_rows(values_only=True)
         while True:
-            with warnings.catch_warnings():
+            with self._told(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 some = list(islice(values, _SOME))
-            yield from some
+            yield some
             if len(some) < _SOME:
                 return
 
-    def _check_computed(self, line: int, values: Any, formulas: Any) -> None:
+    def _check_computed(self, line: int, values: Cells, formulas: Cells) -> None:
         for place, (value, formula) in enumerate(zip(values, formulas, strict=False)):
             if value is None and formula is not None:
                 what = f"column {place + 1} has a formula that nothing was made of yet"
@@ -160,11 +153,10 @@ class Book:
     def _told(self) -> Iterator[None]:
         try:
             yield
-        except (LabelFileError, InputError):
+        except InputError:
             raise
         except Exception as problem:  # a damaged file can say anything
-            what = str(problem).strip().partition("\n")[0] or type(problem).__name__
-            self._stop(f"not a readable workbook ({what[:200]})")
+            self._stop(f"not a readable workbook ({in_short(problem)})")
 
     def _stop(self, what: str) -> None:
         self.problems.stop(str(self.path), "workbook", what)

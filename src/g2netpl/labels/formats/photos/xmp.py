@@ -12,8 +12,9 @@ from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from g2netpl.labels.formats.xml_file import Walk
+
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-_DEEPEST = 64
 _ROOT, _DESCRIPTION, _ITEM = (f"{_RDF} {name}" for name in ("RDF", "Description", "li"))
 _LISTS = tuple(f"{_RDF} {name}" for name in ("Bag", "Seq", "Alt"))
 Role = Literal["rdf", "description", "property", "list", "item"]
@@ -157,35 +158,26 @@ def _decoded(content: bytes) -> tuple[str, str, str]:
     return text, whole[: len(whole) - len(text)], encoding
 
 
-class _Reader:
+class _Reader(Walk):
     """Walks through the elements, and notes where lists of keywords are."""
 
     def __init__(self, packet: Packet) -> None:
+        super().__init__("utf-8", " ")
         self._packet = packet
         self._open: list[Element] = []
-        parser = self._parser = expat.ParserCreate("utf-8", " ")
-        parser.buffer_text = True
-        parser.StartDoctypeDeclHandler = self._refuse
-        parser.StartElementHandler = self._begin
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
 
     def read(self) -> None:
         """All of it."""
         try:
-            self._parser.Parse(self._packet.text, True)
+            self.parser.Parse(self._packet.text, True)
         except expat.ExpatError as problem:
             raise ValueError(f"not valid XML ({problem})") from None
 
-    def _refuse(self, *_: object) -> None:
-        raise ValueError("a DOCTYPE is refused")
-
-    def _begin(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self._open) >= _DEEPEST:
-            raise ValueError("nested too deeply")
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        """Note what it is."""
         above = self._open[-1] if self._open else None
         role, of = _role(name, above)
-        element = Element(role, of, self._parser.CurrentByteIndex)
+        element = Element(role, of, self.parser.CurrentByteIndex)
         self._open.append(element)
         if role == "rdf":
             self._packet.rdf = self._packet.rdf or element
@@ -196,20 +188,22 @@ class _Reader:
         elif role == "list" and of is not None:
             self._packet.lists.setdefault(of, element)
 
-    def _end(self, name: str) -> None:
+    def end(self, name: str) -> None:
+        """Note where it ends."""
         element = self._open.pop()
         if element.role is None:
             return
         element.end = _end_of_tag(self._packet.text, element.start)
         if self._packet.text[element.end - 2 : element.end] != b"/>":
-            element.inner = self._parser.CurrentByteIndex
+            element.inner = self.parser.CurrentByteIndex
             element.end = _end_of_tag(self._packet.text, element.inner)
         if element.role == "item":
             self._packet.items.append(element)
         elif element.of is not None and element.text.strip():
             self._packet.odd.append((element.of, element.text))
 
-    def _text(self, content: str) -> None:
+    def text(self, content: str) -> None:
+        """Keep it, of keywords."""
         if self._open and self._open[-1].of is not None:
             self._open[-1].text += content
 

@@ -19,7 +19,7 @@ from shlex import quote
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, listed
 from g2netpl.labels.formats.columns import (
     CELLS,
     GROUP,
@@ -31,16 +31,11 @@ from g2netpl.labels.formats.columns import (
 )
 from g2netpl.labels.formats.groups import Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problem, Problems
-from g2netpl.labels.formats.reading import Reading, as_told, good_rows, without_twins
+from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.tags import read_tags
-from g2netpl.labels.formats.text import (
-    Row,
-    beginning,
-    csv_rows,
-    text_blocks,
-    unguarded,
-)
+from g2netpl.labels.formats.text import Row, beginning, csv_rows, text_blocks, unguarded
+from g2netpl.labels.formats.twins import good_rows, wide_table
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -75,7 +70,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     rows = _Rows(sheet, columns)
     try:
         rows.read(reading.encoding)
-        return as_told(rows.table(reading), reading, sheet.where(1))
+        return rows.table(reading)
     except LabelFileError as mistake:
         judged = LabelFileError(rows.judged(mistake.problems))
         judged.readable = rows.readable
@@ -153,18 +148,16 @@ class _Rows:
     def table(self, reading: Reading) -> LabelTable:
         """Everything read, checked."""
         lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
-        images, values, notes = without_twins(
+        return wide_table(
             self.images,
+            self.classes,
             self._values(),
             lambda row: self.sheet.where(lines[row]),
-            self.problems,
+            self.groups,
             reading,
-            self.classes,
+            self.sheet.where(1),
+            self.columns.notes,
         )
-        self.problems.raise_any()
-        told = (*self.columns.notes, *notes)
-        table = LabelTable(tuple(images), tuple(self.classes), values, notes=told)
-        return self.groups.on(table)
 
     def readable(self) -> LabelTable | None:
         """Rows of images with a good name, each once; a cell that is no label is unobserved."""
@@ -184,8 +177,7 @@ class _Rows:
         others = self._without_labels(problems)
         if not others:
             return problems
-        shown = ", ".join(f"{name!r} (as {self.wrong[name][:20]!r})" for name in others[:5])
-        shown += f" and {len(others) - 5:,} more" if len(others) > 5 else ""
+        shown = listed(f"{name!r} (as {self.wrong[name][:20]!r})" for name in others)
         what = f"no column holds labels: {shown}; --tags-column NAME says where tags are"
         if len(others) < len(self.classes):
             odd = any("," in name for name in others)

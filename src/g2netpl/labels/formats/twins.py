@@ -1,0 +1,126 @@
+"""Images that are listed twice, and wide tables, whose rows may be so.
+
+Rows of an image that say the same are one; others are a mistake. With `--duplicates unite` they are
+put together: known is what any of them knows, and where two contradict, it is a mistake.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.labels.entries import Entries, Indices, Labels
+from g2netpl.labels.formats.groups import Groups
+from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.reading import Reading, in_class_order
+from g2netpl.labels.table import (
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    is_text,
+    name_problem,
+    repeated,
+)
+
+At = Callable[[int], str]  # where a row stands, in words
+_BLOCK = 1 << 20  # cells that are compared at a time
+
+
+def wide_table(
+    images: Sequence[str],
+    classes: Sequence[str],
+    values: LabelMatrix,
+    at: At,
+    groups: Groups,
+    reading: Reading,
+    where: str,
+    notes: Sequence[str] = (),
+) -> LabelTable:
+    """A table of a column per class as the reader was told to read it; mistakes end it here.
+
+    Those who said what is absent are told that an empty cell is unknown all the same.
+    """
+    problems, unite = groups.problems, reading.duplicates == "unite"
+    if unite:
+        values, dropped = _united(images, classes, values, at, problems)
+    else:
+        dropped = dropped_twins(images, values, at, problems)
+    problems.raise_any()
+    if dropped:
+        kept = np.delete(np.arange(len(images)), dropped)
+        images, values = [images[row] for row in kept.tolist()], values[kept]
+    told = (*notes, *(united_note if unite else twins_note)(len(dropped)))
+    table = groups.on(LabelTable(images, classes, values, notes=told))
+    table = in_class_order(table, reading, where)
+    if reading.absent != "negative" or table.is_complete:
+        return table
+    note = "--absent negative has no effect on a wide table: an empty cell means unknown"
+    return table.with_notes((*table.notes, note))
+
+
+def dropped_twins(images: Sequence[str], labels: Labels, at: At, problems: Problems) -> list[int]:
+    """The rows of images that were listed before; those that say something else are mistakes."""
+    twins = repeated(images)
+    some = max(1, _BLOCK // max(labels.shape[1], 1))
+    for start in range(0, len(twins), some):
+        part = np.array(twins[start : start + some])
+        differ = ~say_the_same(labels, part[:, 0], part[:, 1])
+        for row, first in part[differ].tolist():
+            what = f"image {images[row]!r} is listed already ({at(first)}) with other labels; put "
+            what += "them all in one place, or --duplicates unite puts its rows together"
+            problems.add(at(row), "image listed twice", what)
+    return [row for row, _ in twins]
+
+
+def say_the_same(labels: Labels, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+    """Whether each image of `rows` has the labels of the one at its place in `others`."""
+    if not isinstance(labels, Entries):
+        return np.asarray((labels[rows] == labels[others]).all(axis=1))
+    one, other = labels.take(rows), labels.take(others)
+    same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
+    chosen = np.flatnonzero(same)
+    one, other = one.take(chosen), other.take(chosen)
+    differ = (one.columns != other.columns) | (one.signs != other.signs)
+    same[chosen[one.rows()[differ]]] = False
+    return same
+
+
+def _united(
+    images: Sequence[str],
+    classes: Sequence[str],
+    values: LabelMatrix,
+    at: At,
+    problems: Problems,
+) -> tuple[LabelMatrix, list[int]]:
+    """The labels with all that is known of an image in its first row, and the other rows."""
+    twins, united = repeated(images), values.copy()
+    for row, first in twins:
+        known = values[row] != UNOBSERVED
+        clash = known & (united[first] == 1 - values[row])
+        for column in np.flatnonzero(clash).tolist():
+            which = f"image {images[row]!r}, class {classes[column]!r}"
+            problems.add(at(row), "contradiction", f"{which}: another row says the opposite")
+        united[first, known] = values[row, known]
+    return united, [row for row, _ in twins]
+
+
+def good_rows(images: Sequence[str]) -> list[int]:
+    """Where the names stand that may be looked for, each for the first time."""
+    twins = {row for row, _ in repeated(images)}
+    return [
+        row
+        for row, name in enumerate(images)
+        if row not in twins and name_problem(name) is None and is_text(name)
+    ]
+
+
+def twins_note(dropped: int) -> list[str]:
+    """A note on rows that say the same as an earlier one."""
+    rows = "row was" if dropped == 1 else "rows were"
+    return [f"{dropped:,} {rows} listed twice, and dropped"] if dropped else []
+
+
+def united_note(rows: int) -> list[str]:
+    """A note on rows of images that were listed before."""
+    more = "row of an image" if rows == 1 else "rows of images"
+    return [f"{rows:,} {more} listed before, and united with it"] if rows else []
