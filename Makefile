@@ -1,4 +1,4 @@
-# Two commands: `make demo` and `make test`. Each sets up .venv on first use.
+# Two commands: `make demo` and `make test`. Each sets up .venv on first use; with CPU=1 without CUDA.
 PYTHON ?= python3
 READY := .venv/.ready
 
@@ -19,6 +19,8 @@ lint: $(READY)
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/mypy --platform win32 --cache-dir .mypy_cache/win32
+	.venv/bin/mypy --platform darwin --cache-dir .mypy_cache/darwin
 
 # The docs as a site in site/; a link that leads nowhere is an error.
 docs: $(READY)
@@ -36,6 +38,14 @@ $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "g2netpl needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 	.venv/bin/python -m pip install --quiet --upgrade pip
+ifdef CPU  # the newest builds without CUDA that the package index has for this Python
+	for package in torch torchvision; do \
+	  build=$$(.venv/bin/python -m pip index versions $$package 2>/dev/null | grep -o '[0-9.]*+cpu' | head -n 1); \
+	  test -n "$$build" || { echo "no CPU build of $$package on the package index for this Python: docs/start/install.md" >&2; exit 2; }; \
+	  builds="$$builds $$package==$$build"; \
+	done; \
+	.venv/bin/python -m pip install --quiet $$builds
+endif
 	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,remote,xlsx,pretrained,study,tensorboard,dev,docs]'
 	touch $(READY)
 

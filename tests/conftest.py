@@ -1,5 +1,7 @@
 """Shared fixtures: a small table of scenes as files, and where the real data are."""
 
+import multiprocessing
+import os
 import signal
 
 import pytest
@@ -11,6 +13,8 @@ from g2netpl.experiments import cells as comparison
 from g2netpl.images.scenes import make_scenes
 from g2netpl.labels.formats import csv_table
 
+if "START_METHOD" in os.environ:  # of processes: spawn, as on Windows and macOS
+    multiprocessing.set_start_method(os.environ["START_METHOD"])
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -32,7 +36,23 @@ def photos(tmp_path_factory, scenes):
             tuple(f"{image}.png" for image in labels.images), labels.classes, labels.values
         )
         csv_table.write(named, folder / name)
+    SHARED[folder] = _contents(folder)
     return folder
+
+
+SHARED = {}  # folders that all tests of a session read, and what is in them
+
+
+def _contents(folder):
+    return {each.name: (each.stat().st_size, each.stat().st_mtime_ns) for each in folder.iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def _shared_folders_stay_as_they_are():
+    """Whoever writes there fails, not a test that comes later."""
+    yield
+    for folder, contents in SHARED.items():
+        assert _contents(folder) == contents, f"this test has changed {folder}; copy it first"
 
 
 @pytest.fixture

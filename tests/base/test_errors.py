@@ -53,3 +53,10 @@ def test_among_very_many_words_the_one_meant_is_found(typo, meant, compared):
 def test_a_word_that_is_a_whole_text_is_not_compared(compared):
     assert did_you_mean("x" * 100_000, MANY).startswith("known: Ort 00000, Ort 00001")
     assert compared == []
+
+
+def test_a_torchvision_of_another_build_is_told():
+    """What torch says where torchvision was built with CUDA, and torch without."""
+    said = errors.what_lacks(RuntimeError("operator torchvision::nms does not exist"))
+    assert said.startswith("torch and torchvision are of different builds; install both anew")
+    assert errors.what_lacks(RuntimeError("another one")) is None

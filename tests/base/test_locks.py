@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from g2netpl.base import locks
+from g2netpl.base import locks, system
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.locks import check_ours, locked
 
@@ -58,7 +58,7 @@ def test_a_child_does_not_keep_the_folder(tmp_path):
 
 
 def test_a_lock_that_its_owner_removes_at_this_moment_is_not_taken(tmp_path, monkeypatch):
-    path, flock, first = tmp_path / locks.LOCK, locks.fcntl.flock, [True]
+    path, flock, first = tmp_path / locks.LOCK, system.fcntl.flock, [True]
 
     def removed(descriptor, how):
         if path.exists():  # the first one locks the folder itself
@@ -67,7 +67,7 @@ def test_a_lock_that_its_owner_removes_at_this_moment_is_not_taken(tmp_path, mon
             first.append(False)
         flock(descriptor, how)
 
-    monkeypatch.setattr(locks.fcntl, "flock", removed)
+    monkeypatch.setattr(system.fcntl, "flock", removed)
     with locked(tmp_path):
         assert path.exists()
         with pytest.raises(Refused), locked(tmp_path):
@@ -78,7 +78,7 @@ def test_a_file_system_without_locks_will_do(tmp_path, monkeypatch):
     def cannot(descriptor, how):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
-    monkeypatch.setattr(locks.fcntl, "flock", cannot)
+    monkeypatch.setattr(system.fcntl, "flock", cannot)
     with locked(tmp_path):
         pass
 
@@ -93,14 +93,14 @@ def test_a_lock_that_was_removed_lets_nobody_in(tmp_path):
 
 
 def test_where_folders_have_no_locks_the_first_one_stops(tmp_path, monkeypatch):
-    flock = locks.fcntl.flock
+    flock = system.fcntl.flock
 
     def of_files(descriptor, how):
         if stat.S_ISDIR(os.fstat(descriptor).st_mode):
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         flock(descriptor, how)
 
-    monkeypatch.setattr(locks.fcntl, "flock", of_files)
+    monkeypatch.setattr(system.fcntl, "flock", of_files)
     with locked(tmp_path):
         check_ours(tmp_path)
         (tmp_path / locks.LOCK).unlink()

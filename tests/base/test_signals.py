@@ -117,8 +117,13 @@ def test_outside_the_main_thread_signals_are_none_of_our_business():
     assert seen == [before]
 
 
-@pytest.mark.parametrize("command", ["features", "predict", "export"])
-def test_a_command_that_keeps_nothing_ends_with_a_line(command, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("command", "step"),
+    [("features", "_features"), ("predict", "_predict"), ("export", "check_target")],
+)
+def test_a_command_that_keeps_nothing_ends_with_a_line(
+    command, step, tmp_path, monkeypatch, capsys
+):
     flags = {
         "features": ["--labels", "train.csv", "--images", "photos", "--output", "out"],
         "predict": ["run", "--images", "photos", "--output", "out.csv"],
@@ -126,7 +131,7 @@ def test_a_command_that_keeps_nothing_ends_with_a_line(command, tmp_path, monkey
     }
     monkeypatch.chdir(tmp_path)
     module = import_module(f"g2netpl.commands.{command}")
-    monkeypatch.setattr(module, f"_{command}", lambda _: send(signal.SIGTERM))
+    monkeypatch.setattr(module, step, lambda *_: send(signal.SIGTERM))
     assert main([command, *flags[command]]) == Stopped.exit_code
     said = "g2netpl: stopped; nothing is kept; run the same command again\n"
     assert capsys.readouterr().err == said

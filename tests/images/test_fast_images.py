@@ -90,7 +90,7 @@ assert cache.get(0) is None
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_a_process_that_was_not_forked_shares_it(in_memory, monkeypatch):
     if not in_memory:
-        monkeypatch.delattr(os, "memfd_create")
+        monkeypatch.setattr(image_cache, "_memory_file", None)
     cache = ImageCache(3, SIZE)
     subprocess.run([sys.executable, "-c", FILL, pickle.dumps(cache).hex()], check=True)
     assert cache.get(0) is None
@@ -102,7 +102,7 @@ def test_a_process_that_was_not_forked_shares_it(in_memory, monkeypatch):
 def test_nothing_is_left_of_a_cache(in_memory, monkeypatch, tmp_path):
     monkeypatch.setattr(image_cache.tempfile, "tempdir", str(tmp_path))
     if not in_memory:
-        monkeypatch.delattr(os, "memfd_create")
+        monkeypatch.setattr(image_cache, "_memory_file", None)
     before = set(os.listdir("/proc/self/fd"))
     cache = ImageCache(3, SIZE)
     pickle.loads(pickle.dumps(cache)).put(0, np.zeros((SIZE, SIZE, 3), dtype=np.uint8))

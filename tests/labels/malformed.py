@@ -817,7 +817,7 @@ CASES = {
         parquet(["image", ""], ["a"], [1]), "labels.parquet: column 2: the class name is empty"
     ),
     "parquet: no image column": Case(
-        parquet(["name", "cat"], ["a"], [1]), "expected the columns image, <class>, … or image, la"
+        parquet(["who", "cat"], ["a"], [1]), "labels.parquet: expected a header 'image,<class>,…'"
     ),
     "parquet: numbers as images": Case(
         parquet(["image", "cat"], [1], [1]), "column 'image': expected text, got int64"

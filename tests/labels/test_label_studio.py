@@ -9,9 +9,10 @@ from PIL import Image
 from g2netpl.base.errors import InputError
 from g2netpl.images.sources import find, locate
 from g2netpl.labels.formats import Reading, read_labels
-from g2netpl.labels.formats.label_studio import write_predictions
+from g2netpl.labels.formats.label_studio import propose
 from g2netpl.labels.formats.label_studio_controls import Control, prediction, read_controls
 from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, address_in, told_apart
+from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.table import LabelTable
 
 INTERFACE = """<View><Header value="What is there?"/><Image name="photo" value="$picture"/>
@@ -183,6 +184,12 @@ def test_a_prediction_by_hand():
     assert both["result"][1]["value"]["choices"] == ["day"]
 
 
+def said_of(table, chances, *about):
+    """What a network with these chances proposes."""
+    new = (table.values == -1) & (chances > 0.5)
+    return Proposals(new, chances, np.zeros_like(new), None, *about)
+
+
 def test_predictions_go_to_the_tasks_of_the_project(tmp_path):
     tasks = [
         exported(17, "/data/upload/3/1ba02287-b_1.png", [chosen("cat")]),
@@ -193,8 +200,8 @@ def test_predictions_go_to_the_tasks_of_the_project(tmp_path):
     table = LabelTable(("a.png", "b 1.png"), ("cat", "dog"), [[-1, -1], [1, -1]])
     chances = np.array([[0.2, 0.9], [1.0, 0.4]], dtype=np.float32)
     out = tmp_path / "ours.json"
-    about = (chances > 0.5, chances, "run-1", out, like, tmp_path / "photos")
-    assert write_predictions(table, *about) == ["1 task with images that the run does not know"]
+    said = said_of(table, chances, "run-1", tmp_path / "photos", like)
+    assert propose(table, out, said) == ["1 task with images that the run does not know"]
     first, second = json.loads(out.read_text(encoding="utf-8"))
     for task, number, names, score in ((first, 17, ["cat"], 0.8), (second, 19, ["dog"], 0.85)):
         before = tasks[number - 17]
@@ -211,8 +218,9 @@ def test_tasks_that_nobody_annotated_do_not_name_their_control(tmp_path):
     like = put(tmp_path / "export.json", [exported(1, "a.png")])
     table = LabelTable(("a.png",), ("cat",), [[-1]])
     chances, out = np.array([[0.9]], dtype=np.float32), tmp_path / "ours.json"
-    (note,) = write_predictions(table, chances > 0.5, chances, "v", out, like, tmp_path)
+    said = said_of(table, chances, "v", tmp_path, like)
+    (note,) = propose(table, out, said)
     assert 'name="label" toName="image"' in note
     other = LabelTable(("b.png",), ("cat",), [[-1]])
     with pytest.raises(InputError, match=r"export.json: its tasks show no image of the run"):
-        write_predictions(other, chances > 0.5, chances, "v", out, like, tmp_path)
+        propose(other, out, said)

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.settings import Setting, observe, split_indices, split_table
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import LabelTable
 
 

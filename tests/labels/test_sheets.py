@@ -466,3 +466,33 @@ def test_the_commands_take_the_flags(tmp_path, capsys):
     assert (tmp_path / "z.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
     assert main(["convert", str(source), str(tmp_path / "n.csv"), "--encoding", "klingon"]) == 2
     assert "must be an encoding of text" in capsys.readouterr().err
+
+
+SAME_IN_PARQUET = (
+    *("the image is told", "a column to leave out", "columns to leave out", "species"),
+    *("tags are told", "a class called tags", "predictions, read as labels"),
+)
+
+
+@pytest.mark.parametrize("case", SAME_IN_PARQUET)
+def test_parquet_has_the_columns_that_csv_has(tmp_path, case):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    text, told, (images, classes, values) = READ[case]
+    frame = pandas.read_csv(io.StringIO(text), sep=";" if ";" in text.split("\n")[0] else ",")
+    frame.to_parquet(tmp_path / "labels.parquet", index=False)
+    table = read_labels(tmp_path / "labels.parquet", reading=Reading(**told))
+    assert (table.images, table.classes) == (images, classes)
+    assert table.values.tolist() == values
+
+
+def test_a_column_that_parquet_does_not_have_is_told(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    path = tmp_path / "labels.parquet"
+    write_table(pyarrow.table({"image": ["a"], "motif": [["cat", "dog"]]}), path)
+    assert read_labels(path, reading=Reading(tags_column="Motif")).classes == ("cat", "dog")
+    says = r"labels\.parquet: --tags-column: no column 'motiv' \(did you mean 'motif'\?\)"
+    with pytest.raises(InputError, match=says):
+        read_labels(path, reading=Reading(tags_column="motiv"))

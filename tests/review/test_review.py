@@ -4,6 +4,7 @@ import csv
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -709,6 +710,19 @@ def test_export_and_the_readers_agree(small, opened, capsys):
     assert main(["review", str(small), "--export", str(small.parent / "a.csv")]) == 3  # provenance
     again = ["review", str(small), "--export", str(small.parent / "a.csv"), "--overwrite"]
     assert main(again) == 0
+
+
+def test_the_hint_reads_what_was_exported(small, capsys):
+    """Tags in sidecars are labels only where the reader is told so."""
+    photos = small.parent / "photos"
+    assert main(["review", str(small), "--export", str(photos), "--to", "photo-tags"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    hint = re.search(r"g2netpl train --labels (\S+) --format (\S+) --expected", told)
+    assert hint[1] == str(photos)
+    table = read_labels(hint[1], hint[2])
+    assert {name for name, row in zip(table.images, table.values, strict=True) if 1 in row} == {
+        name for name, row in zip(IMAGES, OBSERVED, strict=True) if 1 in row
+    }
 
 
 def test_the_exported_labels_can_be_trained_on(trained, photos, opened, tmp_path):

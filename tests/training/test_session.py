@@ -71,9 +71,9 @@ def test_a_run_folder_holds_everything(config, photos, method, result_keys):
     assert ((soft >= 0) & (soft <= 1)).all()
 
 
-def test_the_completed_table_keeps_what_was_observed(config, photos):
+def test_the_completed_table_keeps_what_was_observed(config, photos, tmp_path):
     partial = observe(read_labels(photos / "train.csv"), Setting.parse("known:0.3"), 1)
-    path = photos / "partial.csv"
+    path = tmp_path / "partial.csv"
     csv_table.write(partial, path)
     for method in ("role", "an"):
         run = train(
@@ -229,11 +229,11 @@ def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, t
         train(config(), resume=True)
 
 
-def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, capsys):
+def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, tmp_path, capsys):
     from rich.console import Console
 
     table = read_labels(photos / "train.csv")
-    tags = photos / "tags.csv"
+    tags = tmp_path / "tags.csv"
     lines = ["image,labels"]
     for image, values in zip(table.images, table.values, strict=True):
         lines.append(f"{image},{table.classes[int(np.flatnonzero(values == 1)[0])]}")
@@ -280,26 +280,28 @@ def test_validation_and_test_must_not_share_images(config, photos, tmp_path):
         assert not (tmp_path / "run").exists()
 
 
-def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_same(config, photos):
+def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_same(
+    config, photos, tmp_path
+):
     test = read_labels(photos / "test.csv")
     turned = type(test)(test.images, test.classes[::-1], test.values[:, ::-1])
-    csv_table.write(turned, photos / "turned.csv")
+    csv_table.write(turned, tmp_path / "turned.csv")
     straight = train(config(method="an")).result["test_map"]
-    other = train(config(method="an", test_labels=str(photos / "turned.csv")), overwrite=True)
+    other = train(config(method="an", test_labels=str(tmp_path / "turned.csv")), overwrite=True)
     assert other.result["test_map"] == straight
     fewer = type(test)(test.images, test.classes[1:], test.values[:, 1:])
-    csv_table.write(fewer, photos / "fewer.csv")
+    csv_table.write(fewer, tmp_path / "fewer.csv")
     with pytest.raises(InputError, match="'zero' is missing here"):
-        train(config(test_labels=str(photos / "fewer.csv")), overwrite=True)
+        train(config(test_labels=str(tmp_path / "fewer.csv")), overwrite=True)
 
 
-def test_tags_as_test_labels_give_no_map(config, photos, capsys):
+def test_tags_as_test_labels_give_no_map(config, photos, tmp_path, capsys):
     from rich.console import Console
 
     test = read_labels(photos / "test.csv")
     tags = type(test)(test.images, test.classes, np.where(test.values == 1, 1, -1))
-    csv_table.write(tags, photos / "test_tags.csv")
-    run = train(config(test_labels=str(photos / "test_tags.csv")), console=Console(width=200))
+    csv_table.write(tags, tmp_path / "test_tags.csv")
+    run = train(config(test_labels=str(tmp_path / "test_tags.csv")), console=Console(width=200))
     assert run.result["test_map"] is None
     assert run.evaluation["test"]["mean_average_precision"] is None
     assert "no mAP can be had" in capsys.readouterr().out

@@ -93,7 +93,8 @@ def test_the_game_knows_no_player_and_nobody_imports_the_command_line():
 
 def test_commands_import_nothing_heavy_at_the_top():
     """All of them are imported for `--help`; what else loads with it is held in test_cli."""
-    light = {f"g2netpl.base.{name}" for name in ("disk", "errors", "launch", "signals", "terminal")}
+    base = ("disk", "errors", "launch", "signals", "system", "terminal")
+    light = {f"g2netpl.base.{name}" for name in base}
     ours = [name for name in NAMES if name.startswith("commands.")]
     light |= {f"g2netpl.{name}" for name in (*ours, "labels.files")} | sys.stdlib_module_names
     for name, tree in modules():

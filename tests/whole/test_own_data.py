@@ -17,7 +17,7 @@ from g2netpl.labels.formats import Reading, csv_table, write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import run as runs
-from g2netpl.runs.completion import fill_in, mark_between
+from g2netpl.runs.completion import Completed, compare_with_truth, fill_in, mark_between
 from g2netpl.runs.thresholds import Thresholds
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -575,6 +575,49 @@ def test_a_truth_of_tags_needs_to_be_complete(folder, trained, capsys):
     assert "give --absent negative" in capsys.readouterr().err
     assert main([*arguments, "--absent", "negative"]) == 0
     assert "570 labels" in capsys.readouterr().out
+
+
+def test_a_truth_names_images_as_people_do(tmp_path):
+    observed = LabelTable(("2019/IMG_1.JPG", "2019/IMG_2.JPG"), ("cat", "dog"), np.full((2, 2), -1))
+    values = np.array([[1, 0], [1, 1]], dtype=np.int8)
+    completed = Completed(observed, values, values.astype(np.float32), np.ones((2, 2), np.int8))
+    said = []
+    for names in (("2019/IMG_1.JPG", "2019/IMG_2.JPG"), (r"2019\img_2", r"2019\img_1")):
+        rows = {name: "1,0" if name[-5:].upper().find("1") >= 0 else "0,1" for name in names}
+        text = "".join(f"{name},{cells}\n" for name, cells in rows.items())
+        (tmp_path / "truth.csv").write_text(f"image,cat,dog\n{text}")
+        said.append(compare_with_truth(completed, str(tmp_path / "truth.csv")))
+    assert said[0] == said[1]
+    assert "truth.csv, 2 images:\n  soft: 4 labels, 75.00% right" in said[0]
+
+
+def test_images_of_the_test_file_may_be_called_otherwise(folder, capsys):
+    text = (folder / "test.csv").read_text().replace(".png", "")
+    (folder / "loose.csv").write_text(text)
+    arguments = ["--labels", str(folder / "truth.csv"), "--images", str(folder / "photos")]
+    for name in ("test.csv", "loose.csv"):
+        more = ["--test-labels", str(folder / name), "--no-decode"]
+        assert main(["check", *arguments, *more]) == 0
+        assert "not listed" not in capsys.readouterr().out
+
+
+def test_what_is_read_is_not_replaced(folder, capsys):
+    truth, before = folder / "truth.csv", (folder / "truth.csv").read_bytes()
+    (folder / "link.csv").symlink_to(truth)
+    for command in (
+        ["convert", truth, truth],
+        ["convert", truth, folder / "link.csv"],
+        ["merge", truth, folder / "labels.csv", "--output", truth],
+        ["observe", "--labels", truth, "--setting", "fspl", "--output", truth],
+    ):
+        assert main([*map(str, command), "--overwrite"]) == 3
+        said = capsys.readouterr().err
+        assert f"would replace {truth}, which is read; choose another name" in said
+    assert main(["convert", str(truth), str(folder / "photos")]) == 0  # photos/metadata.jsonl
+    again = ["convert", str(folder / "photos"), str(folder / "photos"), "--overwrite"]
+    assert main(again) == 3
+    assert "photos, which is read" in capsys.readouterr().err
+    assert truth.read_bytes() == before
 
 
 def test_the_rule_of_the_thresholds_is_said(folder, capsys):

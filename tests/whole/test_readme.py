@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -29,9 +30,9 @@ def cells(line):
 @pytest.fixture
 def user_folder(photos, tmp_path, monkeypatch):
     """labels.csv and photos/, as the pages assume them."""
-    (tmp_path / "photos").symlink_to(photos)
+    shutil.copytree(photos, tmp_path / "photos")
     (tmp_path / "labels.csv").write_text((photos / "train.csv").read_text())
-    (photos / "new.jpg").write_bytes((photos / "test-00000.png").read_bytes())
+    shutil.copy(photos / "test-00000.png", tmp_path / "photos" / "new.jpg")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, TextIO
 from g2netpl.base.errors import InputError, UserError
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import Place, Stamp
+from g2netpl.base.system import SYNCING, open_folder, write_down
 from g2netpl.base.terminal import EXIT_DISK
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -151,7 +152,7 @@ def _open_new(path: Path) -> Iterator[BinaryIO]:
         with open(path, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            write_down(file.fileno())
     except OSError as problem:
         if problem.filename is None:
             problem.filename = str(path)
@@ -160,7 +161,8 @@ def _open_new(path: Path) -> Iterator[BinaryIO]:
 
 def reserve(descriptor: int, size: int) -> None:
     """Give a file its size and all its space, so that a full disk is an error and not a crash."""
-    os.truncate(descriptor, size)
+    if os.fstat(descriptor).st_size != size:
+        os.truncate(descriptor, size)
     if hasattr(os, "posix_fallocate") and size:
         try:
             os.posix_fallocate(descriptor, 0, size)
@@ -176,15 +178,20 @@ def rename_durably(old: Path, new: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder down to the disk."""
-    sync(folder, os.O_RDONLY)
+    """Write the names in a folder down to the disk, where the system lets us."""
+    descriptor = open_folder(folder)
+    if descriptor is not None:
+        _write_down_and_close(descriptor)
 
 
-def sync(path: Path, flags: int = os.O_RDWR) -> None:
+def sync(path: Path) -> None:
     """Write a file that was changed down to the disk."""
-    descriptor = os.open(path, flags)
+    _write_down_and_close(os.open(path, SYNCING))
+
+
+def _write_down_and_close(descriptor: int) -> None:
     try:
-        os.fsync(descriptor)
+        write_down(descriptor)
     finally:
         os.close(descriptor)
 

@@ -46,6 +46,8 @@ def what_lacks(problem: Exception) -> str | None:
     """What the machine lacks: a package, a part of one, or memory; None for any other problem."""
     if isinstance(problem, MemoryError) or "can't allocate memory" in str(problem):
         return f"not enough memory ({problem or 'no more to be had'})"
+    if "operator torchvision::" in str(problem):
+        return "torch and torchvision are of different builds; install both anew, from one index"
     is_ours = (getattr(problem, "name", None) or "").partition(".")[0] == "g2netpl"
     if type(problem) is ImportError and not is_ours:
         return (

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Self
 
 from g2netpl.base.places import Opened, Place
+from g2netpl.base.system import BINARY, NO_WAITING
 
 _LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)  # what systems say of a link on the way
 _STAY = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
-_FILE = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)  # a pipe that was swapped in must not hang us
+_FILE = os.O_RDONLY | NO_WAITING | BINARY
 _BY_FOLDER = {os.open, os.stat} <= os.supports_dir_fd
 
 

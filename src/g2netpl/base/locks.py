@@ -1,7 +1,6 @@
 """One process at a time: a folder of results is locked, and its name is looked at again."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from g2netpl.base.disk import FULL
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, after_fork, open_folder, try_lock
 
 LOCK = ".lock"  # in a folder of results, while a process works there
 
@@ -21,15 +21,10 @@ def same_file(descriptor: int, path: Path) -> bool:
         return False
 
 
-def try_lock(descriptor: int) -> bool | None:
-    """Lock an open file or folder: whether it is ours now; None on a file system without locks."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
+def open_place(folder: Path) -> int:
+    """What to lock of a folder: itself, or its file for that where folders cannot be opened."""
+    place = open_folder(folder)
+    return _open_file(folder) if place is None else place
 
 
 @contextlib.contextmanager
@@ -46,13 +41,17 @@ def locked(folder: Path, *, surely: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        if hold.has_file(folder):
-            (folder / LOCK).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # not empty: there is a run now
+        is_ours = hold.has_file(folder)
+        if not OPEN_FILES_CAN_GO:
+            hold.close()
+        with contextlib.suppress(OSError):  # another has it now; or not empty: there is a run
+            if is_ours:
+                (folder / LOCK).unlink(missing_ok=True)
             for path in made:
                 path.rmdir()
         _held.pop(name, None)
-        hold.close()
+        if OPEN_FILES_CAN_GO:
+            hold.close()
 
 
 def is_ours(folder: Path) -> bool:
@@ -76,7 +75,7 @@ class _Hold:
     """A lock on a file in the folder, and one on the folder itself, which nobody can remove."""
 
     file: int
-    place: int
+    place: int | None
     firm: bool  # whether the file system could lock the folder itself
 
     def has_file(self, folder: Path) -> bool:
@@ -86,13 +85,15 @@ class _Hold:
     def stands(self, folder: Path) -> bool:
         """Whether nobody else can have come in."""
         gone = self.firm and not (folder / LOCK).exists()  # a pity, but no harm
-        return same_file(self.place, folder) and (gone or self.has_file(folder))
+        is_there = self.place is None or same_file(self.place, folder)
+        return is_there and (gone or self.has_file(folder))
 
     def close(self) -> None:
         """Let go of both."""
         for descriptor in (self.file, self.place):
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+            if descriptor is not None:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
 
 
 def _make(folder: Path) -> list[Path]:
@@ -109,12 +110,13 @@ def _make(folder: Path) -> list[Path]:
 
 
 def _take(folder: Path, surely: bool) -> _Hold:
-    place = os.open(folder, os.O_RDONLY)
+    place = open_folder(folder)
     try:
-        firm = _flock(place, folder)
+        firm = place is not None and _lock(place, folder)
         file, alone = _take_file(folder)
     except BaseException:
-        os.close(place)
+        if place is not None:
+            os.close(place)
         raise
     hold = _Hold(file, place, firm)
     if surely and not (firm or alone):
@@ -125,9 +127,9 @@ def _take(folder: Path, surely: bool) -> _Hold:
 
 def _take_file(folder: Path) -> tuple[int, bool]:
     while True:
-        file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        file = _open_file(folder)
         try:
-            alone = _flock(file, folder)
+            alone = _lock(file, folder)
         except BaseException:
             os.close(file)
             raise
@@ -136,7 +138,11 @@ def _take_file(folder: Path) -> tuple[int, bool]:
         os.close(file)  # its owner ended at this moment and removed it
 
 
-def _flock(descriptor: int, folder: Path) -> bool:
+def _open_file(folder: Path) -> int:
+    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, 0o666)
+
+
+def _lock(descriptor: int, folder: Path) -> bool:
     """Whether it could be locked; refused where another process has done so."""
     locked = try_lock(descriptor)
     if locked is False:
@@ -156,4 +162,4 @@ def _let_go() -> None:
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_let_go)
+after_fork(_let_go)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from g2netpl.base.system import STOPS
+
 AGAIN = "go on with the same command"
 NOTHING_KEPT = "nothing is kept; run the same command again"
 
@@ -42,7 +44,7 @@ class Interrupts:
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in STOPS:
                 self._before[number] = before = signal.signal(number, self._receive)
                 outer = getattr(before, "__self__", None)
                 self.wanted |= isinstance(outer, Interrupts) and outer.wanted
@@ -83,3 +85,10 @@ class Interrupts:
             raise KeyboardInterrupt
         if not again:  # a launcher may say it twice, while we save
             self.check()
+
+
+@contextmanager
+def stoppable(advice: str) -> Iterator[None]:
+    """Inside, or in a function that it stands over, a signal ends the work with this advice."""
+    with Interrupts(advice):
+        yield

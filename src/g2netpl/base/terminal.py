@@ -21,7 +21,9 @@ _PLAIN = {  # for narrow encodings
     **{"·": "-", "–": "-", "−": "-", "…": "...", "×": "x", "±": "+-", "²": "2"},
     **{"≤": "<=", "≥": ">=", "→": "->", "“": '"', "”": '"'},
 }
-_NOBODY = (errno.EPIPE, errno.EBADF)  # whoever read has gone, as `head` does
+_NOBODY = {  # whoever read has gone, as `head` does
+    *(errno.EPIPE, errno.EBADF, *([errno.EINVAL] if sys.platform == "win32" else []))
+}
 
 
 def shown(text: object) -> str:

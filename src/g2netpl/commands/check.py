@@ -15,6 +15,7 @@ Exit code 0: a training may begin. 2: it would be refused, the reasons are shown
 """
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
@@ -54,8 +55,7 @@ def run(flags: argparse.Namespace) -> None:
     read = each_file(config.labels) + each_file(config.test_labels or ())
     for target, ending in targets.items():
         if target is not None:
-            mine = flags.overwrite and target not in read
-            check_target(target, (ending,), mine)
+            check_target(target, (ending,), flags.overwrite, read)
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
     found = _inspected(config)
@@ -117,13 +117,16 @@ def _elsewhere(config: "RunConfig") -> set[str]:
     from g2netpl.images.sources import find
     from g2netpl.labels.formats import image_folder, read_labels
 
-    files = {config.test_labels: config.test_images, config.validation_labels: None}
-    found = set[str]()
-    for path, folder in files.items():
-        if path is not None:
-            root = folder or config.images or image_folder(path, config.format)
-            names = read_labels(path, config.format, config.reading(folder)).images
-            found |= {*find(names, root, exactly=True).paths}
+    found: set[str] = set()
+    for files, folder in (
+        (config.test_labels, config.test_images),
+        (config.validation_labels, None),
+    ):
+        if files is not None:
+            root = folder or config.images or image_folder(files, config.format)
+            names = read_labels(files, config.format, config.reading(folder)).images
+            with suppress(InputError):  # which is told where a training would look for them
+                found.update(find(names, root).paths)
     return found
 
 

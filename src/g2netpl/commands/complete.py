@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from g2netpl.labels.formats import Format
     from g2netpl.runs.completion import Completed
     from g2netpl.runs.run import Run
 
@@ -181,60 +182,49 @@ def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> 
 
 def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
     """Write the label file, and tell what is in it."""
-    from pathlib import Path
-
-    from g2netpl.base.disk import writing
     from g2netpl.commands.labelling import PHOTO_TAGS, share_of_labels, write_new, write_tags
     from g2netpl.labels.formats import find_writer
     from g2netpl.runs.answers import apply_decisions, read_decisions
 
-    if flags.to == "label-studio":
-        return _write_predictions(trained, completed, flags)
     if flags.to == PHOTO_TAGS:
         reviewed = apply_decisions(completed.observed, read_decisions(flags.run))
         table, guessed = completed.as_tags(reviewed)
         return write_tags(table, flags, flags.table, guessed)
-    propose = find_writer(flags.table, flags.to).propose
-    if propose is not None:
-        said, known = completed.proposals(), completed.observed.known
-        if not flags.dry_run:
-            with writing(flags.table):
-                propose(completed.observed, Path(flags.table), said)
-        return [f"{known:,} known labels as annotations, {said.new.sum():,} as predictions"]
+    if find_writer(flags.table, flags.to).propose is not None:
+        return _propose(trained, completed, flags)
     how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
     notes = write_new(completed.table, flags.table, *how)
     return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]
 
 
-def _write_predictions(
-    trained: "Run", completed: "Completed", flags: argparse.Namespace
-) -> list[str]:
-    """Write tasks of Label Studio; says how much is in them."""
+def _propose(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
+    """Write known and proposed labels for another program; says how much is in it."""
     from pathlib import Path
 
+    from g2netpl.base.disk import writing
     from g2netpl.images.thumbnails import Roots
-    from g2netpl.labels.formats import label_studio
-    from g2netpl.labels.table import POSITIVE
+    from g2netpl.labels.formats import find_writer
 
-    like = _tasks_of(trained) if flags.like is None else Path(flags.like)
+    target, row = Path(flags.table), find_writer(flags.table, flags.to)
+    like = _tasks_of(trained, row) if flags.like is None else Path(flags.like)
     folder = Path(Roots.of_run(trained.about["config"], None).images)
-    said = (completed.values == POSITIVE, completed.scores, trained.version)
-    where, notes = (Path(flags.table), like, folder), list[str]()
-    if not flags.dry_run:
-        notes = label_studio.write_predictions(completed.observed, *said, *where)
-    new = f"{completed.proposed().sum():,} as predictions"
+    said, notes = completed.proposals(trained.version, folder, like), list[str]()
+    if not flags.dry_run and row.propose is not None:
+        with writing(target):
+            notes = row.propose(completed.observed, target, said)
+    new = f"{said.new.sum():,} as predictions"
     known = f"{completed.observed.known:,} known labels as annotations, {new}"
     content = known if like is None else f"{new}, for the tasks of {like}"
     return [*(f"note: {note}" for note in notes), content]
 
 
-def _tasks_of(trained: "Run") -> "Path | None":
-    """The label file of a run, if it came from Label Studio and is still there."""
+def _tasks_of(trained: "Run", row: "Format") -> "Path | None":
+    """The label file of a run, if it is one of tasks in this format and is still there."""
     from pathlib import Path
 
     from g2netpl.labels.files import each_file
-    from g2netpl.labels.formats import FORMATS, find_format
+    from g2netpl.labels.formats import find_format
 
     first, *more = map(Path, each_file(trained.config.labels))
     found = not more and first.is_file() and find_format(first, trained.config.format)
-    return first if found is FORMATS["label-studio"] else None
+    return first if found is row else None

@@ -52,12 +52,12 @@ def run(flags: argparse.Namespace) -> None:
     if flags.to == PHOTO_TAGS:
         notes = write_tags(table, flags, flags.target)
     else:
-        check_target(flags.target, None, flags.overwrite)
+        check_target(flags.target, None, flags.overwrite, flags.source)
         if not flags.dry_run:
             where = (flags.source, config.format, flags.target, flags.to)
             table = unpack(table, *where, flags.overwrite)
         how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
-        notes = write_new(table, flags.target, *how)
+        notes = write_new(table, flags.target, *how, flags.source)
     console.print(share_of_labels(table))
     for note in (*table.notes, *notes):
         console.print(f"note: {note}")

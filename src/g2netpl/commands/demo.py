@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.disk import write_json
-from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.parsing import at_least_one
 from g2netpl.commands.training_flags import add_config_flags, checked
 
@@ -28,13 +28,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
-    with Interrupts(NOTHING_KEPT):
-        _demo(flags)
-
-
-def _demo(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import choose, run_cells

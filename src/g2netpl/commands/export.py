@@ -19,7 +19,7 @@ from pathlib import Path
 
 from g2netpl.base.disk import write_text_whole, writing
 from g2netpl.base.errors import InputError
-from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.labelling import check_target
 
 
@@ -42,13 +42,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace the bundle and the card")
 
 
+@stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Export, check, write the card."""
-    with Interrupts(NOTHING_KEPT):
-        _export(flags)
-
-
-def _export(flags: argparse.Namespace) -> None:
     from importlib import import_module
 
     for package in ("onnx", "onnxscript"):  # asked for first: their extra brings all others

@@ -111,7 +111,7 @@ def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
     """The labels to train on, and those of the test file or of a fifth of the images."""
     from g2netpl.labels.files import named
     from g2netpl.labels.formats import read_labels, read_matching
-    from g2netpl.labels.settings import split_table
+    from g2netpl.labels.splits import split_table
     from g2netpl.training.data import with_groups
 
     how = (config.format, config.reading())

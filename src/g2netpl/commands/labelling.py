@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.labels.files import each_file
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from g2netpl.labels.formats import Paths
     from g2netpl.labels.table import LabelTable
 
 
@@ -55,14 +57,22 @@ def share_of_labels(table: "LabelTable") -> str:
     )
 
 
-def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) -> None:
-    """A file that may be written: its ending is known, and it is not there yet."""
+def check_target(
+    path: str, endings: tuple[str, ...] | None, overwrite: bool, read: "Paths" = ()
+) -> None:
+    """A file that may be written: its ending is known, and it is not there yet.
+
+    With `overwrite` it may be, unless it is one of those that are `read`.
+    """
     if endings is not None and not path.lower().endswith(endings):
         raise InputError(f"{path}: expected a name ending in {' or '.join(endings)}")
     there = os.path.lexists(path) and not os.path.isdir(path)
-    inside = (os.path.join(path, name) for name in ("metadata.jsonl", "samples.json"))
-    if (there or any(map(os.path.isfile, inside))) and not overwrite:
+    replaced = _files_of(path)
+    if replaced and not overwrite:
         raise Refused(f"{path}: is there already; choose another name, or give --overwrite")
+    for file in each_file(read):
+        if replaced & _files_of(file):
+            raise Refused(f"{path}: would replace {file}, which is read; choose another name")
     if there and not os.path.isfile(path):
         raise InputError(f"{path}: not a regular file")
     above = os.path.dirname(os.path.abspath(path))
@@ -70,6 +80,21 @@ def check_target(path: str, endings: tuple[str, ...] | None, overwrite: bool) ->
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise InputError(f"{path}: cannot be written ({above} is not a folder)")
+
+
+def _files_of(path: str) -> set[str]:
+    """The files that hold the labels at a path: itself, or those in a folder."""
+    if not os.path.isdir(path):
+        return {os.path.realpath(path)} if os.path.lexists(path) else set()
+    inside = (os.path.join(path, name) for name in ("metadata.jsonl", "samples.json"))
+    return set(map(os.path.realpath, filter(os.path.isfile, inside)))
+
+
+def format_flag(target: str, to: str | None) -> str:
+    """` --format NAME`, where a file that was written so would be taken for another."""
+    from g2netpl.labels.formats import find_format, find_writer
+
+    return "" if find_format(Path(target)) is find_writer(target, to) else f" --format {to}"
 
 
 def written(target: str, dry_run: bool) -> str:
@@ -84,11 +109,15 @@ def write_new(
     overwrite: bool,
     bom: bool = False,
     dry_run: bool = False,
+    read: "Paths" = (),
 ) -> list[str]:
-    """Write a label file that is not there yet; returns what the format could not keep."""
+    """Write a label file that is not there yet; returns what the format could not keep.
+
+    None that was `read` is replaced.
+    """
     from g2netpl.labels.formats import find_writer, write_labels
 
-    check_target(target, None, overwrite)
+    check_target(target, None, overwrite, read)
     find_writer(target, format)
     if dry_run:
         return []

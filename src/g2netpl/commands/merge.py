@@ -34,7 +34,7 @@ def run(flags: argparse.Namespace) -> None:
 
     console, config = Console(), checked(flags)
     table = read_labels(flags.files, config.format, config.reading())
-    notes = write_new(table, flags.output, flags.to, flags.overwrite)
+    notes = write_new(table, flags.output, flags.to, flags.overwrite, read=flags.files)
     console.print(share_of_labels(table))
     for note in (*table.notes, *look_alikes_note(table), *notes):
         console.print(f"note: {note}")

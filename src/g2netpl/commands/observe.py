@@ -35,7 +35,7 @@ def run(flags: argparse.Namespace) -> None:
     table = read_labels(config.labels, config.format, config.reading())
     seed = SPML_SEED if setting.spml_compatible else config.seed
     visible = observe(table, setting, seed)
-    notes = write_new(visible, flags.output, flags.to, flags.overwrite)
+    notes = write_new(visible, flags.output, flags.to, flags.overwrite, read=config.labels)
     for note in (*table.notes, *notes):
         console.print(f"note: {note}")
     console.print(

@@ -15,9 +15,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.disk import write_json
+from g2netpl.base.disk import write_json, write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.training_flags import add_training_flags, config_of
 from g2netpl.labels.files import named
 
@@ -44,13 +44,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_training_flags(parser, without=_NOT_HERE)
 
 
+@stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
-    with Interrupts(NOTHING_KEPT):
-        _plan(flags)
-
-
-def _plan(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.experiments.labelling_plan import describe
     from g2netpl.runs.ownership import check_folder, claimed
@@ -106,5 +102,5 @@ def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
     about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
     write_json(folder / RUN, about)
     write_json(folder / "plan.json", plan.to_json())
-    (folder / "plan.txt").write_text(text + "\n", encoding="utf-8")
+    write_text_whole(folder / "plan.txt", text + "\n")
     write_figure(folder / "curve.png", plan_figure(plan.lines(), plan.labelled))

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from g2netpl.base.errors import InputError, Refused, did_you_mean
-from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.base.signals import AGAIN, stoppable
 from g2netpl.commands.grid_flags import add_grid_flags, image_keys, split_numbers, to_be_kept
 from g2netpl.commands.parsing import split_list
 from g2netpl.commands.training_flags import OneMore, checked
@@ -56,13 +56,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_grid_flags(parser, usual, "images: the paper's; features: 1e-3,3e-4", "8,16; features 64")
 
 
+@stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Train what is missing, write the page."""
-    with Interrupts(AGAIN):
-        _reproduce(flags)
-
-
-def _reproduce(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.experiments.paper import data_set_of
     from g2netpl.experiments.reproduction import check, reproduce

@@ -34,8 +34,9 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.system import private_file
 from g2netpl.base.terminal import quoted
-from g2netpl.commands.labelling import check_target, share_of_labels, write_new
+from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
 from g2netpl.commands.parsing import check_port
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _open(address: str, page: str) -> None:
     ):
         return
     Path(page).unlink(missing_ok=True)
-    with open(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    with open(private_file(page), "w", encoding="utf-8") as file:
         file.write(
             f'<!doctype html><title>g2netpl review</title><meta http-equiv="refresh" '
             f'content="0; url={address}"><a href="{address}">g2netpl review</a>\n'
@@ -210,7 +211,7 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {target} --expected-positives {k:.2f}"
+        f"--labels {target}{format_flag(flags.export, flags.to)} --expected-positives {k:.2f}"
         f"{'' if held_out else ' --validation 0'}{draw} … (labels that were chosen to be asked "
         "about do not tell how many positives there are)"
     )

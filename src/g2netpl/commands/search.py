@@ -19,7 +19,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.base.signals import AGAIN, stoppable
 from g2netpl.commands.parsing import split_list
 from g2netpl.commands.training_flags import add_training_flags, config_of
 
@@ -37,13 +37,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_training_flags(parser, without={"learning_rate", "batch_size"})
 
 
+@stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, show them, name the best."""
-    with Interrupts(AGAIN):
-        _search(flags)
-
-
-def _search(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.locks import locked
     from g2netpl.base.progress import Cells

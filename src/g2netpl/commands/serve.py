@@ -15,13 +15,13 @@ trains on all of them into RUN-answered, in the background; then that one predic
 """
 
 import argparse
-import os
 import re
 import secrets
 import signal
 from pathlib import Path
 
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.system import private_file
 from g2netpl.commands.parsing import check_port
 from g2netpl.commands.training_flags import add_config_flags, checked
 
@@ -77,7 +77,7 @@ def kept_token(folder: Path) -> str:
 
     path = folder / TOKEN
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        with open(private_file(path), "w", encoding="utf-8") as file:
             file.write(secrets.token_urlsafe(32))
     except FileExistsError:
         pass

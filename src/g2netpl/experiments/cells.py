@@ -31,6 +31,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.options import in_full, parse_record
 from g2netpl.base.progress import EVERY, Cells
 from g2netpl.base.signals import AGAIN
+from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement, label_maps, watch_labels
@@ -39,7 +40,7 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
-from g2netpl.labels.settings import IndexArray
+from g2netpl.labels.entries import IndexArray
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.folder import is_begun
@@ -126,7 +127,8 @@ def _outcomes(
         finally:
             torch.set_num_threads(threads)
         return
-    with get_context("spawn").Pool(jobs, _start_worker, (list(plugins.LOADED),)) as pool:
+    start = (_start_worker, (list(plugins.LOADED),))
+    with get_context("spawn").Pool(min(jobs, MOST_PROCESSES), *start) as pool:
         found = pool.imap(partial(_work, comparison), cells)
         for _ in cells:
             yield _waited_for(found, work)

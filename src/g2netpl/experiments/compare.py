@@ -17,6 +17,7 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.options import parse_record
 from g2netpl.base.progress import Cells
 from g2netpl.base.signals import AGAIN, Stopped
+from g2netpl.base.system import write_down
 from g2netpl.experiments.cells import Row, Runner, choose
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement
@@ -45,12 +46,12 @@ def sweep(
         missing = [cell for cell in cells if not _has(rows.get(cell), comparison)]
         if not missing:
             return
-        with path.open("a", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8", newline="\n") as file:
             for row in run(comparison, missing, work):
                 rows[cell_of(row)] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-                os.fsync(file.fileno())
+                write_down(file.fileno())
                 if "diverged" not in row:
                     on_kept()
 

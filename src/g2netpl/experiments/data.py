@@ -21,11 +21,11 @@ from g2netpl.game.network.cutting import cut
 from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
 from g2netpl.images.pixels import check_bad, header_problem
-from g2netpl.labels.entries import per_class
+from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
-from g2netpl.labels.settings import IndexArray, split_table
+from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank

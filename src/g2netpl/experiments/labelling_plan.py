@@ -27,9 +27,8 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
 from g2netpl.images.features import Features, read_features
 from g2netpl.images.loader import ArraySource
-from g2netpl.labels.entries import per_class
+from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import named
-from g2netpl.labels.settings import IndexArray
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank

@@ -6,6 +6,7 @@ what is in it. `MemoryPlace` decides which memories are kept so.
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,4 +241,5 @@ def drop_generations(folder: Path, before: int) -> None:
     for path in folder.glob("*.*"):
         number = path.suffix[1:]
         if number.isdecimal() and int(number) < before:
-            path.unlink(missing_ok=True)
+            with suppress(PermissionError):  # on Windows, while somebody reads there: next time
+                path.unlink(missing_ok=True)

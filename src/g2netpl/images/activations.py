@@ -140,6 +140,7 @@ def kept(
         making = TableInMaking(path, paths, stamps, shape, keep=True) if writes else None
         with nullcontext() if making is None else making:
             left = rows[:0] if making is None else making.go_on(rows, stored, say)
+            stored = None  # Windows replaces no file that is mapped
             for block in _blocks(of_any(processes, left), shape):
                 found = compute(block)
                 if making is not None:
@@ -176,7 +177,10 @@ def make_room(path: Path, say: Callable[[str], None]) -> None:
     for each, status in sorted(found.items(), key=lambda item: item[1].st_mtime):
         if taken <= MOST or now - status.st_mtime < _DAY:
             break
-        each.unlink(missing_ok=True)
+        with suppress(PermissionError):  # in use, on Windows
+            each.unlink(missing_ok=True)
+        if each.exists():
+            continue
         taken -= status.st_size
         days = (now - status.st_mtime) / _DAY
         say(

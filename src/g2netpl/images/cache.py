@@ -9,16 +9,19 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from g2netpl.base.disk import reserve
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory, parse_size, show_size
 from g2netpl.images.pixels import Pixels
 
 AUTO_SHARE = 0.25  # of the memory that is available
+_memory_file: Callable[[str], int] | None = getattr(os, "memfd_create", None)
 
 
 def image_bytes(size: int) -> int:
@@ -69,7 +72,8 @@ class CacheBudget:
             return None, f"image cache: none, {problem}"
         self.left -= kept * each
         part = images if kept == count else f"{kept:,} of {images}"
-        return cache, f"image cache: {part}, {show_size(kept * each)} of memory{share}"
+        where = "in a temporary file" if _memory_file is None else "of memory"
+        return cache, f"image cache: {part}, {show_size(kept * each)} {where}{share}"
 
 
 KeptImages = dict[tuple[tuple[str, ...], int, str], "ImageCache"]
@@ -88,8 +92,9 @@ class ImageCache:
         self.count, self.size = count, size
         self.files = b""  # what the image files were like before any of them was read
         self._path, close = _shared_file(count * image_bytes(size))
-        weakref.finalize(self, close)
-        self._arrays: _Arrays | None = self._map()  # a forked worker has it, others open the file
+        self._mapped: list[_Arrays] = []  # a forked worker has it, others open the file
+        weakref.finalize(self, _end, self._mapped, close)
+        self._open()
 
     def get(self, row: int) -> Pixels | None:
         """The squashed image, not to be written to; None if it is not there."""
@@ -112,12 +117,12 @@ class ImageCache:
 
     def __getstate__(self) -> dict[str, Any]:
         """For a worker, which opens the file by itself."""
-        return {**self.__dict__, "_arrays": None}
+        return {**self.__dict__, "_mapped": []}
 
     def _open(self) -> _Arrays:
-        if self._arrays is None:
-            self._arrays = self._map()
-        return self._arrays
+        if not self._mapped:
+            self._mapped.append(self._map())
+        return self._mapped[0]
 
     def _map(self) -> _Arrays:
         size = self.size * self.size * 3
@@ -131,17 +136,14 @@ def _shared_file(size: int) -> tuple[str, Callable[[], None]]:
 
     Where it is a file of the system's memory, nothing is left of it even after a crash.
     """
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("g2netpl-images")
+    if _memory_file is not None:
+        descriptor = _memory_file("g2netpl-images")
         path, close = f"/proc/{os.getpid()}/fd/{descriptor}", partial(os.close, descriptor)
     else:
         descriptor, path = tempfile.mkstemp(prefix="g2netpl-images-")
         close = partial(_close_and_remove, descriptor, path)
     try:
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(descriptor, 0, size)  # no room is an error here, not a crash later
-        else:
-            os.truncate(descriptor, size)
+        reserve(descriptor, size)  # no room is an error here, not a crash later
     except OSError as problem:
         close()
         raise InputError(
@@ -151,6 +153,12 @@ def _shared_file(size: int) -> tuple[str, Callable[[], None]]:
     return path, close
 
 
+def _end(mapped: list[_Arrays], close: Callable[[], None]) -> None:
+    mapped.clear()
+    close()
+
+
 def _close_and_remove(descriptor: int, path: str) -> None:
     os.close(descriptor)
-    os.unlink(path)
+    with suppress(PermissionError):  # Windows keeps a file while a picture of it is in use
+        os.unlink(path)

@@ -16,6 +16,7 @@ import numpy as np
 from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import open_file
+from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
 from g2netpl.images.sources import find
@@ -196,7 +197,7 @@ def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
     if workers == 0 or len(paths) < 200:  # starting processes takes longer
         yield from map(_look_at, paths)
         return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(workers, MOST_PROCESSES), get_context("spawn")) as pool:
         yield from pool.map(_look_at, paths, chunksize=32)
 
 

@@ -6,8 +6,8 @@ how many rows, which, and the SHA-256 of all that the file says of them. A block
 record is as good as none.
 """
 
-import fcntl
 import hashlib
+import io
 import math
 import os
 import uuid
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from g2netpl.base.disk import reserve, sync_folder
 from g2netpl.base.locks import same_file
 from g2netpl.base.sealed import SUM
+from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, try_lock, write_down
 from g2netpl.images.kept_rows import Digests, Good, Stamps, check_place, lacking, note
 from g2netpl.images.loader import Rows
 
@@ -68,17 +69,17 @@ class TableInMaking:
         self.path, self.paths = path, paths
         self._stamps, self._shape = stamps, (len(paths), *shape)
         self._kind, self._keep = kind, keep
-        self._size = file_bytes(len(paths), shape, kind) - SUM
+        self._end = self._size = file_bytes(len(paths), shape, kind) - SUM
         self._place = path.with_name(f"{path.name}.part")
         there = self._place.stat().st_size if self._place.is_file() else 0
         check_place(path.parent, max(0, self._size + SUM - there))
 
     def __enter__(self) -> "TableInMaking":
-        self._file = open(self._place, "a+b")
+        self._file = _opened(self._place)
         if not _is_ours(self._file.fileno(), self._place):
             self._file.close()
             self._place = self.path.with_name(f"{self.path.name}.{uuid.uuid4().hex}.part")
-            self._file = open(self._place, "a+b")
+            self._file = _opened(self._place)
         if os.fstat(self._file.fileno()).st_size < self._size:
             os.truncate(self._file.fileno(), 0)
             reserve(self._file.fileno(), self._size)
@@ -96,12 +97,22 @@ class TableInMaking:
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             if kind is None and self._keep:
-                self._finish()
+                self.now.stamps[:] = self._stamps
+                self._content.flush()
         finally:
-            self._file.close()
-            is_own = self._place.name != f"{self.path.name}.part"
-            if is_own if kind is not None else not self._keep:
-                self._place.unlink(missing_ok=True)
+            del self.now, self._content  # what is mapped, Windows neither cuts nor renames
+        is_kept = kind is None and self._keep
+        try:
+            if is_kept:
+                self._finish()
+                if OPEN_FILES_CAN_GO:
+                    self._take_name()
+        finally:
+            self._file.close()  # and nobody else may have it before it has its name
+        if is_kept and not OPEN_FILES_CAN_GO:
+            self._take_name()
+        if not is_kept and (kind is None or self._place.name != f"{self.path.name}.part"):
+            self._place.unlink(missing_ok=True)
 
     def go_on(self, rows: Rows, stored: Table | None, say: Callable[[str], None]) -> Rows:
         """Of the rows that a stored table lacks, those that are not finished here either."""
@@ -126,24 +137,26 @@ class TableInMaking:
         self.now.digests[rows[is_nan(found)]] = 0
         self.now.stamps[rows] = self._stamps[rows]
         self._content.flush()
+        self._file.seek(self._end)
         self._file.write(np.int64(len(rows)).tobytes() + rows.tobytes() + self._sum(rows))
         self._file.flush()
-        os.fsync(self._file.fileno())
+        self._end = self._file.tell()
+        write_down(self._file.fileno())
 
     def _finish(self) -> None:
-        """Give the table its sum and its name."""
-        self.now.stamps[:] = self._stamps
-        self._content.flush()
+        """Give the table its sum."""
         os.truncate(self._file.fileno(), self._size)
         self._file.seek(0)
         self._file.write(hashlib.file_digest(self._file, "sha256").digest())
         self._file.flush()
-        os.fsync(self._file.fileno())
+        write_down(self._file.fileno())
+
+    def _take_name(self) -> None:
         os.replace(self._place, self.path)
         sync_folder(self.path.parent)
 
     def _finished(self) -> Good:
-        """Which rows have a record; what comes after the last right one is cut off."""
+        """Which rows have a record; what comes after the last right one is written over."""
         good, end = np.zeros(self._shape[0], bool), self._size
         self._file.seek(end)
         while len(number := self._file.read(_NUMBER)) == _NUMBER:
@@ -157,7 +170,7 @@ class TableInMaking:
             if self._file.read(SUM) != self._sum(rows):
                 break
             good[rows], end = True, self._file.tell()
-        os.truncate(self._file.fileno(), end)
+        self._end = end
         return good
 
     def _sum(self, rows: Rows) -> bytes:
@@ -167,10 +180,11 @@ class TableInMaking:
         return digest.digest()
 
 
+def _opened(path: Path) -> io.BufferedRandom:
+    """A file to be read and written anywhere, made where there is none."""
+    return open(os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o666), "r+b")
+
+
 def _is_ours(descriptor: int, path: Path) -> bool:
     """Lock an open file; such a lock is not one of the loader's processes, which may outlive us."""
-    try:
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return same_file(descriptor, path)
+    return try_lock(descriptor, by_process=True) is True and same_file(descriptor, path)

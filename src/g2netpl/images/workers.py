@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from g2netpl.base.errors import UserError
 from g2netpl.base.places import Unreachable
 from g2netpl.base.signals import Interrupts
+from g2netpl.base.system import CHILD_ENDED, STOPS
 
 Item = TypeVar("Item")
 
@@ -47,7 +48,7 @@ def told_how_to_go_on(interrupts: Interrupts) -> Iterator[None]:
 
 def ignore_interrupts(worker: int) -> None:
     """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in STOPS:
         signal.signal(number, signal.SIG_IGN)
     sys.excepthook = lambda *_: None  # a connection that the main process has closed
 
@@ -57,10 +58,11 @@ def started(loader: Iterable[Item]) -> Iterator[Item]:
 
     By itself it would raise that as a signal, at any moment of whatever we do meanwhile.
     """
-    before = signal.getsignal(signal.SIGCHLD)
+    if CHILD_ENDED is None or threading.current_thread() is not threading.main_thread():
+        return iter(loader)
+    before = signal.getsignal(CHILD_ENDED)
     items = iter(loader)
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL if before is None else before)
+    signal.signal(CHILD_ENDED, signal.SIG_DFL if before is None else before)
     return items
 
 

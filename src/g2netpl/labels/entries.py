@@ -21,7 +21,7 @@ _BLOCK = 1 << 20  # cells that are looked at as a matrix at a time
 
 LabelMatrix = npt.NDArray[np.int8]
 Indices = Sequence[int] | npt.NDArray[np.int64]
-Counts = npt.NDArray[np.int64]
+IndexArray = npt.NDArray[np.int64]
 Matrix = TypeVar("Matrix", npt.NDArray[np.int8], npt.NDArray[np.float32])
 
 
@@ -177,7 +177,7 @@ class Entries:
 Labels = LabelMatrix | Entries
 
 
-def per_class(labels: Labels, value: int | None = None) -> Counts:
+def per_class(labels: Labels, value: int | None = None) -> IndexArray:
     """How often each class has this value, (L,); without one, how often it is known."""
     if isinstance(labels, Entries):
         chosen = labels.columns if value is None else labels.columns[labels.signs == value]
@@ -185,7 +185,7 @@ def per_class(labels: Labels, value: int | None = None) -> Counts:
     return np.asarray(_has(labels, value).sum(axis=0), dtype=np.int64)
 
 
-def per_image(labels: Labels, value: int | None = None) -> Counts:
+def per_image(labels: Labels, value: int | None = None) -> IndexArray:
     """How many labels of each image have this value, (N,); without one, how many are known."""
     if not isinstance(labels, Entries):
         return np.asarray(_has(labels, value).sum(axis=1), dtype=np.int64)
@@ -194,7 +194,7 @@ def per_image(labels: Labels, value: int | None = None) -> Counts:
     return np.bincount(labels.rows()[labels.signs == value], minlength=len(labels))
 
 
-def pairs(labels: Labels, value: int) -> tuple[Counts, Counts]:
+def pairs(labels: Labels, value: int) -> tuple[IndexArray, IndexArray]:
     """Image and class of every label with this value, image after image."""
     if isinstance(labels, Entries):
         chosen = labels.signs == value
@@ -323,7 +323,7 @@ def _sorted(
     columns: npt.NDArray[np.integer],
     signs: npt.NDArray[np.integer],
     classes: int,
-    counts: Counts,
+    counts: IndexArray,
 ) -> tuple[npt.NDArray[np.int32], LabelMatrix]:
     """Classes and signs of some neighbouring images, in order and each once, and their counts."""
     key = (rows - rows[0]).astype(np.int64) * classes + columns

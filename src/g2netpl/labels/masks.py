@@ -16,6 +16,7 @@ from g2netpl.labels.entries import (
     POSITIVE,
     UNOBSERVED,
     Entries,
+    IndexArray,
     LabelMatrix,
     Labels,
     as_matrix,
@@ -24,8 +25,6 @@ from g2netpl.labels.entries import (
     stacked,
     together,
 )
-
-IndexArray = npt.NDArray[np.int64]
 
 
 def spml_masks(labels: Labels, positives: int, negatives: int, seed: int) -> Labels:

@@ -7,7 +7,7 @@ name is a mistake.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from g2netpl.base.errors import InputError, counted
@@ -30,6 +30,17 @@ def files_meant(
         as_deep = {name: each for name, each in parts.items() if len(each) == depth}
         best = _Index(files, depth).of(as_deep) | best  # files in further folders
     return _one_each(best, root, listed)
+
+
+def known_as(names: Iterable[str], known: Iterable[str], where: str) -> dict[str, str]:
+    """The known image that each other name means, where it means one; all in composed spelling.
+
+    So a file beside the labels may name images as the label file does, or as their files are.
+    """
+    there, asked = dict.fromkeys(map(composed, known)), dict.fromkeys(map(composed, names))
+    others = [name for name in asked if name not in there]
+    free = [name for name in there if name not in asked]
+    return files_meant(others, free, where, ()) if others and free else {}
 
 
 def note_on(meant: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,8 @@ from typing import NoReturn
 
 from g2netpl.base.disk import sync_folder, written_whole
 from g2netpl.base.errors import InputError, Refused, UserError
-from g2netpl.base.locks import same_file, try_lock
+from g2netpl.base.locks import open_place, same_file
+from g2netpl.base.system import BINARY, NO_WAITING, try_lock, write_down
 from g2netpl.runs.answers import Decision, parse_decisions
 from g2netpl.runs.folder import REVIEW
 
@@ -33,7 +34,7 @@ class DecisionLog:
         self._rescued: Path | None = None
         self._folder = self._file = -1
         try:
-            self._folder = self._held(os.open(self.path.parent, os.O_RDONLY))
+            self._folder = self._held(open_place(self.path.parent))
             self._file = self._open(os.O_CREAT)
             sync_folder(self.path.parent)
             content = _content(self._file)
@@ -69,7 +70,7 @@ class DecisionLog:
             self._let_go()
 
     def _open(self, flags: int = 0) -> int:
-        flags |= os.O_RDWR | os.O_APPEND | os.O_NONBLOCK  # a pipe must not hang us
+        flags |= os.O_RDWR | os.O_APPEND | NO_WAITING | BINARY
         file = self._held(os.open(self.path, flags, 0o666))
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
@@ -103,7 +104,7 @@ class DecisionLog:
                 content = _content(file)
                 found, size = parse_decisions(content, self.path)
                 if found == self.decisions and content[size - 1 :] == (b"\n" if size else b""):
-                    os.fsync(file)
+                    write_down(file)
                     sync_folder(self.path.parent)
                     file, self._file = self._file, file
                     self._size, self._mark = size, _mark(self._file)
@@ -144,7 +145,7 @@ class DecisionLog:
             written = os.write(self._file, lines)
             if written != len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file)
+            write_down(self._file)
             mark = _mark(self._file)
             if not same_file(self._file, self.path) or mark[0] != self._size + len(lines):
                 self._refuse(self.decisions)  # it happened just now
@@ -157,21 +158,21 @@ class DecisionLog:
     def _take_back(self, lines: bytes) -> None:
         """Half a line would spoil the next one; but nothing of others is cut off."""
         with contextlib.suppress(OSError):
-            if lines.startswith(os.pread(self._file, len(lines) + 1, self._size)):
+            if lines.startswith(_content(self._file, self._size)):
                 os.ftruncate(self._file, self._size)
 
     def _cut_off(self, rest: bytes) -> None:
         with open(self.path.with_name(REVIEW + ".torn"), "ab") as file:
             file.write(rest.rstrip(b"\n") + b"\n")
             file.flush()
-            os.fsync(file.fileno())
+            write_down(file.fileno())
         os.ftruncate(self._file, self._size)
-        os.fsync(self._file)
+        write_down(self._file)
 
 
-def _content(descriptor: int) -> bytes:
+def _content(descriptor: int, start: int = 0) -> bytes:
     with open(descriptor, "rb", closefd=False) as file:
-        file.seek(0)
+        file.seek(start)
         return file.read()
 
 

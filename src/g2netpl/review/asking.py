@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from g2netpl.labels.table import LabelMatrix
 from g2netpl.review.answers_writer import DecisionLog
 from g2netpl.runs.answers import Decision, find, in_force, now
 from g2netpl.runs.run import Run
@@ -88,6 +89,22 @@ class Asking:
                     ),
                 )
             return self._once_more(self._asked[id])
+
+    def _left(self, count: int) -> int:
+        """How many of so many questions may still be asked."""
+        return count if self.limit is None else min(count, self.limit - self._total)
+
+    def _known(self, row: int, values: LabelMatrix, columns: Iterable[int]) -> list[dict[str, Any]]:
+        """Some labels of an image, positives first, and whether people have decided them."""
+        observed = self.saved.observed[row]
+        return [
+            {
+                "name": self.saved.classes[each],
+                "value": int(values[each]),
+                "decided": bool(values[each] != observed[each]),
+            }
+            for each in sorted(columns, key=lambda each: -values[each])
+        ]
 
     def _open_log(self) -> None:
         """Take the file, and take up what was decided at earlier times."""

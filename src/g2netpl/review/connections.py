@@ -13,6 +13,8 @@ from socket import SHUT_RDWR
 from threading import Lock
 from typing import Any
 
+from g2netpl.base.system import PORTS_ARE_OURS
+
 PATIENCE = 60  # seconds for a request to arrive
 MOST = 128  # connections at a time
 
@@ -30,6 +32,7 @@ class PatientServer(ThreadingHTTPServer):
     """One thread per connection, and no more connections than we can bear."""
 
     daemon_threads = True
+    allow_reuse_address = PORTS_ARE_OURS
     request_queue_size = MOST
 
     def __init__(self, *given: Any) -> None:

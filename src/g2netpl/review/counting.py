@@ -6,6 +6,7 @@ search or filter here.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,8 @@ class CountReview(Asking):
     def questions(self, count: int) -> list[dict[str, Any]]:
         """The next open questions of the sample."""
         with self._lock:
-            if self.limit is not None:
-                count = min(count, self.limit - self._total)
-            rows = self._open_rows()
-            return [self._question(row, COUNTS) for row, _ in zip(rows, range(count), strict=False)]
+            rows = islice(self._open_rows(), max(self._left(count), 0))
+            return [self._question(row, COUNTS) for row in rows]
 
     def decide(self, id: str, row: int, count: int | None) -> None:
         """Save a count, None: skipped; OSError if the disk does not take it."""
@@ -79,13 +78,9 @@ class CountReview(Asking):
 
     def _question(self, entry: int, order: str) -> dict[str, Any]:
         observed = self.saved.observed[entry]
-        known = sorted(np.flatnonzero(observed != UNOBSERVED), key=lambda each: -observed[each])
         return {
             "row": entry,
             "image": self.saved.images[entry],
             "order": order,
-            "known": [
-                {"name": self.saved.classes[each], "value": int(observed[each]), "decided": False}
-                for each in known
-            ],
+            "known": self._known(entry, observed, np.flatnonzero(observed != UNOBSERVED)),
         }

@@ -182,7 +182,7 @@ class PhotoReview(Review):
     def _photo(self, row: int, asked: Sequence[int], were: dict[int, int]) -> dict[str, Any]:
         """A photo with its tags; `were` is what was said of them before it was taken back."""
         (chances,), (present,) = self.opinions.completed(slice(row, row + 1))
-        values, observed = self.values[row], self.saved.observed[row]
+        values = self.values[row]
         likely = self.columns[np.argsort(-chances[self.columns], kind="stable")]
         known = likely[values[likely] == POSITIVE].tolist()
         present &= not (self.one_of and known)
@@ -192,7 +192,7 @@ class PhotoReview(Review):
         shown = [*dict.fromkeys((*needed, *unknown.tolist()))][:places]
         in_order = [column for column in likely.tolist() if column in shown]
         in_order += [column for column in shown if column >= len(values)]  # added ones last
-        absent = [each for each in np.flatnonzero(values == NEGATIVE) if each not in shown]
+        absent = [each for each in np.flatnonzero(values == NEGATIVE).tolist() if each not in shown]
 
         def tag(column: int) -> dict[str, Any]:
             is_new = column >= len(values)
@@ -212,14 +212,7 @@ class PhotoReview(Review):
             "image": self.saved.images[row],
             "tags": [tag(column) for column in (*in_order, *known)],
             "added": self.added,
-            "known": [
-                {
-                    "name": self.saved.classes[each],
-                    "value": NEGATIVE,
-                    "decided": bool(observed[each] != NEGATIVE),
-                }
-                for each in absent
-            ],
+            "known": self._known(row, values, absent),
         }
 
 

@@ -86,9 +86,7 @@ class Review(Asking):
                 "again with this version, or choose another order"
             )
         with self._lock:
-            if self.limit is not None:
-                count = min(count, self.limit - self._total)
-            found = self._next(order, column, text, count)
+            found = self._next(order, column, text, self._left(count))
             return [self._question(entry, order) for entry in found]
 
     def decide(self, id: str, row: int, column: int, answer: str, order: str) -> None:
@@ -199,7 +197,6 @@ class Review(Asking):
         row, column = divmod(entry, len(self.saved.classes))
         soft, predicted = self._said(row)
         observed, values = self.saved.observed[row], self.values[row]
-        known = np.flatnonzero(values != UNOBSERVED)
         unknown = (values == UNOBSERVED) & (np.arange(len(values)) != column)
         likely = np.argsort(-np.where(unknown, soft, -1), kind="stable")[:_GUESSES].tolist()
 
@@ -219,14 +216,7 @@ class Review(Asking):
             "value": int(values[column]),
             **chances(column),
             "has_soft": bool(self.saved.has_soft[row]),
-            "known": [
-                {
-                    "name": self.saved.classes[number],
-                    "value": int(values[number]),
-                    "decided": bool(values[number] != observed[number]),
-                }
-                for number in sorted(known.tolist(), key=lambda each: -values[each])
-            ],
+            "known": self._known(row, values, np.flatnonzero(values != UNOBSERVED)),
             "guesses": [
                 {"name": self.saved.classes[number], **chances(number)}
                 for number in likely

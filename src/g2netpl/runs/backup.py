@@ -9,7 +9,6 @@ A folder of results goes through these states, each entered by one rename:
 So a process may be killed at any moment: whoever opens the folder next finds out what to do.
 """
 
-import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -48,7 +47,7 @@ class Backup:
         if self.waits:
             for path in contents(self.folder, self.command):
                 if (self.folder / path).is_file():
-                    sync(self.folder / path, os.O_RDONLY)
+                    sync(self.folder / path)
         self.drop()
 
     def restore(self) -> None:
@@ -102,7 +101,7 @@ def _move(origin: Path, target: Path, paths: list[Path]) -> None:
     target.mkdir(exist_ok=True)
     for path in paths:
         (target / path.parent).mkdir(parents=True, exist_ok=True)
-        (origin / path).rename(target / path)
+        (origin / path).replace(target / path)
     for each in {path.parent for path in paths}:
         sync_folder(target / each)
         sync_folder(origin / each)

@@ -27,6 +27,7 @@ from pydantic import AfterValidator, Field
 from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import Options
+from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.pixels import MAX_PIXELS, Pixels, check_bad, open_image, squash
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
@@ -299,6 +300,7 @@ def _read_ahead(batches: Iterator[Sequence[str]], size: int, workers: int) -> It
         yield from (_read(paths, size) for paths in batches)
         return
     waiting: deque[Future[_Read]] = deque()
+    workers = min(workers, MOST_PROCESSES)
     with ProcessPoolExecutor(workers, get_context("spawn"), _begin_reading) as pool:
         try:
             for paths in batches:

@@ -31,6 +31,8 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
+from g2netpl.labels.near_names import known_as
+from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.classifier import OnBatch
 from g2netpl.runs.frames import frame_of
@@ -72,10 +74,11 @@ class Completed:
         )
         return new
 
-    def proposals(self) -> Proposals:
-        """All that people may want to look at."""
+    def proposals(self, version: str, folder: Path, like: Path | None = None) -> Proposals:
+        """All that people may want to look at, by this version of a network."""
         soft = self.sources == SOURCES.index("soft")
-        return Proposals(self.proposed(), self.scores, soft, self.chances)
+        said = (self.proposed(), self.scores, soft, self.chances)
+        return Proposals(*said, version, folder, like)
 
     def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
         """What people said, also since, and positives that were filled in; which of them those are.
@@ -179,8 +182,10 @@ def compare_with_truth(
 ) -> str:
     """How right the filled-in labels are, for people who know the full labels."""
     truth = read_matching(files, completed.observed, format, reading)
-    row_of = {name: row for row, name in enumerate(truth.images)}
-    rows = [row_of.get(name, -1) for name in completed.observed.images]
+    row_of = {composed(name): row for row, name in enumerate(truth.images)}
+    meant = known_as(row_of, completed.observed.images, named(files))
+    row_of |= {file: row_of[name] for name, file in meant.items()}
+    rows = [row_of.get(composed(name), -1) for name in completed.observed.images]
     shared = np.array([row >= 0 for row in rows])
     if not shared.any():
         raise InputError(f"{named(files)}: knows none of the images of the run")

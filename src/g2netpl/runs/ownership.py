@@ -183,7 +183,8 @@ def _way(config: dict[str, Any], key: str) -> Files | None:
 
     def way(path: str) -> str:
         known = os.path.isabs(path) and os.path.isabs(folder)
-        return os.path.relpath(path, folder) if known else path
+        same_drive = os.path.splitdrive(path)[0] == os.path.splitdrive(folder)[0]
+        return os.path.relpath(path, folder) if known and same_drive else path
 
     return of_each(paths, way)
 

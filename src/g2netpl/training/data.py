@@ -14,19 +14,14 @@ from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import several_tags
 from g2netpl.images.sources import find, find_all, list_images
 from g2netpl.images.unlisted import images_around, others_left_out
-from g2netpl.labels.entries import per_class
+from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.look_alikes import look_alikes_note
-from g2netpl.labels.settings import (
-    SPML_SEED,
-    IndexArray,
-    Setting,
-    observe,
-    split_indices,
-    split_table,
-)
+from g2netpl.labels.near_names import known_as
+from g2netpl.labels.settings import SPML_SEED, Setting, observe
+from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
@@ -377,8 +372,12 @@ def _grouped(
 
 def with_groups(tables: list[LabelTable], rule: str, labels: str) -> list[LabelTable]:
     """The tables with the groups of a file, or with their folders as groups."""
-    names = {name for table in tables for name in table.images}
-    groups = by_folder(names) if rule == GROUPS_BY_FOLDER else read_groups(rule)
+    names = dict.fromkeys(name for table in tables for name in table.images)
+    if rule == GROUPS_BY_FOLDER:
+        groups = by_folder(names)
+    else:
+        groups = read_groups(rule)
+        groups |= {file: groups[name] for name, file in known_as(groups, names, rule).items()}
     table, *others = (with_groups_of(each, groups) for each in tables)
     if not any(table.groups or ()):
         raise InputError(

@@ -8,6 +8,7 @@ from typing import Any
 from g2netpl.base.console import Console
 from g2netpl.base.disk import file_digest
 from g2netpl.base.processes import ALONE, Processes
+from g2netpl.base.system import NOTES
 from g2netpl.images.identity import content_of
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import RUN_FORMAT
@@ -69,7 +70,7 @@ def _digest(path: str) -> str | None:
 def announce(console: Console, config: RunConfig, data: TrainingData, known: str) -> None:
     """What is trained on what, and everything a person should know about the data."""
     visible = data.visible
-    for note in data.notes:
+    for note in (*NOTES, *data.notes):
         console.print(f"note: {note}")
     console.print(
         f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "

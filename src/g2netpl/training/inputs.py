@@ -34,7 +34,7 @@ from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR, ViewName, kept_views
-from g2netpl.labels.settings import IndexArray
+from g2netpl.labels.entries import IndexArray
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation

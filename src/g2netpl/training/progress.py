@@ -28,7 +28,7 @@ def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     """
     lines = "".join(json.dumps(record) + "\n" for record in history)
     temporary = path.with_name(path.name + ".new")
-    temporary.write_text(lines, encoding="utf-8")
+    temporary.write_bytes(lines.encode())
     os.replace(temporary, path)
 
 

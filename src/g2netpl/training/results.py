@@ -14,7 +14,7 @@ from g2netpl.base.disk import write_json
 from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
-from g2netpl.labels.settings import IndexArray
+from g2netpl.labels.entries import IndexArray
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS

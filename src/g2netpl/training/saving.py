@@ -128,7 +128,7 @@ class CheckpointSaver:
             rows = self.data.training[batch.rows.cpu().numpy()]
             images = [self.data.table.images[row] for row in rows]
             line = {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
-            with open(self.folder / NON_FINITE, "a", encoding="utf-8") as file:
+            with open(self.folder / NON_FINITE, "a", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(line) + "\n")
 
     def _is_due(self) -> bool:

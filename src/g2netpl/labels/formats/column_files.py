@@ -69,6 +69,14 @@ class ColumnFile:
         """The cells of some columns as Python's objects, row after row."""
         yield from self._rows(columns, max(1, min(_ROWS, self.most // self.largest)))
 
+    def head(self, count: int) -> list[list[str]]:
+        """The first rows in text, as a sheet has them; what is no text, number or list is empty."""
+        names = [name for name, kind in self.kinds.items() if _is_plain(kind)]
+        some = max(1, min(count, self.most // self.largest))
+        cells = islice(self._rows([*names], some), count) if names else ()
+        rows = (dict(zip(names, row, strict=True)) for row in cells)
+        return [[_text(row.get(name)) for name in self.header] for row in rows]
+
     def contents(self, column: Column) -> Iterator[bytes | None]:
         """The cells of a column of large ones, such as pictures."""
         some = max(1, min(100, _DECODED // self.largest))
@@ -199,6 +207,18 @@ class ArrowFile(ColumnFile):
                 batch.validate(full=True)
                 for start in range(0, len(batch), rows):
                     yield batch.slice(start, rows)
+
+
+def _is_plain(kind: Any) -> bool:
+    kind = plain_kind(kind)
+    inner = getattr(kind, "value_type", kind)
+    return is_text(inner) or is_number(inner)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, list):
+        return ";".join(map(_text, cell))
+    return "" if cell is None else str(cell)
 
 
 def _cells(batch: Any, column: Column) -> Any:

@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats.collector import Collector
@@ -33,6 +31,7 @@ from g2netpl.labels.formats.label_studio_tasks import (
     told_apart,
 )
 from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -85,31 +84,25 @@ def write(table: LabelTable, path: Path) -> list[str]:
     return silent_classes(table)
 
 
-def write_predictions(
-    table: LabelTable,
-    decided: npt.NDArray[np.bool_],
-    chances: Scores,
-    version: str,
-    path: Path,
-    like: Path | None,
-    folder: Path,
-) -> list[str]:
-    """Write what a model says of each image, for the tasks of the file `like` or for new ones.
+def propose(table: LabelTable, path: Path, proposals: Proposals) -> list[str]:
+    """Write what a model says of each image, for the tasks of a project or for new ones.
 
     A task of a project keeps its id and data, and is a prediction of that id as well: Label Studio
     takes the same file as new tasks, and as predictions for those that it has. Gives notes.
     """
+    like, decided = proposals.like, (table.values == POSITIVE) | proposals.new
     tasks = list(_made_up(table)) if like is None else read_tasks(like, Problems())
     control = Control() if like is None else _control_in(tasks)
-    images, said, left = ImagesByAddress(table.images, folder), [], 0
+    images, said, left = ImagesByAddress(table.images, proposals.folder), [], 0
     for place, task in enumerate(tasks):
         where = f"{like}: task {place}"
         row = images.row(address_in(member(task, "data", dict, where), where), where)
         if row is None:
             left += 1
             continue
+        chances = proposals.scores[row]
         says = prediction(
-            [control or Control()], table.classes, chances[row], decided[row], version
+            [control or Control()], table.classes, chances, decided[row], proposals.version
         )
         id = member(task, "id", int, where)
         same = {} if like is None else {"task": id, **says}

@@ -5,7 +5,7 @@ a bucket or on a web server, or a plain name. Nothing is ever fetched from there
 the name of a file of ours.
 """
 
-import os
+import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -62,7 +62,7 @@ def told_apart(names: Sequence[str], addresses: Sequence[str]) -> list[str]:
     elsewhere = [path for path in paths.values() if path is not None]
     if len({path.name for path in elsewhere}) == len(set(elsewhere)):
         return list(names)
-    common = os.path.commonpath([path.parent for path in elsewhere])
+    common = posixpath.commonpath([path.parent for path in elsewhere])
     found = []
     for name, address in zip(names, addresses, strict=True):
         path = paths[address]

@@ -1,6 +1,7 @@
 """Parquet, in the shapes of the CSV files: wide (1 / 0 / null or −1), or `image` and `labels`.
 
-`labels` holds lists of text, or text with separators. Needs pyarrow, the extra `parquet`.
+`labels` holds lists of text, or text with separators. Columns that are called otherwise are found
+as in CSV files (`columns`). Needs pyarrow, the extra `parquet`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,14 +21,16 @@ from g2netpl.labels.formats.column_files import (
     is_text,
     pyarrow,
 )
-from g2netpl.labels.formats.columns import GROUP, is_tag_header
+from g2netpl.labels.formats.columns import Columns, find_columns
 from g2netpl.labels.formats.csv_table import refuse_odd_header
 from g2netpl.labels.formats.groups import Groups, group_header
-from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
-from g2netpl.labels.formats.text import IMAGE_HEADERS
+from g2netpl.labels.formats.sheet import HEAD, Sheet
 from g2netpl.labels.formats.twins import wide_table
-from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable, plain_name
+from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
+
+_FEW, _CELLS = 20, 1 << 17  # rows, and about how many cells, that tell what the columns hold
 
 
 def recognises(path: Path) -> bool:
@@ -39,37 +42,35 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read either shape; mistakes are named by row, from 0."""
     problems = Problems()
     file = ParquetFile(path, problems)
-    header = file.header
-    group, classes = _parts(header)
-    if len(header) < 2 or header[0].lower() not in IMAGE_HEADERS:
-        problems.stop(
-            str(path),
-            "header",
-            f"expected the columns image, <class>, … or image, labels (or tags); got {header[:10]}",
-        )
-    if not is_text(file.kinds[header[0]]):
-        what = f"column {header[0]!r}: expected text, got {file.kinds[header[0]]}"
+    columns = _columns(file, reading)
+    image, group, classes = _names(file, columns)
+    if not is_text(file.kinds[image]):
+        what = f"column {image!r}: expected text, got {file.kinds[image]}"
         problems.stop(str(path), "column type", what)
-    if is_tag_header(header):
-        return tags.collect(path, _tags(file, reading), reading, problems, unit=": row ")
+    if columns.tags is not None:
+        found = tags.collect(path, _tags(file, columns, reading), reading, problems, unit=": row ")
+        return found.with_notes((*found.notes, *columns.notes))
     images, groups = [], Groups(problems)
-    for row, (name, *named) in enumerate(file.texts([header[0], *group])):
-        images.append(plain_name(name or ""))
+    for row, (name, *named) in enumerate(file.texts([image, *group])):
+        images.append(columns.name(name or ""))
         problems.add_name(f"{path}: row {row}", images[-1])
         for each in named:
             groups.add(f"{path}: row {row}", images[-1], each)
-    for position, name in enumerate(header[1:]):
-        problem = class_problem(name)
+    for place in columns.classes:
+        problem = class_problem(file.header[place])
         if problem is not None:
-            problems.add(str(path), "header", f"column {position + 2}: {problem}")
+            problems.add(str(path), "header", f"column {place + 1}: {problem}")
     values = label_matrix(file, classes, problems, path)
     at = f"{path}: row {{}}".format
-    return wide_table(images, classes, values, at, groups, reading, str(path))
+    return wide_table(images, classes, values, at, groups, reading, str(path), columns.notes)
 
 
 def names_classes(path: Path, reading: Reading) -> bool:
     """A wide table does, tags do not."""
-    return not is_tag_header(ParquetFile(path, Problems()).header)
+    try:
+        return _columns(ParquetFile(path, Problems()), reading).tags is None
+    except LabelFileError:
+        return True  # which the reading will tell
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -136,10 +137,19 @@ def read_about(path: Path) -> dict[str, str] | None:
         return None
 
 
-def _parts(header: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The column of groups, if there is one, and all others but the first."""
-    group = [name for name in header[1:] if name.lower() == GROUP][:1]
-    return group, [name for name in header[1:] if name not in group]
+def _columns(file: ColumnFile, reading: Reading) -> Columns:
+    """What the columns are, as in a sheet."""
+    head = file.head(min(HEAD, max(_FEW, _CELLS // max(len(file.header), 1))))
+    sheet = Sheet(file.path, 0, file.header, head, iter(()), file.problems)
+    return find_columns(sheet, reading)
+
+
+def _names(file: ColumnFile, columns: Columns) -> tuple[str, list[str], list[str]]:
+    """The columns of the images, of groups if there is one, and of tags or of the classes."""
+    of_tags = [place for place in (columns.tags, columns.absent) if place is not None]
+    places = (of_tags or columns.classes, [] if columns.group is None else [columns.group])
+    others, group = ([file.header[place] for place in some] for some in places)
+    return file.header[columns.image], group, others
 
 
 def label_matrix(
@@ -180,10 +190,10 @@ def _labels(path: Path, name: str, column: Any, start: int, problems: Problems) 
     return values.astype(np.int8)
 
 
-def _tags(file: ColumnFile, reading: Reading) -> Iterator[tags.Tags]:
+def _tags(file: ColumnFile, found: Columns, reading: Reading) -> Iterator[tags.Tags]:
     """Names, tags and what is absent, row after row."""
     types = pyarrow()[0].types
-    group, classes = _parts(file.header)
+    names, group, classes = _names(file, found)
     for name in classes:
         kind = file.kinds[name]
         if types.is_list(kind) or types.is_large_list(kind):
@@ -191,7 +201,7 @@ def _tags(file: ColumnFile, reading: Reading) -> Iterator[tags.Tags]:
         if not is_text(kind) and not types.is_null(kind):
             what = f"column {name!r}: expected text or lists of it, got {file.kinds[name]}"
             file.problems.stop(str(file.path), "column type", what)
-    columns: list[Column] = [*file.header[:1], *classes, *group]
+    columns: list[Column] = [names, *classes, *group]
     for row, (image, *cells) in enumerate(file.texts(columns)):
         named = cells.pop() if group else None
         present, *absent = (
@@ -200,4 +210,4 @@ def _tags(file: ColumnFile, reading: Reading) -> Iterator[tags.Tags]:
             )
             for name, cell in zip(classes, cells, strict=True)
         )
-        yield row, image or "", present, absent[0] if absent else (), named
+        yield row, found.name(image or ""), present, absent[0] if absent else (), named

@@ -18,7 +18,7 @@ from g2netpl.labels.formats import xlsx
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import BOM, CsvWriter, Row, csv_table, delimiter, unguarded
 
-_HEAD = 200  # rows that tell what the columns hold
+HEAD = 200  # rows that tell what the columns hold
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Sheet:
     """The header of a table, some rows to tell its columns by, and all rows to be read once."""
 
     path: Path
-    line: int  # of the header
+    line: int  # of the header; 0 where there are none
     header: list[str]
     head: list[list[str]]
     rows: Iterator[Row]
@@ -42,7 +42,7 @@ class Sheet:
 
     def where(self, line: int) -> str:
         """A place in words."""
-        return f"{self.path}:{line}"
+        return f"{self.path}:{line}" if line else str(self.path)
 
     def whole_rows(self, hint: str = "") -> Iterator[Row]:
         """The rows that have a cell for every column; others are mistakes, empty ones are not."""
@@ -86,14 +86,14 @@ def open_sheet(path: Path, problems: Problems, encoding: str | None = None) -> S
         book = xlsx.Book(path, problems)
         rows = book.rows()
         line, header = next(rows, (1, []))
-        first, names = list(islice(rows, _HEAD)), _names(header)
+        first, names = list(islice(rows, HEAD)), _names(header)
         head = [row for _, row in first]
         rows = _padded(chain(first, rows), len(names))
         return Sheet(path, line, names, head, rows, problems, None, book.notes, book.merged)
     line, header, rows = csv_table(path, problems, encoding)
     head = []
     with suppress(InputError):  # which is told in its turn
-        head = [row for _, row in islice(csv_table(path, Problems(), encoding)[2], _HEAD)]
+        head = [row for _, row in islice(csv_table(path, Problems(), encoding)[2], HEAD)]
     return Sheet(path, line, _names(header), head, rows, problems, delimiter(path))
 
 

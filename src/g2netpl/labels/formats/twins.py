@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import Entries, Indices, Labels
+from g2netpl.labels.entries import Entries, IndexArray, Labels
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, in_class_order
@@ -61,21 +61,21 @@ def wide_table(
 def dropped_twins(images: Sequence[str], labels: Labels, at: At, problems: Problems) -> list[int]:
     """The rows of images that were listed before; those that say something else are mistakes."""
     twins = repeated(images)
-    some = max(1, _BLOCK // max(labels.shape[1], 1))
-    for start in range(0, len(twins), some):
-        part = np.array(twins[start : start + some])
-        differ = ~say_the_same(labels, part[:, 0], part[:, 1])
-        for row, first in part[differ].tolist():
-            what = f"image {images[row]!r} is listed already ({at(first)}) with other labels; put "
-            what += "them all in one place, or --duplicates unite puts its rows together"
-            problems.add(at(row), "image listed twice", what)
+    pairs = np.array(twins, dtype=np.int64).reshape(-1, 2)
+    for row, first in pairs[~say_the_same(labels, pairs[:, 0], pairs[:, 1])].tolist():
+        what = f"image {images[row]!r} is listed already ({at(first)}) with other labels; put them "
+        what += "all in one place, or --duplicates unite puts its rows together"
+        problems.add(at(row), "image listed twice", what)
     return [row for row, _ in twins]
 
 
-def say_the_same(labels: Labels, rows: Indices, others: Indices) -> npt.NDArray[np.bool_]:
+def say_the_same(labels: Labels, rows: IndexArray, others: IndexArray) -> npt.NDArray[np.bool_]:
     """Whether each image of `rows` has the labels of the one at its place in `others`."""
     if not isinstance(labels, Entries):
-        return np.asarray((labels[rows] == labels[others]).all(axis=1))
+        some = max(1, _BLOCK // max(labels.shape[1], 1))
+        parts = [slice(start, start + some) for start in range(0, len(rows), some)]
+        equal = [(labels[rows[part]] == labels[others[part]]).all(axis=1) for part in parts]
+        return np.concatenate([np.zeros(0, dtype=bool), *equal])
     one, other = labels.take(rows), labels.take(others)
     same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
     chosen = np.flatnonzero(same)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.system import copy_mode
 from g2netpl.labels.formats.photos import xmp
 from g2netpl.labels.formats.photos.library import Library, Photo, Places, TagPath, Tags, whole, why
 from g2netpl.labels.formats.problems import Problems
@@ -85,7 +86,7 @@ class Plan:
             content = change.content(self.library)
             with written_whole(path, f"{os.getpid()}.new") as file:
                 if not change.is_new:
-                    os.chmod(file.fileno(), path.stat().st_mode & 0o7777)
+                    copy_mode(file.fileno(), path)
                 file.write(content)
 
     def notes(self) -> list[str]:
