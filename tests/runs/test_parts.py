@@ -22,7 +22,7 @@ from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
 from g2netpl.labels.entries import Entries
-from g2netpl.labels.formats import table as csv_table
+from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs import bundle as bundles
 from g2netpl.runs import parts
