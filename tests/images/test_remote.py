@@ -123,6 +123,7 @@ def store(tmp_path, monkeypatch):
     monkeypatch.setattr(remote, "PATIENCE", 1.0)
     fsspec.filesystem("s3").clear_instance_cache()
     sources._elsewhere.cache_clear()
+    remote._given_up.clear()
     yield made
     made.shutdown()
     made.server_close()
@@ -220,6 +221,11 @@ def test_a_fault_that_stays_ends_the_work_in_one_line(store, photos, wrong, says
     assert "\n" not in str(told.value)
     assert SECRET not in str(told.value)
     assert time.monotonic() - started < 30
+    asked = len(store.asked)
+    (other,) = locate(["b.png"], photos)
+    with pytest.raises(Unreachable, match="could not be reached a moment ago"):
+        content_of(other)
+    assert len(store.asked) == asked
 
 
 def test_an_object_that_was_replaced_is_noticed(store, photos):
@@ -228,6 +234,7 @@ def test_an_object_that_was_replaced_is_noticed(store, photos):
     store.objects["photos/b.png"] = png(5) + b"more"
     del store.objects["photos/c.png"]
     for place, says in ((a, "changed since"), (b, "changed since"), (c, "not there any more")):
+        remote._given_up.clear()
         with pytest.raises(Unreachable, match=says):
             content_of(place)
 
@@ -246,6 +253,7 @@ def test_an_image_that_cannot_be_reached_is_no_bad_image(store, photos):
     """It is not passed over, as one that cannot be read would be: the training would be another."""
     paths = locate(["a.png", "b.png", "c.png"], photos)
     for workers in (0, 1):
+        remote._given_up.clear()
         source = ImageSource(paths, 8, (0, 0, 0), (1, 1, 1), workers=workers, max_bad=3)
         store.fault = lambda key, content: content[:-1] if key.endswith("c.png") else content
         with pytest.raises(Unreachable, match=r"photos/c.png: cannot be reached"):

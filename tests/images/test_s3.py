@@ -100,7 +100,7 @@ def training(photos, images, output):
     return (
         *("train", "--labels", photos / "train.csv", "--images", images, "--only-listed"),
         *("--output", output, "--backbone", "tiny", "--no-pretrained", "--image-size", 32),
-        *("--mode", "end-to-end", "--epochs", 6, "--workers", 2, "--device", "cpu"),
+        *("--mode", "end-to-end", "--epochs", 3, "--workers", 2, "--device", "cpu"),
         *("--order", "images", "--image-cache", "off", "--checkpoint-steps", 2),
         *("--expected-positives", 2.3, "--setting", "fspl"),
     )

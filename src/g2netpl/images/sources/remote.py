@@ -34,6 +34,7 @@ SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
 BLOCK = 1 << 20  # bytes of an object that are kept as one file
 WAITS = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before the store is asked again
 PATIENCE = 30.0  # seconds for an answer
+_AWHILE = 60.0  # seconds until one that was given up is asked again
 _PATIENCE_LISTING = 1200.0  # for a list, which has a thousand objects to an answer
 _SIZE, _USUAL_SIZE = "G2NETPL_REMOTE_CACHE", "10GB"
 _MARKS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "updated", "created")
@@ -239,22 +240,28 @@ def _below(place: str, root: str) -> str:
 
 
 def _asked(where: str, ask: Callable[[], Result]) -> Result:
-    """What the store answers, which is asked again after growing waits."""
+    """What the store answers, which is asked again after growing waits.
+
+    One that was given up is not asked about other images for a while: a batch of them ends at once.
+    """
+    store = "/".join(where.split("/", 3)[:3])
+    if time.monotonic() < _given_up.get(store, 0.0):
+        raise Unreachable(f"{where}: {store} could not be reached a moment ago")
     for wait in (*WAITS, None):
         try:
             return ask()
         except (InputError, Unreachable, FileNotFoundError):
             raise
-        except PermissionError as problem:
-            raise Unreachable(f"{where}: not allowed ({_told(problem)})") from None
         except Exception as problem:  # of any store, any library, any network
-            if wait is None:
-                why = _told(problem)
-                raise Unreachable(
-                    f"{where}: cannot be reached ({why}), asked {len(WAITS) + 1} times"
-                ) from None
+            last = _told(problem)
+            if wait is None or isinstance(problem, PermissionError):
+                break
             time.sleep(wait)
-    raise AssertionError
+    _given_up[store] = time.monotonic() + _AWHILE
+    raise Unreachable(f"{where}: cannot be reached ({last})") from None
+
+
+_given_up: dict[str, float] = {}
 
 
 def _call(address: str, name: str, **how: Any) -> Any:
