@@ -234,7 +234,7 @@ def remove(folder: Path, command: str) -> None:
             "choose another --output"
         )
     (folder / ABOUT).unlink()
-    for path in folder.glob("part-*.parquet"):
+    for path in folder.glob("part-[0-9]*.parquet"):
         path.unlink()
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
 
