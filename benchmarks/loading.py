@@ -7,7 +7,7 @@ Our loader (decode, squash, mirror, collate, hand over) reads the same photos as
 shards and from Parquet, with 0, 2 and 4 workers, in the order that a training would read them in.
 Each is compared with bare Pillow (decode, resize) on the files in as many processes, one for 0.
 `cold` asks the system before each round to drop what it keeps of the files' content; names and
-folders stay known to it. Indexing is the pass that is made once.
+folders stay known to it. Reading alone leaves the pixels out. Indexing is the pass made once.
 """
 
 import argparse
@@ -27,6 +27,7 @@ import pyarrow.parquet
 from measure import make_photos, one_thread
 from reading import BATCH, SIZE, bare
 
+from g2netpl.base.inside import open_file
 from g2netpl.images.loader import ImageSource, epoch_groups
 from g2netpl.images.packing import pack
 from g2netpl.images.sources import images_at, list_images, locate, shards_of
@@ -75,7 +76,9 @@ def rates(count: int, work: Callable[[], object]) -> tuple[float, float]:
     return count / (time.perf_counter() - began), count / (processor_seconds() - used)
 
 
-def measure(folder: str | None, count: int, rounds: int) -> None:
+def measure(
+    folder: str | None, count: int, rounds: int, workers_asked: Sequence[int] = WORKERS
+) -> None:
     with tempfile.TemporaryDirectory() as temporary, one_thread():
         made = Path(temporary)
         os.environ["XDG_CACHE_HOME"] = str(made / "cache")
@@ -87,8 +90,31 @@ def measure(folder: str | None, count: int, rounds: int) -> None:
             wall, own = rates(len(list_images(kinds["files"])), partial(images_at, kinds[kind]))
             print(f"indexing {kind}: {wall:.0f} images/s, {own:.0f} by processor seconds")
         for cold in (False, True):
-            for workers in WORKERS:
+            _read_alone(kinds, cold, rounds)
+        for cold in (False, True):
+            for workers in workers_asked:
                 _compare(kinds, workers, cold, rounds)
+
+
+def _read_alone(kinds: dict[str, str], cold: bool, rounds: int) -> None:
+    """Bytes without pixels, by one process; those of shards and Parquet have their SHA-256."""
+    files = [file for address in kinds.values() for file in files_of(address)]
+    for kind, address in kinds.items():
+        paths, found = locate(list_images(address), address), []
+        for epoch in range(rounds):
+            order = np.concatenate(epoch_groups(len(paths), BATCH, 0, epoch, shards_of(paths)))
+            if cold:
+                forget(files)
+            found.append(rates(len(paths), partial(_read, [paths[row] for row in order])))
+        wall, own = np.median(found, axis=0)
+        how = f"{'cold' if cold else 'warm'}, reading alone, {kind:<7}"
+        print(f"{how}: {wall:6.0f} images/s, {own:6.0f} by processor seconds", flush=True)
+
+
+def _read(paths: Sequence[str]) -> None:
+    for path in paths:
+        with open_file(path) as file:
+            file.read()
 
 
 def _compare(kinds: dict[str, str], workers: int, cold: bool, rounds: int) -> None:
@@ -127,5 +153,6 @@ if __name__ == "__main__":
     parser.add_argument("--images", help="a folder of photos")
     parser.add_argument("--count", type=int, default=2000, help="photos to make up")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
     flags = parser.parse_args()
-    measure(flags.images, flags.count, flags.rounds)
+    measure(flags.images, flags.count, flags.rounds, flags.workers)

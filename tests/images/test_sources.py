@@ -336,7 +336,6 @@ def test_a_lying_index_is_found_out(tmp_path):
 
     for field, value in (
         ("first", rows["first"][1]),
-        ("second", rows["second"][1]),
         ("first", -512),
         ("first", 1 << 62),
         ("size", 10**12),
@@ -369,7 +368,7 @@ def test_a_shard_that_is_replaced_in_between_is_noticed(tmp_path):
     a, b = locate(["a.png", "b.png"], shard)
     before = file_stamp(a)
     assert len(png(1)) == len(png(3))
-    for members in ([("a.png", png(3)), ("b.png", png(2))], [("z.png", png(1) * 9)], []):
+    for members in ([("a.png", png(3)), ("b.png", png(2))], [("z.png", png(3) * 9)], []):
         tar(shard, members)
         with pytest.raises(OSError, match="was the shard changed"):
             content_of(a)
@@ -427,7 +426,7 @@ def test_parquet_that_is_replaced_is_noticed(photos, tmp_path):
     with pytest.raises(OSError, match="was the"):
         content_of(place)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(OSError, match="was the file changed"):
+    with pytest.raises(OSError, match="was the shard changed"):
         content_of(place)
 
 

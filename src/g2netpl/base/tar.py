@@ -32,20 +32,19 @@ class Damaged(ValueError):
 
 
 class Member(NamedTuple):
-    """One entry: where its headers start, where its content is, and how long."""
+    """One entry: where its content is, and how long."""
 
     name: str
     kind: str  # empty: a plain file
-    start: int
     data: int
     size: int
 
 
-def members(file: BinaryIO, place: int = 0) -> Iterator[Member]:
+def members(file: BinaryIO) -> Iterator[Member]:
     """All entries of an archive; who asks for them may read from the file in between."""
     name: str | None = None
     size: int | None = None
-    start = place
+    place = 0
     while True:
         file.seek(place)
         header = _header(file.read(BLOCK))
@@ -66,9 +65,9 @@ def members(file: BinaryIO, place: int = 0) -> Iterator[Member]:
         elif header.type in _FILES or header.type in _KINDS:
             kind = _KINDS.get(header.type, "")
             stored = 0 if kind else stored
-            yield Member(header.name if name is None else name, kind, start, place, stored)
+            yield Member(header.name if name is None else name, kind, place, stored)
             place += _padded(stored)
-            start, name, size = place, None, None
+            name = size = None
             continue
         else:
             raise Damaged(f"an entry of an unknown kind, {header.type!r}")

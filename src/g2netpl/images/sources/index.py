@@ -23,6 +23,7 @@ from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import is_text, name_problem
 
 LARGEST = 1 << 28  # bytes of one image
+CHANGED = "not what it was when the shard was indexed; was the shard changed?"
 _VERSION = 1
 _NUMBERS = ("first", "second", "size")
 _ROW = np.dtype([*((name, "<i8") for name in _NUMBERS), ("sum", "V32"), ("fine", "?")])
@@ -86,7 +87,7 @@ class Held(Place):
         """The image that was indexed, and no other."""
         content = self.content()
         if hashlib.sha256(content).digest() != self.entry.sum:
-            raise Unfit("not what it was when the shard was indexed; was the shard changed?")
+            raise Unfit(CHANGED)
         return io.BytesIO(content)
 
     def __getnewargs__(self) -> tuple[Place, Entry, Stamp]:  # type: ignore[override]

@@ -14,7 +14,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.inside import PathBelow, Unfit
 from g2netpl.base.places import Place
 from g2netpl.images.sources.catalogue import Catalogue
-from g2netpl.images.sources.index import LARGEST, Entry, Held, indexed
+from g2netpl.images.sources.index import CHANGED, LARGEST, Entry, Held, indexed
 from g2netpl.labels.formats import huggingface
 from g2netpl.labels.formats.column_files import ColumnFile
 from g2netpl.labels.formats.huggingface_data import DataSet, open_columns
@@ -40,7 +40,7 @@ class Cell(Held):
         except (LabelFileError, IndexError, OSError):
             cell = None
         if cell is None:
-            raise Unfit("not where the index of the file says; was the file changed?")
+            raise Unfit(CHANGED)
         return cell
 
 

@@ -14,38 +14,29 @@ from typing import Any
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, Unfit
 from g2netpl.base.places import Place
-from g2netpl.base.tar import Damaged, members
+from g2netpl.base.tar import Damaged
 from g2netpl.images.sources.catalogue import Catalogue
-from g2netpl.images.sources.index import LARGEST, Entry, Held, indexed
+from g2netpl.images.sources.index import CHANGED, LARGEST, Entry, Held, indexed
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.webdataset import check_plain, names_of, samples, shards_in
 
 _BUFFER = 1 << 24  # bytes that are asked for at a time
-_HEADERS = 1 << 18  # bytes that come before one image, at most
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 class Member(Held):
-    """An image in a tar shard: its headers start at the first number, its content at the second."""
+    """An image in a tar shard; the first number is where its content starts."""
 
     __slots__ = ()
 
     def content(self) -> bytes:
-        """What the shard has there, if its header says the same as the index."""
-        _, start, data, size, *_ = self.entry
-        wrong = Unfit("not where the index of the shard says; was the shard changed?")
-        if not 0 <= start < data <= start + _HEADERS or not 0 <= size <= LARGEST:
-            raise wrong
-        try:
-            found = self.holder.read(start, data + size)
-            there = next(members(io.BytesIO(found)))
-        except (Damaged, StopIteration, OverflowError):
-            raise wrong from None
-        if there[3:] != (data - start, size) or len(found) < data - start + size:
-            raise wrong
-        return found[data - start :]
+        """What the shard has there."""
+        start, size = self.entry.first, self.entry.size
+        if not 0 <= start <= start + size <= self.seen[0] or size > LARGEST:
+            raise Unfit(CHANGED)
+        return self.holder.read(start, start + size)
 
 
 def is_address(address: str) -> bool:
@@ -117,7 +108,7 @@ def _scan(shard: Place, notes: list[str]) -> Iterator[Entry]:
                     content = file.read(image.size)
                     if len(content) < image.size:
                         raise Damaged("it ends too early")
-                    yield Entry.of(name, image.start, image.data, content)
+                    yield Entry.of(name, image.data, 0, content)
     except Damaged as problem:
         raise InputError(f"{shard}: damaged ({problem}); make or copy it anew") from None
     except OSError as problem:
