@@ -2,7 +2,7 @@
 
     python benchmarks/predict_at_scale.py                     1,000,000 images, killed 10 times
     python benchmarks/predict_at_scale.py --images 20000 --kills 3 --output runs/scale
-    python benchmarks/predict_at_scale.py --images 50000 --kills 0 --ray    --part and Ray, images/s
+    python benchmarks/predict_at_scale.py --images 60000 --kills 0 --ray    --part and Ray, images/s
 
 Small PNG pictures in tar shards of 10,000 are made and a tiny network to score them. `predict` into
 a folder is killed (SIGKILL) at random moments and started again until it ends by itself. Its memory
