@@ -27,6 +27,7 @@ from g2netpl.commands import (
     merge,
     methods,
     observe,
+    pack,
     plan,
     predict,
     report,
@@ -41,7 +42,7 @@ EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, report, predict, complete, review, serve, export, plan),
-    *(observe, convert, merge, search, compare, reproduce, features, methods),
+    *(observe, convert, merge, pack, search, compare, reproduce, features, methods),
     import_weights,
 )
 _TAKE_METHODS = (train, plan, search, compare, reproduce, methods)
@@ -171,8 +172,12 @@ def _is_lost() -> bool:
 
 
 def _check_launch(execute: object) -> None:
-    if launched.size() > 1 and execute is not train.run:
-        raise InputError("only g2netpl train works in several processes; start this without them")
+    several = (train.run, predict.run, complete.run, features.run)
+    if launched.size() > 1 and execute not in several:
+        raise InputError(
+            "only train, predict, complete and features work in several processes; start this "
+            "without them"
+        )
 
 
 def _bug() -> int:

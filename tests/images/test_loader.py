@@ -12,7 +12,7 @@ from g2netpl.game.batches import training_batches
 from g2netpl.images.cache import ImageCache
 from g2netpl.images.loader import ArraySource, ImageSource, Part, epoch_groups, plain_groups
 from g2netpl.images.pixels import open_image, squash
-from g2netpl.labels.paths import locate
+from g2netpl.images.sources import locate
 
 
 @given(count=st.integers(1, 200), size=st.integers(1, 64), epoch=st.integers(0, 5))

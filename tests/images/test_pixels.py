@@ -9,7 +9,7 @@ from PIL import Image, ImageFile
 
 from g2netpl.base.errors import InputError
 from g2netpl.images.pixels import MAX_PIXELS, header_problem, open_image, squash
-from g2netpl.labels.paths import find, list_images, locate
+from g2netpl.images.sources import find, list_images, locate
 from g2netpl.labels.table import name_problem
 
 

@@ -42,11 +42,12 @@ PATHS = {
     "imagefolder": "photos",
     "huggingface": "labels.parquet",
     "fiftyone": "look",
+    "webdataset": "labels.tar",
     "photo-tags": "photos",
 }
 FULL_ONLY = ("voc", "nuswide")
 BY_NAME = ("photo-tags",)  # that no looks tell
-LISTS_LABELS_ONLY = ("openimages", "tags", "label-studio", "imagefolder")
+LISTS_LABELS_ONLY = ("openimages", "tags", "label-studio", "imagefolder", "webdataset")
 
 
 def test_every_format_has_a_path_to_be_written_to():

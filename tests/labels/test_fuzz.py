@@ -172,6 +172,7 @@ BASES = {
     "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
     "huggingface as saved": ("huggingface", lambda folder: pictures(folder / "data.arrow").parent),
     "fiftyone": ("fiftyone", samples),
+    "webdataset": ("webdataset", written("webdataset", "labels.tar")),
     "huggingface with paths": ("huggingface", written("huggingface", "labels.parquet")),
     "photo-tags": ("photo-tags", photo_tags),
     "photo-tags in one sidecar": ("photo-tags", one_sidecar),

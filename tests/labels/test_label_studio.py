@@ -7,12 +7,12 @@ import pytest
 from PIL import Image
 
 from g2netpl.base.errors import InputError
+from g2netpl.images.sources import find, locate
 from g2netpl.labels.formats import Reading, read_labels
 from g2netpl.labels.formats.label_studio import propose
 from g2netpl.labels.formats.label_studio_controls import Control, prediction, read_controls
 from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, address_in, told_apart
 from g2netpl.labels.formats.proposals import Proposals
-from g2netpl.labels.paths import find, locate
 from g2netpl.labels.table import LabelTable
 
 INTERFACE = """<View><Header value="What is there?"/><Image name="photo" value="$picture"/>

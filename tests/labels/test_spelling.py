@@ -10,6 +10,7 @@ from PIL import Image
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
+from g2netpl.images.sources import find, list_images, locate
 from g2netpl.labels.formats import (
     LabelFileError,
     Reading,
@@ -19,7 +20,6 @@ from g2netpl.labels.formats import (
     write_labels,
 )
 from g2netpl.labels.look_alikes import look_alikes
-from g2netpl.labels.paths import find, list_images, locate
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data

@@ -13,8 +13,8 @@ from PIL import Image
 
 from g2netpl.base.errors import InputError
 from g2netpl.images.pixels import header_problem, open_image, squashed
+from g2netpl.images.sources import find, list_images, locate
 from g2netpl.labels.formats import FORMATS, find_format, read_labels
-from g2netpl.labels.paths import find, list_images, locate
 
 OPENED: list[str] | None = None
 

@@ -7,12 +7,13 @@ import io
 import json
 import os
 import shutil
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from g2netpl.base.errors import InputError, UserError
+from g2netpl.base.inside import open_file
+from g2netpl.base.places import Place, Stamp
 from g2netpl.base.system import SYNCING, open_folder, write_down
 from g2netpl.base.terminal import EXIT_DISK
 
@@ -70,24 +71,20 @@ def check_space(
         )
 
 
-def file_stamp(path: str | Path) -> tuple[int, int, int]:
+def file_stamp(path: str | Path) -> Stamp:
     """Size, time of the content and time of the file itself, which nobody sets; −1: not there.
 
     A file with the same three is the same. One with others may still have the same content.
     """
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return -1, -1, -1
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return (path if isinstance(path, Place) else Place(path)).stamp()
 
 
 def file_digest(path: str | Path) -> bytes | None:
     """SHA-256 of the content of a file; None where it cannot be read, and of a pipe or device."""
+    if isinstance(path, Place):
+        return path.digest()
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return None
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except (OSError, ValueError):
         return None

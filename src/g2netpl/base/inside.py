@@ -5,12 +5,12 @@ followed. One that stays inside is resolved first, and its real path is then gon
 """
 
 import errno
-import io
 import os
 import stat
 from pathlib import Path
 from typing import Self
 
+from g2netpl.base.places import Opened, Place
 from g2netpl.base.system import BINARY, NO_WAITING
 
 _LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)  # what systems say of a link on the way
@@ -20,7 +20,7 @@ _FILE = os.O_RDONLY | NO_WAITING | BINARY
 _BY_FOLDER = {os.open, os.stat} <= os.supports_dir_fd
 
 
-class PathBelow(str):
+class PathBelow(Place):
     """The path of a file that must lie in the folder `root` at the moment it is opened."""
 
     __slots__ = ("root",)
@@ -37,6 +37,10 @@ class PathBelow(str):
         """The part below the folder."""
         return self[len(self.root) :].lstrip(os.sep)
 
+    def open(self) -> Opened:
+        """The file, without following a link out of the folder."""
+        return open(_open_below(self) if _BY_FOLDER else _open_and_compare(self), "rb")
+
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
         return self.root, self.name
 
@@ -48,11 +52,9 @@ class Unfit(OSError):
         super().__init__(errno.EPERM, why)
 
 
-def open_file(path: str | Path) -> io.BufferedReader:
-    """A regular file, to be read; raises OSError, `Unfit` where it must not be."""
-    if not isinstance(path, PathBelow):
-        return open(_open(path, None, 0), "rb")
-    return open(_open_below(path) if _BY_FOLDER else _open_and_compare(path), "rb")
+def open_file(path: str | Path) -> Opened:
+    """A regular file or another place, to be read; raises OSError, `Unfit` where it must not be."""
+    return path.open() if isinstance(path, Place) else open(_open(path, None, 0), "rb")
 
 
 def _open_below(path: PathBelow) -> int:

@@ -114,8 +114,8 @@ def _inspected(config: "RunConfig") -> "Inspection":
 
 def _elsewhere(config: "RunConfig") -> set[str]:
     """Where the images of the test and the validation file are."""
+    from g2netpl.images.sources import find
     from g2netpl.labels.formats import image_folder, read_labels
-    from g2netpl.labels.paths import find
 
     found: set[str] = set()
     for files, folder in (

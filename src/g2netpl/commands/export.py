@@ -51,7 +51,7 @@ def run(flags: argparse.Namespace) -> None:
         import_module(package)
 
     from g2netpl.base.console import Console
-    from g2netpl.labels.paths import list_images, locate
+    from g2netpl.images.sources import list_images, locate
     from g2netpl.runs import hub
     from g2netpl.runs.card import make_card, one_line
     from g2netpl.runs.export import export

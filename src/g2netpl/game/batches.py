@@ -9,7 +9,7 @@ from torch import Tensor
 
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.observed import ObservedLabels
-from g2netpl.images.loader import Rows, Source, epoch_groups, share_bad
+from g2netpl.images.loader import Rows, Source, epoch_groups, shards_in, share_bad
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def training_batches(
 ) -> Iterator[Batch]:
     """The batches of one epoch from the first asked for, on the device of `observed`."""
     observed = ObservedLabels.of(observed)
-    groups = epoch_groups(len(source), batch_size, seed, epoch)[first:]
+    groups = epoch_groups(len(source), batch_size, seed, epoch, shards_in(source))[first:]
     shares = [processes.shares(rows) for rows in groups]
     # a rank without an image looks at one that is not its own, for nothing
     mine = [

@@ -5,7 +5,6 @@ many that cannot be read. Warnings are what it would put up with, but a person m
 """
 
 import hashlib
-import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -16,10 +15,12 @@ import numpy as np
 
 from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.inside import PathBelow, open_file
+from g2netpl.base.inside import open_file
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
+from g2netpl.images.sources import find
+from g2netpl.images.unlisted import images_around, others_left_out
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.files import Files, as_files, named
 from g2netpl.labels.formats import (
@@ -34,10 +35,8 @@ from g2netpl.labels.formats import (
 )
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.look_alikes import SUSPICION, look_alikes
-from g2netpl.labels.paths import find
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
-from g2netpl.labels.unlisted import images_around, others_left_out
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,8 @@ def inspect_images(
     there = images_around(found.files, format, folder)
     if there:
         listed = {*located.paths, *elsewhere}
-        unlisted = [name for name in there if os.path.join(root, name) not in listed]
+        around = zip(there, find(there, root, exactly=True).paths, strict=True)
+        unlisted = {name: path for name, path in around if path not in listed}
         for twins in _same_looks(there):
             found.warn(root, "file names that look the same", twins)
         left_out = others_left_out(found.files, format)
@@ -176,9 +176,9 @@ def inspect_images(
         if unlisted and whole:
             found.facts.append(f"{counted(len(unlisted), 'image')} in {root} not listed: {use}")
         if not left_out:
-            table = table.with_unlabelled(unlisted)
+            table = table.with_unlabelled([*unlisted])
             names += unlisted
-            paths += [PathBelow(root, name) for name in unlisted]
+            paths += unlisted.values()
     for row in located.missing:
         what = f"image {table.images[row]!r} is not in {root}"
         found.refuse(found.labels, "images not there", what)

@@ -8,7 +8,7 @@ predictions are NaN. Too many of them end the work.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from g2netpl.base.errors import UserError
+from g2netpl.base.places import Unreachable
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.cache import ImageCache
 from g2netpl.images.jpeg import Decoder
@@ -28,6 +29,10 @@ from g2netpl.images.workers import end_with_process, ignore_interrupts, lost_wor
 
 Rows = npt.NDArray[np.int64]
 Device = torch.device | str
+Problem = str | Unreachable  # of an image, or of all that is at its place
+TOGETHER = 1024  # images that are mixed with each other at least, where they lie in shards
+
+_STRETCH = 20_000  # images that loader processes are started for, about
 
 
 class Source(Protocol):
@@ -119,10 +124,33 @@ class DrawnPart(Part):
             yield inputs[:, -1] if inputs.ndim == 5 else inputs
 
 
-def epoch_groups(count: int, batch_size: int, seed: int, epoch: int) -> list[Rows]:
-    """A random order of all images, cut into batches whose sizes differ by at most one."""
-    order = np.random.default_rng([seed, epoch, 0x6F72]).permutation(count)
+def epoch_groups(
+    count: int, batch_size: int, seed: int, epoch: int, shards: Rows | None = None
+) -> list[Rows]:
+    """A random order of all images, cut into batches whose sizes differ by at most one.
+
+    With the number of the shard of each image, those of some shards follow each other.
+    """
+    chance = np.random.default_rng([seed, epoch, 0x6F72])
+    order = chance.permutation(count) if shards is None else _by_shards(shards, chance)
     return np.array_split(order, max(1, -(-count // batch_size)))
+
+
+def _by_shards(shards: Rows, chance: np.random.Generator) -> Rows:
+    """Shards in a random order; the images of those that make up a block are mixed."""
+    sizes = np.bincount(shards)
+    turns = chance.permutation(len(sizes))
+    blocks = np.empty_like(turns)
+    blocks[turns] = (np.cumsum(sizes[turns]) - sizes[turns]) // TOGETHER
+    return np.lexsort((chance.random(len(shards)), blocks[shards]))
+
+
+def shards_in(source: Source) -> Rows | None:
+    """Which shard each input comes from; None where any order is as good."""
+    if isinstance(source, Part):
+        shards = shards_in(source.source)
+        return None if shards is None else shards[source.rows]
+    return source.shards if isinstance(source, ImageSource) else None
 
 
 def plain_groups(count: int, batch_size: int) -> list[Rows]:
@@ -130,6 +158,31 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
     return [
         np.arange(start, min(start + batch_size, count)) for start in range(0, count, batch_size)
     ]
+
+
+def in_stretches(
+    lists: Iterable[Sequence[str]], source: "Callable[[Sequence[str]], ImageSource]"
+) -> Iterator[Part]:
+    """Lists of image files, one after the other, each as a part of a source of several.
+
+    So loader processes are not started for each list anew, and know no more paths than they need.
+    """
+    for stretch in _stretches(lists):
+        whole, start = source([path for paths in stretch for path in paths]), 0
+        for paths in stretch:
+            yield Part(whole, np.arange(start, start + len(paths)))
+            start += len(paths)
+
+
+def _stretches(lists: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    stretch: list[Sequence[str]] = []
+    for paths in lists:
+        stretch.append(paths)
+        if sum(map(len, stretch)) >= _STRETCH:
+            yield stretch
+            stretch = []
+    if stretch:
+        yield stretch
 
 
 def in_turns(
@@ -169,7 +222,8 @@ class ImageSource:
     """Image files, decoded and resized by loader workers.
 
     Several views make an axis of their own in training: (B, views, 3, size, size). Up to `max_bad`
-    files may be unreadable; `bad` tells which were met, and why.
+    files may be unreadable; `bad` tells which were met, and why. With `shards` an epoch is ordered
+    by them.
     """
 
     def __init__(
@@ -184,7 +238,9 @@ class ImageSource:
         max_bad: int = 0,
         decoder: Decoder = "pillow",
         cache: ImageCache | None = None,
+        shards: Rows | None = None,
     ) -> None:
+        self.shards = shards
         self.dataset = _ImageDataset(tuple(paths), size, seed, view, decoder, cache)
         self.max_bad = max_bad
         self.bad: dict[int, str] = {}
@@ -218,6 +274,8 @@ class ImageSource:
         for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
             inputs = torch.sub(decoded.pixels.to(device, non_blocking=True), mean).div_(std)
             for position, problem in decoded.problems:
+                if isinstance(problem, Unreachable):
+                    raise problem
                 inputs[position] = torch.nan
                 self.bad[int(rows[position])] = problem
             check_bad(self.bad.values(), self.max_bad)
@@ -249,10 +307,10 @@ class Decoded(NamedTuple):
     """(B, 3, size, size) bytes, and what was wrong with which of them."""
 
     pixels: Tensor
-    problems: list[tuple[int, str]]
+    problems: list[tuple[int, Problem]]
 
 
-def _stack(items: list[tuple[Tensor, str | None]]) -> Decoded:
+def _stack(items: list[tuple[Tensor, Problem | None]]) -> Decoded:
     """A batch of images, and the problems among them."""
     problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
     pixels = default_collate([pixels for pixels, _ in items])  # straight into shared memory
@@ -260,7 +318,7 @@ def _stack(items: list[tuple[Tensor, str | None]]) -> Decoded:
 
 
 @dataclass(frozen=True)
-class _ImageDataset(Dataset[tuple[Tensor, str | None]]):
+class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
     """One file → (3, size, size) bytes, or black and why; epoch None is the plain view."""
 
     paths: tuple[str, ...]
@@ -270,12 +328,14 @@ class _ImageDataset(Dataset[tuple[Tensor, str | None]]):
     decoder: Decoder = "pillow"
     cache: ImageCache | None = None
 
-    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, str | None]:
+    def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, Problem | None]:
         row, epoch = key
+        problem: Problem | None = None
         try:
-            pixels, problem = self._squashed(row), None
+            pixels = self._squashed(row)
         except UserError as trouble:
-            pixels, problem = np.zeros((self.size, self.size, 3), dtype=np.uint8), str(trouble)
+            pixels = np.zeros((self.size, self.size, 3), dtype=np.uint8)
+            problem = trouble if isinstance(trouble, Unreachable) else str(trouble)
         if epoch is None:
             return _tensor(pixels), problem
         names = (self.view,) if isinstance(self.view, str) else self.view

@@ -18,6 +18,7 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit, open_file
+from g2netpl.base.places import Place
 from g2netpl.images.jpeg import Decoder, decode_jpeg
 from g2netpl.images.resize import resize
 
@@ -65,10 +66,12 @@ def _fast_pixels(path: str | Path, size: int) -> Pixels | None:
     return np.array(Image.fromarray(pixels).transpose(turn))
 
 
-def header_problem(path: str | Path) -> str | None:
+def header_problem(path: str | Path, stream: BinaryIO | None = None) -> str | None:
     """Why a file cannot be an image, by its first bytes alone; None if it may well be one."""
+    if isinstance(path, Place) and path.looked_at:
+        return None
     try:
-        with _opened(path):
+        with _opened(path, stream):
             return None
     except InputError as problem:
         return str(problem)
@@ -108,9 +111,9 @@ def check_bad(problems: Collection[str], most: int) -> None:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[Image.Image]:
+def _opened(path: str | Path, given: BinaryIO | None = None) -> Iterator[Image.Image]:
     """An image file that is not too large, not yet decoded; any mistake is an `InputError`."""
-    with _stream(path) as stream:
+    with _stream(path) if given is None else given as stream:
         limit = Image.MAX_IMAGE_PIXELS
         try:
             with warnings.catch_warnings():

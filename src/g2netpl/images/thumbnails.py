@@ -14,9 +14,11 @@ from typing import Any
 from PIL import Image
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.places import Unreachable
 from g2netpl.images.pixels import open_image
+from g2netpl.images.sources import find
 from g2netpl.labels.formats import image_folder
-from g2netpl.labels.paths import find
+from g2netpl.labels.paths import Located
 
 SIZES = (256, 1024)  # pixels of the longer side, at most
 _KEPT_BYTES = 32 << 20
@@ -63,8 +65,8 @@ class Roots:
     """The folder that image names are relative to, and that of `--unlabelled` images."""
 
     def __init__(self, images: str | Path, unlabelled: str | None = None) -> None:
-        self.images = Path(images)
-        self.unlabelled = None if unlabelled is None else Path(unlabelled)
+        self.images = str(images)
+        self.unlabelled = unlabelled
 
     @classmethod
     def of_run(cls, config: dict[str, Any], images: str | None) -> "Roots":
@@ -76,14 +78,20 @@ class Roots:
 
     def path(self, name: str) -> str:
         """The file of an image; names that lead out of the folder are refused."""
-        located = find([name], self.images, exactly=True)
+        located = self._find(name, self.images)
         if located.missing and self.unlabelled is not None:
-            start = f"{self.unlabelled.resolve().name}/"
+            start = f"{Path(self.unlabelled).resolve().name}/"
             if name.startswith(start):
-                located = find([name.removeprefix(start)], self.unlabelled, exactly=True)
+                located = self._find(name.removeprefix(start), self.unlabelled)
         if located.missing:
             raise InputError(f"not in {self.images}")
         return located.paths[0]
+
+    def _find(self, name: str, address: str) -> Located:
+        try:
+            return find([name], address, exactly=True)
+        except Unreachable as problem:  # a page is shown without its photo
+            raise InputError(str(problem)) from None
 
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""
@@ -112,7 +120,7 @@ def small_jpeg(path: str, size: int, quality: int = 88) -> bytes:
     """The pixels of an image as JPEG, no side longer than `size`."""
     try:
         picture = open_image(path, size)
-    except InputError as problem:
+    except (InputError, Unreachable) as problem:
         raise InputError(str(problem).removeprefix(f"{path}: ")) from None
     picture.thumbnail((size, size), Image.Resampling.BICUBIC)
     picture.info = {}  # a comment of the file would be written again

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from g2netpl.base.errors import UserError
+from g2netpl.base.places import Unreachable
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.system import CHILD_ENDED, STOPS
 
@@ -36,11 +37,13 @@ class WorkerLost(UserError):
 
 @contextmanager
 def told_how_to_go_on(interrupts: Interrupts) -> Iterator[None]:
-    """Inside, what is lost with a loader process can be gone on with as after a signal."""
+    """Inside, what is lost with a process or a store can be gone on with as after a signal."""
     try:
         yield
     except WorkerLost as lost:
         raise WorkerLost(lost.why, interrupts.advice) from None
+    except Unreachable as lost:
+        raise Unreachable(f"{lost}; {interrupts.advice}") from None
 
 
 def ignore_interrupts(worker: int) -> None:

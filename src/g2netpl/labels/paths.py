@@ -1,11 +1,12 @@
 """Where the images of a label file are: names below a folder, and nothing outside of it."""
 
+import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from shlex import quote
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import PathBelow, is_below
@@ -66,45 +67,28 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
     if spelling.others:
         spelling.check(set(names))
     located = Located(paths, missing, list(names), [])
-    return _near(located, root) if missing and not exactly else located
-
-
-def _near(located: Located, root: str) -> Located:
-    """The same with those found that are called otherwise."""
-    names, paths = [*located.names], [*located.paths]
+    if not missing or exactly:
+        return located
     try:
         files = list_images(root)
     except InputError:  # a file whose name is not text
         return located
+    return with_near(located, files, root, partial(PathBelow, root))
+
+
+def with_near(
+    located: Located, files: Sequence[str], root: str, place: Callable[[str], str]
+) -> Located:
+    """The same with those found that are called otherwise; `files` are all there are."""
+    names, paths = [*located.names], [*located.paths]
     lost = [names[row] for row in located.missing]
     meant = files_meant(lost, files, root, set(names))
     for row in located.missing:
         if names[row] in meant:
             names[row] = meant[names[row]]
-            paths[row] = PathBelow(root, names[row])
+            paths[row] = place(names[row])
     missing = [row for row in located.missing if located.names[row] not in meant]
-    return Located(paths, missing, names, note_on(meant))
-
-
-def locate(names: Sequence[str], root: str | Path) -> list[str]:
-    """Paths of the named images below `root`, all of which must be there."""
-    return find_all(names, root).paths
-
-
-def find_all(names: Sequence[str], root: str | Path, more: str = "") -> Located:
-    """Look for the named images below `root`, all of which must be there; `more` to the hint."""
-    located = find(names, root)
-    if located.missing:
-        first = names[located.missing[0]]
-        above = Path(root).parent
-        hint = "is --images the right folder"
-        if _exists(above / first):
-            hint = f"try --images {quote(str(above))}"
-        raise InputError(
-            f"{root}: {len(located.missing):,} of {len(names):,} images of the label file are not "
-            f"there, the first is {first!r}; {hint}?{more}"
-        )
-    return located
+    return Located(paths, missing, names, [*located.notes, *note_on(meant)])
 
 
 def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
@@ -120,6 +104,17 @@ def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
     if not any(each.is_absolute() for each in folders):
         common = os.path.relpath(common)
     return Path(common), ["" if way == "." else f"{way}/" for way in ways]
+
+
+def names_on_top(folder: str | Path) -> Iterator[str]:
+    """What lies in a folder itself; nothing where it cannot be looked at."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from (each.name for each in entries)
+
+
+def images_on_top(folder: str | Path) -> bool:
+    """Whether images lie in a folder itself."""
+    return any(name.lower().endswith(SUFFIXES) for name in names_on_top(folder))
 
 
 def list_images(root: str | Path) -> list[str]:
@@ -141,10 +136,3 @@ def list_images(root: str | Path) -> list[str]:
             if os.path.isfile(path) and (not os.path.islink(path) or is_below(path, base)):
                 names.append(name)
     return sorted(names)
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

@@ -18,6 +18,7 @@ from g2netpl.base.options import (
     none_from_text,
 )
 from g2netpl.images.jpeg import Decoder
+from g2netpl.images.sources.remote import check_secrets
 from g2netpl.images.views import ViewName
 from g2netpl.labels.files import Files
 from g2netpl.labels.formats import FORMATS, Reading, read_aliases, read_classes
@@ -27,19 +28,8 @@ from g2netpl.runs.thresholds import parse_rule
 
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 PATHS = {
-    "labels",
-    "images",
-    "output",
-    "test_labels",
-    "test_images",
-    "validation_labels",
-    "weights",
-    "cache",
-    "classes",
-    "unlabelled",
-    "resume_labels",
-    "groups",
-    "aliases",
+    *("labels", "images", "output", "test_labels", "test_images", "validation_labels", "weights"),
+    *("cache", "classes", "unlabelled", "resume_labels", "groups", "aliases"),
 }
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 
@@ -73,8 +63,8 @@ class RunConfig(Options):
     )
     images: str | None = Field(
         default=None,
-        description="folder that the image names are relative to (default: where the format has "
-        "them, or else that of the label file)",
+        description="folder that the image names are relative to, or tar shards, Parquet, s3://… "
+        "(default: where the format has them, or else that of the label file)",
     )
     output: str = Field(description="run folder to write")
     resume_labels: str | None = Field(
@@ -241,6 +231,11 @@ class RunConfig(Options):
     seed: int = Field(
         default=0, ge=0, lt=2**31, description="decides split, mask, start, order, views"
     )
+    order: Literal["shards", "images"] = Field(
+        default="shards",
+        description="of an epoch: shards (images that lie in shards are mixed within blocks of "
+        "them, other images all with each other) or images (all with each other)",
+    )
     checkpoint_minutes: float = Field(
         default=10, ge=0, description="save in the middle of an epoch this often; 0: after epochs"
     )
@@ -280,6 +275,8 @@ class RunConfig(Options):
         value = os.fspath(value) if isinstance(value, os.PathLike) else value
         if isinstance(value, str) and "\0" in value:
             raise ValueError("must be a path, without a NUL character")
+        if isinstance(value, str):
+            check_secrets(value)
         return value
 
     @field_validator(*sorted(SEVERAL), mode="before")
@@ -394,4 +391,5 @@ class RunConfig(Options):
 
 def is_path(key: str, value: object) -> bool:
     """Whether what a key is set to leads to a file or folder, or to several."""
-    return key in PATHS and (key, value) != ("groups", GROUPS_BY_FOLDER)
+    elsewhere = isinstance(value, str) and "://" in value
+    return key in PATHS and not elsewhere and (key, value) != ("groups", GROUPS_BY_FOLDER)

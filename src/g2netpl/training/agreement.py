@@ -133,7 +133,7 @@ def _digest(parts: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def _content(path: Path) -> str:
+def _content(path: str | Path) -> str:
     """SHA-256 of a file."""
     digest = file_digest(path)
     return "nothing" if digest is None else digest.hex()
@@ -144,4 +144,4 @@ def _images(data: TrainingData) -> str:
     paths = data.all_paths
     chosen = np.linspace(0, len(paths) - 1, min(len(paths), _OPENED)).astype(int)
     sizes = (str(file_stamp(path)[0]) for path in paths)
-    return _digest([*sizes, *(_content(Path(paths[row])) for row in chosen)])
+    return _digest([*sizes, *(_content(paths[row]) for row in chosen)])

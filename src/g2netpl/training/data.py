@@ -10,20 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.inside import PathBelow
 from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import several_tags
+from g2netpl.images.sources import find, find_all, list_images
+from g2netpl.images.unlisted import images_around, others_left_out
 from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.near_names import known_as
-from g2netpl.labels.paths import find, find_all, list_images
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
-from g2netpl.labels.unlisted import images_around, others_left_out
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 
@@ -137,6 +136,14 @@ def read_training_data(config: RunConfig) -> TrainingData:
         data = replace(data, note=_last_epoch(_unranked("images of the validation file")))
     check_learnable(data.visible, labels)
     return replace(data, test=test, paths=paths, notes=(*notes, *found))
+
+
+def read_images(config: RunConfig) -> tuple[Listed, list[str]]:
+    """All images of the label files and around them, and what to tell about them."""
+    listed, notes = _read_listed(config)
+    table, paths, found = _with_unlisted(listed, config, [])
+    table, _, told = _grouped(table, [], config)
+    return Listed(table, paths), [*notes, *found, *told]
 
 
 def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
@@ -261,7 +268,7 @@ def _with_unlisted(
     taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
     root, every = _root(config.labels, None, config), config.only_listed is False
     around = images_around(config.labels, config.format, config.images, every)
-    found = [name for name in around if _is_new(f"{root}/{name}", taken)]
+    found = _new(around, root, taken)
     leave_out = config.only_listed
     if leave_out is None:
         leave_out = others_left_out(config.labels, config.format)
@@ -273,12 +280,12 @@ def _with_unlisted(
             "training images (--only-listed leaves them out)"
         )
         names += found
-        paths += [PathBelow(root, name) for name in found]
+        paths += found.values()
     if config.unlabelled is not None:
-        folder = Path(config.unlabelled)
+        folder = config.unlabelled
         taken |= {os.path.realpath(path) for path in paths}
         there = list_images(folder)
-        more = [name for name in there if _is_new(f"{folder}/{name}", taken)]
+        more = _new(there, folder, taken)
         if not more:
             raise InputError(
                 f"{folder}: expected unlabelled images, found none that is not used already"
@@ -286,8 +293,8 @@ def _with_unlisted(
         if len(more) < len(there):
             used = counted(len(there) - len(more), "image")
             notes.append(f"{used} of {folder} used already: not taken as unlabelled")
-        names += [f"{folder.resolve().name}/{name}" for name in more]
-        paths += [PathBelow(str(folder), name) for name in more]
+        names += [f"{Path(folder).resolve().name}/{name}" for name in more]
+        paths += more.values()
         notes.append(f"{counted(len(more), 'unlabelled training image')} from {folder}")
     try:
         table = listed.table.with_unlabelled(names)
@@ -296,8 +303,11 @@ def _with_unlisted(
     return table, [*listed.paths, *paths], notes
 
 
-def _is_new(path: str, taken: set[str]) -> bool:
-    return os.path.realpath(path) not in taken
+def _new(names: list[str], root: str, taken: set[str]) -> dict[str, str]:
+    """Those of the images at an address that are not taken, and where they are."""
+    paths = find(names, root, exactly=True).paths
+    pairs = zip(names, paths, strict=True)
+    return {name: path for name, path in pairs if os.path.realpath(path) not in taken}
 
 
 def count_shared(paths: Iterable[str], others: Iterable[str]) -> int:

@@ -26,10 +26,12 @@ from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
 from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
-from g2netpl.images.feature_cache import cache_key, cached, default_cache
+from g2netpl.images.feature_cache import cache_key, cached
 from g2netpl.images.features import Features, compute_features
+from g2netpl.images.kept_rows import default_cache
 from g2netpl.images.loader import ArraySource, DrawnPart, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR, ViewName, kept_views
 from g2netpl.labels.entries import IndexArray
@@ -211,6 +213,7 @@ class ImageInputs(Inputs):
             max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
             decoder=config.decoder,
             cache=cache,
+            shards=None if config.order == "images" else shards_of(paths),
         )
 
     def _cache(self, name: str, paths: list[str]) -> ImageCache | None:
@@ -237,7 +240,7 @@ class ImageInputs(Inputs):
             elif mode == "top":
                 made = self._activations(name, paths)
             else:
-                made = ArraySource(torch.from_numpy(self._features(paths)))
+                made = ArraySource(torch.from_numpy(self.features(paths)))
             self._sources[name, mode] = made
         return self._sources[name, mode]
 
@@ -246,7 +249,7 @@ class ImageInputs(Inputs):
         """The backbone in two, where its upper blocks learn."""
         return cut(self.backbone.module, self.config.train_from, self.config.image_size)
 
-    def _features(self, paths: list[str]) -> Features:
+    def features(self, paths: list[str]) -> Features:
         """What the backbone makes of all images, from the cache where it is there."""
         kept = partial(cached, width=self.backbone.width)
         features: Features = self._frozen(kept, self.backbone.module, paths)

@@ -12,7 +12,7 @@ from g2netpl.base.memory import available_memory, show_size
 from g2netpl.game.batches import Batch, readable_batch, stacked_views, strong_view
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.optimizers import make_optimizer
-from g2netpl.images.loader import epoch_groups
+from g2netpl.images.loader import epoch_groups, shards_in
 from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.epochs import NumericalStop
@@ -40,7 +40,8 @@ def rehearse(session: Session) -> None:
     config, processes = session.config, session.processes
     for phase in session.phases:
         part = session.inputs.training(phase.mode)
-        groups = epoch_groups(len(part), config.batch_size, config.seed, phase.first_epoch)
+        order = (config.seed, phase.first_epoch, shards_in(part))
+        groups = epoch_groups(len(part), config.batch_size, *order)
         rows = processes.shares(groups[0])[processes.rank]
         mine = [rows] if len(rows) else []
         with _told(config):

@@ -3,7 +3,8 @@
 A file per format, with `recognises`, `read` and `write`: `coco`, `csv_table` (workbooks too),
 `fiftyone`, `huggingface` (`huggingface_data` are its files), `imagefolder`, `label_studio`
 (`label_studio_tasks` its images and answers, `label_studio_controls` its fields), `nuswide`,
-`openimages`, `parquet`, `photo_tags` (and the folder `photos`), `spml`, `tags`, `voc`, `xlsx`.
+`openimages`, `parquet`, `photo_tags` (and the folder `photos`), `spml`, `tags`, `voc`,
+`webdataset`, `xlsx`.
 
 What they share: `reading` says how a file is to be understood, `problems` keeps all mistakes,
 `collector` makes a table label by label, `twins` one of a column per class. `text`, `sheet`,

@@ -21,6 +21,7 @@ from g2netpl.labels.formats import (
     spml,
     tags,
     voc,
+    webdataset,
     xlsx,
 )
 from g2netpl.labels.formats.proposals import Proposals
@@ -119,6 +120,9 @@ FORMATS: dict[str, Format] = {
         "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
         *("_labels.npy", "_labels_obs.npy"),
         lists_all=True,
+    ),
+    "webdataset": _format(
+        webdataset, "WebDataset's tar shards, labels in a `.json` per image: g2netpl pack", ".tar"
     ),
     "fiftyone": _format(fiftyone, "FiftyOne's folder with samples.json: labels, tags, confidence"),
     "imagefolder": _format(

@@ -43,6 +43,7 @@ class ColumnFile:
 
     kind = ""
     rows: int
+    groups: int  # of rows that are read together
     largest = 1  # bytes: no cell of the file is longer
 
     def __init__(self, path: Path, problems: Problems) -> None:
@@ -80,6 +81,19 @@ class ColumnFile:
         """The cells of a column of large ones, such as pictures."""
         some = max(1, min(100, _DECODED // self.largest))
         yield from (cell for (cell,) in self._rows([column], some))
+
+    def group(self, column: tuple[str, str], number: int) -> list[bytes | None]:
+        """The cells of one group of rows."""
+        with self._told():
+            cells = self._group(column[0], number)
+            cells.validate(full=True)
+            if cells.nbytes > self.most:
+                self._stop(f"its cells take more than {self.most:,} bytes")
+            found: list[bytes | None] = cells.field(column[1]).to_pylist()
+            return found
+
+    def _group(self, name: str, number: int) -> Any:
+        raise NotImplementedError
 
     def labels(self, columns: list[str]) -> Iterator[Any]:
         """Some rows at a time of columns of numbers."""
@@ -139,12 +153,11 @@ class ParquetFile(ColumnFile):
 
     def _check(self) -> None:
         about = self.file.metadata
-        self.rows = rows = about.num_rows
+        self.rows, self.groups = rows, groups = about.num_rows, about.num_row_groups
         cells = rows * len(self.header)
         if not 0 <= rows * _PER_ROW <= self.most or cells > max(_DECODED, _CELL_GROWTH * self.size):
             self._stop(f"the footer claims {rows:,} rows")
-        groups = range(about.num_row_groups)
-        parts = [about.row_group(place).total_byte_size for place in groups]
+        parts = [about.row_group(place).total_byte_size for place in range(groups)]
         if min(parts, default=0) < 0 or sum(parts) > self.most:
             self._stop(f"the footer claims {sum(parts):,} bytes")
         self.largest = max(parts, default=0) + 1
@@ -155,6 +168,10 @@ class ParquetFile(ColumnFile):
             for batch in self.file.iter_batches(rows, columns=names):
                 batch.validate(full=True)
                 yield batch
+
+    def _group(self, name: str, number: int) -> Any:
+        read = self.file.read_row_group(number, columns=[name], use_threads=False)
+        return read.column(name).combine_chunks()
 
 
 class ArrowFile(ColumnFile):
@@ -174,7 +191,11 @@ class ArrowFile(ColumnFile):
         return self._stream().schema
 
     def _check(self) -> None:
-        self.rows = sum(len(batch) for batch in self._batches([], self.size + 1))
+        sizes = [len(batch) for batch in self._batches([], self.size + 1)]
+        self.rows, self.groups = sum(sizes), len(sizes)
+
+    def _group(self, name: str, number: int) -> Any:
+        return next(islice(self._stream(), number, None)).column(name)
 
     def _stream(self) -> Any:
         arrow, _ = pyarrow()

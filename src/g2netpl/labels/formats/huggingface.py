@@ -5,8 +5,8 @@ the only other column of classes: a class or a list of them (ClassLabel), a text
 where there is no such column, every column of numbers is a class: 1, 0 or nothing. `absent` may
 name what is known not to be there.
 
-`g2netpl convert` unpacks pictures, since training reads files. Where there are paths and no bytes,
-they are names below the image folder, as in any other label file.
+Pictures are read where they are, or unpacked by `g2netpl convert`. Where there are paths and no
+bytes, they are names below the image folder, as in any other label file.
 """
 
 import json
@@ -48,13 +48,10 @@ def recognises(path: Path) -> bool:
 
 
 def image_folder(path: Path) -> Path:
-    """Where pictures lie that are not inside; those that are must be unpacked first."""
-    if DataSet(path, Problems()).is_packed:
-        raise InputError(
-            f"{path}: its pictures are inside; g2netpl convert {path} FOLDER unpacks them, and "
-            "FOLDER is what --labels takes then"
-        )
-    return path if path.is_dir() else path.parent
+    """Where pictures lie that are not inside; else the data set itself."""
+    if path.is_dir() or DataSet(path, Problems()).is_packed:
+        return path
+    return path.parent
 
 
 def names_classes(path: Path, reading: Reading) -> bool:
@@ -115,7 +112,7 @@ def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False)
     names: dict[str, str] = {}
     for name, content in zip(data.images(), data.pictures(), strict=True):
         if content is not None:
-            names[name] = name if name.lower().endswith(SUFFIXES) else name + _ending(content)
+            names[name] = name if name.lower().endswith(SUFFIXES) else name + ending_of(content)
             _write_picture(folder / names[name], content, overwrite)
     rows = [row for row, name in enumerate(table.images) if name in names]
     kept, lost = table.take(rows), len(table) - len(rows)
@@ -156,7 +153,8 @@ def _has_pictures(path: Path) -> bool:
     return any(map(is_picture, kinds))
 
 
-def _ending(content: bytes) -> str:
+def ending_of(content: bytes) -> str:
+    """The ending of a picture file, by its first bytes; empty where they are of no kind known."""
     found = (ending for start, ending in _BEGINNINGS.items() if content.startswith(start))
     return next(found, ".avif" if content[4:12] == b"ftypavif" else "")
 

@@ -43,7 +43,7 @@ class DataSet:
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path, self.problems = path, problems
-        self.files = [_open(each, problems) for each in _files(path, problems)]
+        self.files = [open_columns(each, problems) for each in _files(path, problems)]
         first = self.files[0]
         for other in self.files[1:]:
             if other.kinds != first.kinds:
@@ -205,7 +205,8 @@ def parquet_files(folder: Path) -> list[Path]:
     return [each for each in files if each.is_file() and each.name != "metadata.parquet"]
 
 
-def _open(path: Path, problems: Problems) -> ColumnFile:
+def open_columns(path: Path, problems: Problems) -> ColumnFile:
+    """A file of a data set."""
     return (ArrowFile if path.suffix == ".arrow" else ParquetFile)(path, problems)
 
 

@@ -80,8 +80,13 @@ def write(table: LabelTable, path: Path) -> list[str]:
     if others:
         raise InputError(f"{file.parent}: {others[0]} is there; two metadata files cannot be read")
     file.parent.mkdir(parents=True, exist_ok=True)
+    write_text_whole(file, "".join(f"{line}\n" for line in json_lines(table)))
+    return silent_classes(table)
+
+
+def json_lines(table: LabelTable) -> Iterator[str]:
+    """What is known about each image, as an object of JSON."""
     names = np.array(table.classes, dtype=object)
-    lines = []
     for image, values, group in zip(table.images, table.rows(), group_cells(table), strict=True):
         content = {
             "file_name": image,
@@ -89,9 +94,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
             "absent": names[values == NEGATIVE].tolist(),
             **dict(zip(group_header(table), group, strict=True)),
         }
-        lines.append(json.dumps(content, ensure_ascii=False) + "\n")
-    write_text_whole(file, "".join(lines))
-    return silent_classes(table)
+        yield json.dumps(content, ensure_ascii=False)
 
 
 def _read_folders(path: Path, reading: Reading) -> LabelTable:
@@ -135,13 +138,16 @@ def _read_lines(path: Path, reading: Reading) -> LabelTable:
                 if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
                     problems.add(where, "line", "expected an object with 'file_name', a text")
                     continue
-                present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
-                cells = (present, content.get("absent", []))
-                yield (
-                    line,
-                    content["file_name"],
-                    *(tags.in_cell(cell, reading, where, "labels", problems) for cell in cells),
-                    content.get(GROUP),
-                )
+                yield line, content["file_name"], *known_in(content, where, reading, problems)
 
     return tags.collect(path, rows(), reading, problems)
+
+
+def known_in(
+    content: dict[str, Any], where: str, reading: Reading, problems: Problems
+) -> tuple[list[str], list[str], Any]:
+    """The classes that an object of JSON says are there and are absent, and the group."""
+    present: Any = next((content[key] for key in TAG_HEADERS if key in content), [])
+    cells = (present, content.get("absent", []))
+    there, absent = (tags.in_cell(cell, reading, where, "labels", problems) for cell in cells)
+    return there, absent, content.get(GROUP)

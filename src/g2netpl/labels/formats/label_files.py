@@ -30,7 +30,8 @@ from g2netpl.labels.formats.reading import (
 from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 
 USUAL = Reading()
-_WHOLE_FOLDERS = ("huggingface", "fiftyone")  # that are one data set, whatever else lies in them
+# folders that are one data set, whatever else lies in them
+_WHOLE_FOLDERS = ("huggingface", "webdataset", "fiftyone")
 
 
 def read_labels(files: Paths, format: str | None = None, reading: Reading = USUAL) -> LabelTable:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from g2netpl.images.sources import list_images
 from g2netpl.labels.files import Files, each_file
 from g2netpl.labels.formats import find_format, image_folders
-from g2netpl.labels.paths import list_images
 
 
 def images_around(
@@ -30,5 +30,6 @@ def others_left_out(files: Files, format: str | None) -> bool:
 
 
 def is_own_folder(file: str) -> bool:
-    """Whether a label file is the folder of its images, or the metadata file in it."""
-    return Path(file).is_dir() or Path(file).stem == "metadata"
+    """Whether a label file is the folder or shard of its images, or the metadata file in it."""
+    path = Path(file)
+    return path.is_dir() or path.stem == "metadata" or path.suffix.lower() == ".tar"

@@ -1,0 +1,122 @@
+"""Where images are: a folder, tar shards, Parquet with pictures inside, or a store of objects.
+
+An address names them all; `images_at` says what kind it is. Whatever the kind, an image is found by
+its name, and its place (`base/places`) can be opened at any time, in any process and in any order.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from shlex import quote
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.base.disk import file_stamp
+from g2netpl.base.errors import InputError
+from g2netpl.base.places import Place
+from g2netpl.images.sources import parquet, remote, shards
+from g2netpl.images.sources.folder import Folder
+from g2netpl.labels.formats.webdataset import holds_shards
+from g2netpl.labels.paths import Located, images_on_top, names_on_top
+
+Address = str | Path
+_BELIEVED = 300.0  # seconds, of what a store lists
+_LOOKED_AT = 100_000  # files in a folder
+
+
+class Images(Protocol):
+    """All images at an address."""
+
+    def names(self) -> list[str]:
+        """Of every image, in the order that they are best read in."""
+        ...
+
+    def find(self, names: Sequence[str], exactly: bool = False) -> Located:
+        """The place of each named image; unless `exactly`, also by what people may mean."""
+        ...
+
+
+def images_at(address: Address) -> Images:
+    """The images that an address names."""
+    text = str(address)
+    if remote.is_address(text):
+        return _elsewhere(text, int(time.monotonic() // _BELIEVED))
+    if images_on_top(text):
+        return Folder(text)
+    there = [text, *(os.path.join(text, name) for name in sorted(names_on_top(text)))]
+    return _here(text, tuple((path, file_stamp(path)) for path in there[:_LOOKED_AT]))
+
+
+@lru_cache(maxsize=8)
+def _elsewhere(address: str, minutes: int) -> Images:
+    """What a store lists; it is asked again after some minutes."""
+    return remote.at_address(address)
+
+
+@lru_cache(maxsize=8)
+def _here(address: str, stamps: tuple[object, ...]) -> Images:
+    """What is on this machine; it is looked at again where a file has another stamp."""
+    path = Path(address)
+    if holds_shards(path) or (shards.is_address(address) and not path.is_dir()):
+        return shards.in_shards(address, shards.shards_at(address))
+    return parquet.in_columns(path) if parquet.is_address(path) else Folder(address)
+
+
+def is_one_image(address: Address) -> bool:
+    """Whether an address is that of a single image file of this machine."""
+    if remote.is_address(str(address)) or shards.is_address(str(address)):
+        return False
+    if not os.path.exists(address):
+        raise InputError(f"{address}: no such file or folder")
+    return os.path.isfile(address) and not parquet.is_address(Path(address))
+
+
+def list_images(address: Address) -> list[str]:
+    """Names of all images at an address."""
+    return images_at(address).names()
+
+
+def find(names: Sequence[str], address: Address, exactly: bool = False) -> Located:
+    """Where the named images are, and which of them are not there."""
+    return images_at(address).find(names, exactly)
+
+
+def locate(names: Sequence[str], address: Address) -> list[str]:
+    """Places of the named images, all of which must be there."""
+    return find_all(names, address).paths
+
+
+def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
+    """Look for the named images, all of which must be there; `more` to the hint."""
+    located = find(names, address)
+    if located.missing:
+        first = names[located.missing[0]]
+        above = Path(address).parent
+        hint = "is --images the right folder"
+        if not remote.is_address(str(address)) and _is_file(above / first):
+            hint = f"try --images {quote(str(above))}"
+        raise InputError(
+            f"{address}: {len(located.missing):,} of {len(names):,} images of the label file are "
+            f"not there, the first is {first!r}; {hint}?{more}"
+        )
+    return located
+
+
+def shards_of(paths: Sequence[str]) -> npt.NDArray[np.int64] | None:
+    """Which shard each image lies in, by number, (N,); None where none lies in one."""
+    names = [path.shard if isinstance(path, Place) else "" for path in paths]
+    if not any(names):
+        return None
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return np.array([number[name] for name in names], dtype=np.int64)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

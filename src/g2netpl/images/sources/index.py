@@ -1,0 +1,160 @@
+"""What a shard holds, found out in one pass over it and kept for the next time.
+
+The pass reads every image once: where it is, how long, its SHA-256, and whether its first bytes are
+those of an image. The index lies in the user's cache folder and is good for a shard of the same
+size and times. It is not believed for that: what is read has the sum that the index says, or is
+refused.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.inside import Unfit
+from g2netpl.base.places import Opened, Place, Stamp
+from g2netpl.base.sealed import read_sealed, user_cache, write_sealed
+from g2netpl.images.pixels import header_problem
+from g2netpl.labels.table import is_text, name_problem
+
+LARGEST = 1 << 28  # bytes of one image
+CHANGED = "not what it was when the shard was indexed; was the shard changed?"
+_VERSION = 1
+_NUMBERS = ("first", "second", "size")
+_ROW = np.dtype([*((name, "<i8") for name in _NUMBERS), ("sum", "V32"), ("fine", "?")])
+
+
+class Entry(NamedTuple):
+    """One image of a shard: two numbers say where it is."""
+
+    name: str
+    first: int
+    second: int
+    size: int
+    sum: bytes
+    fine: bool  # its first bytes are those of an image
+
+    @classmethod
+    def of(cls, name: str, first: int, second: int, content: bytes) -> Self:
+        """What its content says."""
+        fine = header_problem(name, io.BytesIO(content)) is None
+        return cls(name, first, second, len(content), hashlib.sha256(content).digest(), fine)
+
+
+class Held(Place):
+    """An image in a shard; `seen` is the stamp that the shard had when it was indexed."""
+
+    __slots__ = ("entry", "holder", "seen")
+    holder: Place
+    entry: Entry
+    seen: Stamp
+
+    def __new__(cls, holder: Place, entry: Entry, seen: Stamp) -> Self:
+        """Shown as if the shard were a folder."""
+        made = super().__new__(cls, f"{holder}/{entry.name}")
+        made.holder, made.entry, made.seen = holder, entry, seen
+        return made
+
+    @property
+    def shard(self) -> str:
+        """What is read together."""
+        return str(self.holder)
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether its header was found right."""
+        return self.entry.fine
+
+    def stamp(self) -> Stamp:
+        """Its own size, and the times of the shard."""
+        now = self.holder.stamp()
+        return now if now[0] < 0 else (self.entry.size, *now[1:])
+
+    def digest(self) -> bytes | None:
+        """As the index says, as long as nobody touched the shard."""
+        return self.entry.sum if self.holder.stamp() == self.seen else super().digest()
+
+    def content(self) -> bytes:
+        """The bytes at the place that the index says."""
+        raise NotImplementedError
+
+    def open(self) -> Opened:
+        """The image that was indexed, and no other."""
+        content = self.content()
+        if hashlib.sha256(content).digest() != self.entry.sum:
+            raise Unfit(CHANGED)
+        return io.BytesIO(content)
+
+    def __getnewargs__(self) -> tuple[Place, Entry, Stamp]:  # type: ignore[override]
+        return self.holder, self.entry, self.seen
+
+
+def indexed(
+    holder: Place, kind: type[Held], scan: Callable[[list[str]], Iterable[Entry]]
+) -> tuple[list[Held], list[str]]:
+    """The images of a shard, and notes on what is passed over; `scan` is asked where need be."""
+    stamp = holder.stamp()
+    if stamp[0] < 0:
+        raise InputError(f"{holder}: no such shard")
+    path = _file(holder)
+    found = None if path is None else _kept(path, stamp)
+    if found is None:
+        notes: list[str] = []
+        found = _fit(holder, scan(notes), notes), notes
+        if path is not None:
+            _keep(path, stamp, *found)
+    return [kind(holder, entry, stamp) for entry in found[0]], found[1]
+
+
+def _fit(holder: Place, entries: Iterable[Entry], notes: list[str]) -> list[Entry]:
+    """Those whose names may be looked for; none is there twice."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        problem = name_problem(entry.name) or (None if is_text(entry.name) else "no text")
+        if problem is not None:
+            notes.append(f"{holder}: {entry.name!r:.100} passed over: {problem}")
+        elif entry.name in found:
+            raise InputError(f"{holder}: {entry.name!r} is in it twice; which one is meant?")
+        else:
+            found[entry.name] = entry
+    return list(found.values())
+
+
+def _file(holder: Place) -> Path | None:
+    key = hashlib.sha256(f"{_VERSION}\0{holder.whole}".encode("utf-8", "surrogateescape"))
+    try:
+        return user_cache("indexes", "") / f"{key.hexdigest()[:32]}.npy"
+    except InputError:  # no home: found out anew every time
+        return None
+
+
+def _kept(path: Path, stamp: Stamp) -> tuple[list[Entry], list[str]] | None:
+    try:
+        seen, text, rows = read_sealed(path, 3)
+        names, notes = json.loads(text.tobytes())
+        if tuple(seen.tolist()) != stamp or rows.dtype != _ROW or len(names) != len(rows):
+            return None
+        fields = zip(
+            *(rows[name].tolist() for name in _NUMBERS),
+            map(bytes, rows["sum"]),
+            rows["fine"].tolist(),
+            strict=True,
+        )
+        return [Entry(name, *each) for name, each in zip(names, fields, strict=True)], notes
+    except Exception:  # not there, or damaged in any way: it can be made anew
+        return None
+
+
+def _keep(path: Path, stamp: Stamp, entries: list[Entry], notes: list[str]) -> None:
+    rows = np.array([tuple(entry[1:]) for entry in entries], dtype=_ROW)
+    text = json.dumps([[entry.name for entry in entries], notes]).encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_sealed(path, [np.array(stamp), np.frombuffer(text, np.uint8), rows])
+    except OSError:  # a full or read-only disk: found out anew the next time
+        pass
