@@ -172,8 +172,12 @@ def _is_lost() -> bool:
 
 
 def _check_launch(execute: object) -> None:
-    if launched.size() > 1 and execute is not train.run:
-        raise InputError("only g2netpl train works in several processes; start this without them")
+    several = (train.run, predict.run, complete.run, features.run)
+    if launched.size() > 1 and execute not in several:
+        raise InputError(
+            "only train, predict, complete and features work in several processes; start this "
+            "without them"
+        )
 
 
 def _bug() -> int:

@@ -119,6 +119,26 @@ def test_a_picture_that_changed_while_it_was_computed_is_not_trusted(pictures, t
     assert pictures.get(tmp_path) == [4]
 
 
+def test_who_was_stopped_goes_on_after_the_last_block(pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr(feature_cache, "_BLOCK", 4)  # two pictures
+    calm, said = pictures.compute, []
+
+    def compute(rows):
+        if 4 in rows:
+            raise KeyboardInterrupt
+        return calm(rows)
+
+    pictures.compute = compute
+    with pytest.raises(KeyboardInterrupt):
+        pictures.get(tmp_path)
+    pictures.compute = calm
+    pictures.write("b", b"zz")  # replaced in between
+    assert pictures.get(tmp_path, say=said.append) == [1, 4]
+    assert said == ["key.npy: 3 of 5 images were done before it was stopped; going on"]
+    assert pictures.get(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["key.npy"]
+
+
 def test_the_cache_key_changes_with_weights_files_and_view(photos):
     module, other = build_backbone("tiny").module, build_backbone("tiny", seed=1).module
     paths = sorted(str(path) for path in photos.glob("*.png"))

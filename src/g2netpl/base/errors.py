@@ -29,7 +29,7 @@ class Refused(UserError):
 _EXTRA = {
     **dict.fromkeys(("torch", "torchvision", "timm", "accelerate", "safetensors"), "train"),
     **{"sklearn": "train", "onnxruntime": "onnx", "onnx": "export", "onnxscript": "export"},
-    **{"huggingface_hub": "hub", "fsspec": "remote", "s3fs": "remote"},
+    **{"huggingface_hub": "hub", "fsspec": "remote", "s3fs": "remote", "ray": "ray"},
 }
 
 

@@ -23,9 +23,14 @@ def size_of_machine() -> int:
     return max(1, _number("LOCAL_WORLD_SIZE", size()))
 
 
+def local_rank() -> int:
+    """The place of this process among those of its machine."""
+    return _number("LOCAL_RANK", 0)
+
+
 def is_first_of_machine() -> bool:
     """Whether this process speaks where all of a machine would say the same."""
-    return _number("LOCAL_RANK", 0) == 0
+    return local_rank() == 0
 
 
 @contextmanager

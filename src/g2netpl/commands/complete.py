@@ -1,4 +1,4 @@
-"""Fill in every unknown label of the training set of a run.
+"""Fill in every unknown label of the training set of a run, or of any label file.
 
 examples:
   g2netpl complete runs/first                      runs/first/completed.csv: images with their tags
@@ -9,6 +9,7 @@ examples:
   g2netpl complete runs/first --table ours.json --to label-studio --like export.json
   g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
   g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
+  g2netpl complete runs/first --labels all.csv --images archive --output completed/ --part 3/8
 
 Without --output and --table, completed.csv in the run folder gets a row per image with its labels
 as tags, which a spreadsheet opens and `train` reads.
@@ -22,6 +23,11 @@ label and the network's prediction must have that chance. --table is a label fil
 Label Studio it holds tasks with predictions: those of --like, or of the label file if it came from
 there, with their ids and addresses, to be imported into the same project; otherwise new ones. The
 flags on formats are about --truth.
+
+With --labels another file is completed, of any size: what it knows stays, the rest is decided by
+prediction. --output then has a row per image and a column per class: 1, 0, or nothing where in
+doubt. As a folder it is made in blocks, which go on after a kill and are shared out as with
+`predict`.
 
 With --to photo-tags, --table is the folder of the photos. Positives become tags in sidecars beside
 them; a tag goes only where somebody answered no in the review. No photo is written.
@@ -40,11 +46,18 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import READING_SEVERAL, add_bom_flag, add_writing_flags
     from g2netpl.commands.training_flags import OneMore, add_config_flags
 
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--output", help="long table to write, .csv, .xlsx, .parquet or .pq")
+    parser.add_argument(
+        "--labels",
+        action=OneMore,
+        help="label file to be completed instead, by prediction; several are joined",
+    )
+    parser.add_argument("--images", help="with --labels: where its images are")
     parser.add_argument("--table", help="label file to write")
     add_writing_flags(parser, "--table")
     parser.add_argument(
@@ -67,11 +80,22 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     add_bom_flag(parser)
-    add_config_flags(parser, READING_SEVERAL)
+    add_part_flags(parser)
+    add_config_flags(parser, (*READING_SEVERAL, "workers", "device"))
 
 
 def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
+    if flags.labels is not None:
+        from g2netpl.commands.complete_others import complete_others
+
+        complete_others(flags)
+    else:
+        _complete(flags)
+
+
+def _complete(flags: argparse.Namespace) -> None:
+    """Complete the labels that the run was trained on."""
     from dataclasses import replace
 
     from g2netpl.base.console import Console
@@ -111,7 +135,9 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
     """See that all may be written; the table of tags in the run folder, if no other is wanted."""
     from pathlib import Path
 
+    from g2netpl.base import launch as launched
     from g2netpl.base.errors import InputError
+    from g2netpl.commands.complete_others import check_sure
     from g2netpl.commands.labelling import ENDINGS, PHOTO_TAGS, check_target
     from g2netpl.labels.formats import find_writer
     from g2netpl.runs.folder import COMPLETED
@@ -121,8 +147,9 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
     proposals = flags.table is not None and flags.to == "label-studio"
     if flags.like is not None and not proposals:
         raise InputError("--like: goes with --table FILE --to label-studio")
-    if flags.sure is not None and not 0.5 <= flags.sure < 1:
-        raise InputError(f"--sure: must be at least 0.5 and less than 1, got {flags.sure:g}")
+    if (flags.images, flags.part, flags.engine) != (None, None, "here") or launched.size() > 1:
+        raise InputError("--images, --part, --engine and several processes: go with --labels")
+    check_sure(flags.sure)
     for target in filter(None, (flags.output, tags)):
         check_target(target, ENDINGS, flags.overwrite)
     if flags.table is not None and flags.to != PHOTO_TAGS:

@@ -5,47 +5,82 @@ examples:
   g2netpl features --labels all.csv --images photos --backbone resnet50 --image-size 448 \\
       --output f50
 
-Without --test-labels a fifth of the images becomes the test part.
+  g2netpl features --images archive --output features/ --part 3/8    without labels: Parquet files
+
+Without --test-labels a fifth of the images becomes the test part. A command that was stopped or
+killed goes on when it is given again. Without --labels, --output is a folder of Parquet files with
+name and features of each image, a file per block, which can be shared out as with `predict`.
 """
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.signals import NOTHING_KEPT, Interrupts
+from g2netpl.base.errors import InputError, counted
+from g2netpl.base.signals import AGAIN, Interrupts
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
-    from g2netpl.images.features import FeatureFolder, Features
+    from g2netpl.images.features import FeatureFolder
     from g2netpl.labels.table import LabelTable
     from g2netpl.runs.config import RunConfig
 
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
-    *("test_images", "decoder", "device"),
+    *("test_images", "decoder", "device", "cache"),
 )
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command."""
+    from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
     taken = (*_TAKEN, *READING_SEVERAL)
-    add_config_flags(parser, taken, {"image_size": 256}, ("labels", "images", "output"))
+    add_config_flags(parser, taken, {"image_size": 256}, ("images", "output"))
+    add_part_flags(parser)
     parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
-    with Interrupts(NOTHING_KEPT):
-        _features(flags)
+    with Interrupts(AGAIN):
+        _features(flags) if flags.labels is not None else _write_parts(flags)
+
+
+def _write_parts(flags: argparse.Namespace) -> None:
+    """Compute the features of all images, or of those that are ours."""
+    from functools import partial
+
+    from g2netpl.base import launch as launched
+    from g2netpl.base.console import Console
+    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share, tell_unread
+    from g2netpl.commands.training_flags import checked
+    from g2netpl.runs.parts import Blocks
+    from g2netpl.runs.scoring import FindAt
+    from g2netpl.training.vectors import Vectors
+
+    if not is_folder(flags.output):
+        raise InputError(f"{flags.output}: without --labels, --output is a folder of Parquet files")
+    console = Console(quiet=not launched.is_first_of_machine())
+    check_output(flags)
+    find = FindAt(flags.images)
+    names = find.images.names()
+    if not names:
+        raise InputError(f"{flags.images}: no images there")
+    workers, _ = share(flags)
+    build = partial(Vectors, checked(flags), find, len(names), workers)
+    blocks = Blocks.of(names, find.shards)
+    tally = make_all(flags, console, "features", blocks, build, build())
+    tell_unread(tally, console)
+    console.print(f"{counted(tally.read, 'image')}, written to {flags.output}", highlight=False)
 
 
 def _features(flags: argparse.Namespace) -> None:
+    from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.base.disk import write_json
     from g2netpl.commands.training_flags import checked
@@ -54,6 +89,8 @@ def _features(flags: argparse.Namespace) -> None:
     from g2netpl.runs.ownership import check_folder, claimed
     from g2netpl.runs.records import RUN_FORMAT
 
+    if (flags.part, flags.engine) != (None, "here") or launched.size() > 1:
+        raise InputError("--labels: --part, --engine and several processes do not go with it")
     config, console, folder = checked(flags), Console(), Path(flags.output)
     train, test = _tables(config)
     check_folder(folder, "features", overwrite=flags.overwrite)
@@ -90,16 +127,14 @@ def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
 def _computed(
     config: "RunConfig", train: "LabelTable", test: "LabelTable", console: "Console"
 ) -> "FeatureFolder":
-    """What the frozen backbone makes of all images."""
-    from g2netpl.base.arrays import finite_rows
-    from g2netpl.base.progress import Work
-    from g2netpl.images.engine import Unfit, faster, worth
-    from g2netpl.images.features import FeatureFolder, compute_features
-    from g2netpl.images.loader import ImageSource
+    """What the frozen backbone makes of all images, as a training on features would have it."""
+    import numpy as np
+
+    from g2netpl.images.features import FeatureFolder
     from g2netpl.images.sources import locate
-    from g2netpl.training.data import Listed, keep_test_apart
+    from g2netpl.training.data import Listed, TrainingData, keep_test_apart
     from g2netpl.training.devices import device_of
-    from g2netpl.training.inputs import backbone_of
+    from g2netpl.training.inputs import ImageInputs, backbone_of
 
     roots = (config.images or "", config.test_images or config.images or "")
     paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
@@ -107,31 +142,10 @@ def _computed(
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
         console.print(f"note: {note}", highlight=False)
-    backbone = backbone_of(config.model_copy(update={"seed": 0}))  # given is that of the split
+    config = config.model_copy(update={"seed": 0, "max_bad": 0})  # the seed was that of the split
+    backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
-
-    sources = [
-        ImageSource(
-            part,
-            *(config.image_size, backbone.mean, backbone.std),
-            workers=config.workers,
-            decoder=config.decoder,
-        )
-        for part in paths
-    ]
-    module = backbone.module
-    if worth(module, sum(map(len, paths))):
-        try:
-            module = faster(module, sources[0])
-        except Unfit as why:
-            console.print(f"note: features by PyTorch: {why}", highlight=False)
-
-    def compute(source: ImageSource) -> "Features":
-        with Work(console, "features", len(source)) as work:
-            features = compute_features(module, source, on_batch=work.advance)
-        for row in (~finite_rows(features)).nonzero()[0]:
-            path = source.dataset.paths[row]
-            raise InputError(f"{path}: the backbone makes no finite numbers of it")
-        return features
-
-    return FeatureFolder(compute(sources[0]), train, compute(sources[1]), test)
+    rows = np.arange(len(train))
+    data = TrainingData(train, rows, train, rows[:0], test=parts[1], paths=paths[0])
+    inputs = ImageInputs(config, data, backbone, console)
+    return FeatureFolder(inputs.features(paths[0]), train, inputs.features(paths[1]), test)

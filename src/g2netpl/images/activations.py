@@ -27,7 +27,7 @@ from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.base.sealed import SUM, check_sum
-from g2netpl.images.feature_cache import default_cache, lacking, of_any, stamps_of
+from g2netpl.images.kept_rows import default_cache, lacking, of_any, stamps_of
 from g2netpl.images.loader import Device, Rows
 from g2netpl.images.table_in_making import (
     Activations,
@@ -137,7 +137,7 @@ def kept(
                 return stored.rows
             compute = _again(rows, found)
         writes = launched.is_first_of_machine()
-        making = TableInMaking(path, paths, stamps, shape) if writes else None
+        making = TableInMaking(path, paths, stamps, shape, keep=True) if writes else None
         with nullcontext() if making is None else making:
             left = rows[:0] if making is None else making.go_on(rows, stored, say)
             stored = None  # Windows replaces no file that is mapped

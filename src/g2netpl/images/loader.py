@@ -8,7 +8,7 @@ predictions are NaN. Too many of them end the work.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,8 @@ Rows = npt.NDArray[np.int64]
 Device = torch.device | str
 Problem = str | Unreachable  # of an image, or of all that is at its place
 TOGETHER = 1024  # images that are mixed with each other at least, where they lie in shards
+
+_STRETCH = 20_000  # images that loader processes are started for, about
 
 
 class Source(Protocol):
@@ -156,6 +158,31 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
     return [
         np.arange(start, min(start + batch_size, count)) for start in range(0, count, batch_size)
     ]
+
+
+def in_stretches(
+    lists: Iterable[Sequence[str]], source: "Callable[[Sequence[str]], ImageSource]"
+) -> Iterator[Part]:
+    """Lists of image files, one after the other, each as a part of a source of several.
+
+    So loader processes are not started for each list anew, and know no more paths than they need.
+    """
+    for stretch in _stretches(lists):
+        whole, start = source([path for paths in stretch for path in paths]), 0
+        for paths in stretch:
+            yield Part(whole, np.arange(start, start + len(paths)))
+            start += len(paths)
+
+
+def _stretches(lists: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
+    stretch: list[Sequence[str]] = []
+    for paths in lists:
+        stretch.append(paths)
+        if sum(map(len, stretch)) >= _STRETCH:
+            yield stretch
+            stretch = []
+    if stretch:
+        yield stretch
 
 
 def in_turns(

@@ -1,9 +1,9 @@
-"""A table of activations in the making: who was stopped goes on where it stood.
+"""A table of activations or features in the making: who was stopped goes on where it stood.
 
-The file is laid out as the finished one: all rows, then of every image its size and times and its
-SHA-256. In place of the sum at its end stands a record of each block that is finished: how many
-rows, which, and the SHA-256 of all that the file says of them. A block without a right record is
-as good as none.
+The file is laid out as a finished one of activations: all rows, then of every image its size and
+times and its SHA-256. In place of the sum at its end stands a record of each finished block:
+how many rows, which, and the SHA-256 of all that the file says of them. A block without a right
+record is as good as none.
 """
 
 import hashlib
@@ -22,18 +22,18 @@ from g2netpl.base.disk import reserve, sync_folder
 from g2netpl.base.locks import same_file
 from g2netpl.base.sealed import SUM
 from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, try_lock, write_down
-from g2netpl.images.feature_cache import Digests, Good, Stamps, check_place, lacking, note
+from g2netpl.images.kept_rows import Digests, Good, Stamps, check_place, lacking, note
 from g2netpl.images.loader import Rows
 
 Activations = npt.NDArray[np.float16]  # (N, …) in a file
 Computed = npt.NDArray[np.float32]
-_LARGEST = float(np.finfo(np.float16).max)
+Kind = type[np.float16] | type[np.float32]
 _NUMBER = 8  # bytes
 
 
-def file_bytes(count: int, shape: tuple[int, ...]) -> int:
+def file_bytes(count: int, shape: tuple[int, ...], kind: Kind = np.float16) -> int:
     """What the activations of so many images take on the disk."""
-    return count * (2 * math.prod(shape) + 3 * 8 + SUM) + SUM
+    return count * (np.dtype(kind).itemsize * math.prod(shape) + 3 * 8 + SUM) + SUM
 
 
 def is_nan(found: npt.NDArray[Any]) -> Good:
@@ -45,7 +45,7 @@ def is_nan(found: npt.NDArray[Any]) -> Good:
 class Table(NamedTuple):
     """What is said of all images."""
 
-    rows: Activations
+    rows: npt.NDArray[Any]
     stamps: Stamps
     digests: Digests  # zeros: not known
 
@@ -53,15 +53,23 @@ class Table(NamedTuple):
 class TableInMaking:
     """The file `PATH.part`; where another process is at work on it, one of our own.
 
-    Around the work: at its end the table has its name. Where it is broken off, the part stays.
+    Around the work: at its end the table has its name, or is removed if it is not to be kept. Where
+    it is broken off, the part stays.
     """
 
     def __init__(
-        self, path: Path, paths: list[str], stamps: Stamps, shape: tuple[int, ...]
+        self,
+        path: Path,
+        paths: list[str],
+        stamps: Stamps,
+        shape: tuple[int, ...],
+        kind: Kind = np.float16,
+        keep: bool = False,
     ) -> None:
         self.path, self.paths = path, paths
         self._stamps, self._shape = stamps, (len(paths), *shape)
-        self._end = self._size = file_bytes(len(paths), shape) - SUM
+        self._kind, self._keep = kind, keep
+        self._end = self._size = file_bytes(len(paths), shape, kind) - SUM
         self._place = path.with_name(f"{path.name}.part")
         there = self._place.stat().st_size if self._place.is_file() else 0
         check_place(path.parent, max(0, self._size + SUM - there))
@@ -76,10 +84,11 @@ class TableInMaking:
             os.truncate(self._file.fileno(), 0)
             reserve(self._file.fileno(), self._size)
         self._content = np.memmap(self._file, np.uint8, "r+", shape=(self._size,))
-        count, width = self._shape[0], 2 * math.prod(self._shape[1:])
+        count, one = self._shape[0], np.dtype(self._kind).itemsize
+        width = one * math.prod(self._shape[1:])
         table, stamps, digests = np.split(self._content, [count * width, count * (width + 3 * 8)])
         self.now = Table(
-            table.view(np.float16).reshape(self._shape),
+            table.view(self._kind).reshape(self._shape),
             stamps.view(np.int64).reshape(count, 3),
             digests.reshape(count, SUM),
         )
@@ -87,21 +96,22 @@ class TableInMaking:
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
-            if kind is None:
+            if kind is None and self._keep:
                 self.now.stamps[:] = self._stamps
                 self._content.flush()
         finally:
             del self.now, self._content  # what is mapped, Windows neither cuts nor renames
+        is_kept = kind is None and self._keep
         try:
-            if kind is None:
+            if is_kept:
                 self._finish()
                 if OPEN_FILES_CAN_GO:
                     self._take_name()
         finally:
             self._file.close()  # and nobody else may have it before it has its name
-        if kind is None and not OPEN_FILES_CAN_GO:
+        if is_kept and not OPEN_FILES_CAN_GO:
             self._take_name()
-        if kind is not None and self._place.name != f"{self.path.name}.part":
+        if not is_kept and (kind is None or self._place.name != f"{self.path.name}.part"):
             self._place.unlink(missing_ok=True)
 
     def go_on(self, rows: Rows, stored: Table | None, say: Callable[[str], None]) -> Rows:
@@ -121,7 +131,8 @@ class TableInMaking:
 
     def write(self, rows: Rows, found: Computed) -> None:
         """One block more, down to the disk before its record is."""
-        self.now.rows[rows] = np.clip(found, -_LARGEST, _LARGEST)
+        largest = float(np.finfo(self._kind).max)
+        self.now.rows[rows] = np.clip(found, -largest, largest)
         note(self._stamps, self.now.digests, rows, self.paths)
         self.now.digests[rows[is_nan(found)]] = 0
         self.now.stamps[rows] = self._stamps[rows]

@@ -11,12 +11,13 @@ import hashlib
 import math
 import os
 import signal
+import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -96,6 +97,7 @@ class Bundle(Classifier):
     path: Path
     contents: Contents
     session: Any
+    sealed: str = ""  # the SHA-256 of all before it
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -107,24 +109,45 @@ class Bundle(Classifier):
         """Calibration and thresholds."""
         return Thresholds.from_json(self.contents.model_dump())
 
-    def scores(
-        self, paths: Sequence[str], workers: int = 0, max_bad: int = 0, on_batch: OnBatch = None
-    ) -> Scores:
-        """What the network says of some image files, before calibration."""
-        scores = np.full((len(paths), len(self.classes)), np.nan, dtype=np.float32)
-        bad: list[str] = []
-        done = 0
-        for pixels, problems in _read_ahead(paths, self.contents.image_size, workers):
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the file, as its seal has it."""
+        return self.sealed
+
+    def score_each(
+        self,
+        lists: Iterable[Sequence[str]],
+        count: int,
+        workers: int = 0,
+        max_bad: int | None = None,
+        on_batch: OnBatch = None,
+    ) -> Iterator[Scores]:
+        """What the network says of lists of image files, one after the other."""
+        lengths: deque[int] = deque()  # of lists that are read, and not scored yet
+        size = self.contents.image_size
+        batch = max(1, min(_BATCH, MAX_PIXELS // size**2))
+
+        def batches() -> Iterator[Sequence[str]]:
+            for paths in lists:
+                lengths.append(len(paths))
+                yield from (paths[start : start + batch] for start in range(0, len(paths), batch))
+
+        made, bad = list[Scores](), list[str]()
+        for pixels, problems in _read_ahead(
+            batches(), size, workers if count >= _WORTH_PROCESSES else 0
+        ):
             bad += problems.values()
-            check_bad(bad, max_bad)
+            check_bad(bad, lengths[0] if max_bad is None else max_bad)
+            made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:
-                rows = np.array(readable) + done
-                scores[rows] = self._answers(pixels[readable])
-            done += len(pixels)
+                made[-1][readable] = self._answers(pixels[readable])
             if on_batch is not None:
                 on_batch(len(pixels))
-        return scores
+            if sum(map(len, made)) == lengths[0]:
+                yield np.concatenate(made)
+                lengths.popleft()
+                made, bad = [], []
 
     def _answers(self, pixels: Pixels) -> Scores:
         """The scores (B, L) of a batch, if they are such."""
@@ -191,7 +214,7 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
     except Exception as problem:
         raise _unusable(path, problem) from None
     _check_shapes(path, contents, *ends)
-    return Bundle(path, contents, session)
+    return Bundle(path, contents, session, hashlib.sha256(body).hexdigest())
 
 
 def _contents(content: bytes, path: Path) -> Contents:
@@ -271,20 +294,17 @@ def _read(paths: Sequence[str], size: int) -> _Read:
     return _Read(pixels, problems)
 
 
-def _read_ahead(paths: Sequence[str], size: int, workers: int) -> Iterator[_Read]:
+def _read_ahead(batches: Iterator[Sequence[str]], size: int, workers: int) -> Iterator[_Read]:
     """Batches of images in order, read by other processes a few batches ahead."""
-    batch = max(1, min(_BATCH, MAX_PIXELS // size**2))
-    parts = [paths[start : start + batch] for start in range(0, len(paths), batch)]
-    if workers == 0 or len(paths) < _WORTH_PROCESSES:
-        yield from (_read(part, size) for part in parts)
+    if workers == 0:
+        yield from (_read(paths, size) for paths in batches)
         return
     waiting: deque[Future[_Read]] = deque()
-    quiet = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process
     workers = min(workers, MOST_PROCESSES)
-    with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, quiet) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), _begin_reading) as pool:
         try:
-            for part in parts:
-                waiting.append(pool.submit(_read, part, size))
+            for paths in batches:
+                waiting.append(pool.submit(_read, paths, size))
                 if len(waiting) > 2 * workers:
                     yield waiting.popleft().result()
             while waiting:
@@ -293,7 +313,23 @@ def _read_ahead(paths: Sequence[str], size: int, workers: int) -> Iterator[_Read
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _begin_reading() -> None:
+    """Ctrl-C is for the main process; where that is killed, its readers end as well."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
 def _cores() -> int:
-    """Cores that this process may use, which onnxruntime would not ask."""
+    """Cores that this process may use, which onnxruntime would not ask; launchers say a number."""
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed is not None else os.cpu_count() or 1

@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -31,11 +31,32 @@ class Classifier(ABC):
     def thresholds(self) -> Thresholds:
         """Calibration and thresholds."""
 
+    @property
     @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of what it was loaded from: another one for every other network."""
+
+    @abstractmethod
+    def score_each(
+        self,
+        lists: Iterable[Sequence[str]],
+        count: int,
+        workers: int = 0,
+        max_bad: int | None = None,
+        on_batch: OnBatch = None,
+    ) -> Iterator[Scores]:
+        """What the network says of lists of image files, `count` in all, one after the other.
+
+        They are asked for as they are needed, and no more of them than that is held. `max_bad` is
+        for each list; None: any number may be unreadable.
+        """
+
     def scores(
         self, paths: Sequence[str], workers: int = 0, max_bad: int = 0, on_batch: OnBatch = None
     ) -> Scores:
         """What the network says of some image files, before calibration."""
+        (found,) = self.score_each([paths], len(paths), workers, max_bad, on_batch)
+        return found
 
     @overload
     def predict(

@@ -7,7 +7,7 @@ of predictions (`sure`). Without them a soft label that ran to 1 early may be wr
 prediction: a training image's label is sure only if both players are.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ from g2netpl.runs.thresholds import Thresholds, choose
 _MARKS = ";|,\t/"  # between the tags of an image
 TOO_OFTEN = 0.9  # of the images: a class that is on more of them is told
 SOURCES = ("observed", "soft", "predicted", "unreadable")
-Table = Iterator[dict[str, Sequence[Any]]]  # columns of some rows at a time
+Columns = dict[str, Any]  # of some rows; fractions as arrays, NaN where there is none
 
 
 @dataclass(frozen=True)
@@ -218,8 +218,10 @@ def compare_with_truth(
 def write_tags(completed: Completed, path: str | Path, bom: bool = False) -> None:
     """A row per image: its labels as tags."""
     observed, positive = completed.observed, completed.values == POSITIVE
-    names = (observed.images, observed.classes)
-    write_predictions(Path(path), *names, completed.scores, positive, with_scores=False, bom=bom)
+    classes = observed.classes
+    mark = mark_between(classes, with_scores=False)
+    columns = prediction_columns(observed.images, classes, positive, None, mark)
+    write_columns(Path(path), prediction_kinds(classes, False), [columns], bom)
 
 
 def write_completed(
@@ -229,7 +231,7 @@ def write_completed(
     classes = list(completed.observed.classes)
     names = np.array(SOURCES, dtype=object)
 
-    def rows() -> Table:
+    def rows() -> Iterator[Columns]:
         for start in range(0, len(completed.observed), 1000):
             part = slice(start, start + 1000)
             images = completed.observed.images[part]
@@ -239,14 +241,14 @@ def write_completed(
                 "image": np.repeat(np.array(images, dtype=object), len(classes)).tolist(),
                 "class": classes * len(images),
                 "value": [None if each < 0 else each for each in values.tolist()],
-                "score": [None if each != each else each for each in _short(scores)],
+                "score": scores,
                 "source": names[completed.sources[part].ravel()].tolist(),
             }
             if on_batch is not None:
                 on_batch(len(images))
 
     kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
-    _write(Path(path), kinds, rows(), bom)
+    write_columns(Path(path), kinds, rows(), bom)
 
 
 def mark_between(classes: Sequence[str], with_scores: bool) -> str:
@@ -262,32 +264,28 @@ def mark_between(classes: Sequence[str], with_scores: bool) -> str:
     return marks[0]
 
 
-def write_predictions(
-    path: Path,
+def prediction_kinds(classes: Sequence[str], with_scores: bool) -> dict[str, str]:
+    """The columns of predictions."""
+    kinds = {"image": "text", "labels": "text"}
+    return kinds | dict.fromkeys(classes if with_scores else (), "float")
+
+
+def prediction_columns(
     names: Sequence[str],
     classes: Sequence[str],
-    scores: Scores,
     decided: npt.NDArray[np.bool_],
-    with_scores: bool,
-    bom: bool = False,
-) -> None:
-    """A row per image: its labels as tags, and a score per class."""
-    mark, tags = mark_between(classes, with_scores), np.array(classes, dtype=object)
-
-    def rows() -> Table:
-        for start in range(0, len(names), 1000):
-            part = slice(start, start + 1000)
-            columns: dict[str, Sequence[Any]] = {
-                "image": list(names[part]),
-                "labels": [mark.join(tags[chosen]) for chosen in decided[part]],
-            }
-            for column, name in enumerate(classes if with_scores else ()):
-                values = _short(scores[part, column].round(4))
-                columns[name] = [None if each != each else each for each in values]
-            yield columns
-
-    kinds = {"image": "text", "labels": "text"}
-    _write(path, kinds | dict.fromkeys(classes if with_scores else (), "float"), rows(), bom)
+    scores: Scores | None,
+    mark: str,
+) -> Columns:
+    """A row per image: its labels as tags, and a score per class, if wanted."""
+    tags = np.array(classes, dtype=object)
+    columns: dict[str, Any] = {
+        "image": list(names),
+        "labels": [mark.join(tags[chosen]) for chosen in decided],
+    }
+    if scores is not None:
+        columns |= zip(classes, scores.round(4).T, strict=True)
+    return columns
 
 
 def read_names(path: str) -> list[str]:
@@ -309,13 +307,19 @@ def _is_list(path: str) -> bool:
     return True
 
 
-def _short(values: npt.NDArray[np.float32]) -> list[float]:
-    """Four digits, without the tail that float32 would show."""
-    shortened: list[float] = values.astype(np.float64).round(4).tolist()
-    return shortened
+def _cells(values: Any) -> Sequence[Any]:
+    """A column for text: fractions of four digits, without the tail that float32 would show."""
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    if values.dtype.kind != "f":
+        return list(values.tolist())  # None where masked
+    shortened = values.astype(np.float64).round(4).tolist()
+    return [None if each != each else each for each in shortened]
 
 
-def _write(path: Path, kinds: dict[str, str], parts: Table, bom: bool) -> None:
+def write_columns(
+    path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]], bom: bool
+) -> None:
     """Write columns as Parquet, CSV or a workbook, some rows at a time."""
     with writing(path):
         if path.suffix.lower() in (".parquet", ".pq"):
@@ -324,5 +328,5 @@ def _write(path: Path, kinds: dict[str, str], parts: Table, bom: bool) -> None:
         with sheet_written(path, bom) as writer:
             writer.write(kinds)
             for columns in parts:
-                for row in zip(*columns.values(), strict=True):
+                for row in zip(*map(_cells, columns.values()), strict=True):
                     writer.write(row)

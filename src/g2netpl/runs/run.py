@@ -1,7 +1,7 @@
 """A run: the one reader of a run folder. What its files are is said in folder.py."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -59,7 +59,12 @@ class Run(Classifier):
     @cached_property
     def version(self) -> str:
         """A name of its network, another one after each training."""
-        return f"{self.name}-{sha256((self.folder / MODEL).read_bytes()).hexdigest()[:8]}"
+        return f"{self.name}-{self.digest[:8]}"
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its network."""
+        return sha256((self.folder / MODEL).read_bytes()).hexdigest()
 
     @property
     def is_finished(self) -> bool:
@@ -173,24 +178,35 @@ class Run(Classifier):
         load_weights(network, self.folder / MODEL)
         return network.eval()
 
-    def scores(
-        self, paths: Sequence[str], workers: int = 0, max_bad: int = 0, on_batch: OnBatch = None
-    ) -> Scores:
-        """What the network says of some image files, before calibration."""
+    def score_each(
+        self,
+        lists: Iterable[Sequence[str]],
+        count: int,
+        workers: int = 0,
+        max_bad: int | None = None,
+        on_batch: OnBatch = None,
+    ) -> Iterator[Scores]:
+        """What the network says of lists of image files, one after the other."""
         from g2netpl.game.network.predicting import predict_all
-        from g2netpl.images.loader import ImageSource
+        from g2netpl.images.loader import ImageSource, in_stretches
 
-        size = self.config.image_size
-        source = ImageSource(paths, size, self.mean, self.std, workers=workers, max_bad=max_bad)
-        return predict_all(self._fast_network(source), source, on_batch=on_batch)
+        def source(paths: Sequence[str]) -> ImageSource:
+            most = len(paths) if max_bad is None else max_bad
+            how = (self.config.image_size, self.mean, self.std)
+            return ImageSource(paths, *how, workers=workers, max_bad=most)
 
-    def _fast_network(self, source: "Source") -> "Network":
-        """The network, its backbone run by onnxruntime where that pays."""
+        network = None
+        for part in in_stretches(lists, source):
+            network = network or self._fast_network(part, count)
+            yield predict_all(network, part, on_batch=on_batch)
+
+    def _fast_network(self, source: "Source", count: int) -> "Network":
+        """The network, its backbone run by onnxruntime where that pays for so many images."""
         from g2netpl.game.network.network import Network
         from g2netpl.images.engine import Unfit, faster, worth
 
         network = self.network
-        if not worth(network.backbone, len(source)):
+        if not worth(network.backbone, count):
             return network
         try:
             return Network(faster(network.backbone, source), network.classifier).eval()

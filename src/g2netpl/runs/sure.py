@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from g2netpl.base.arrays import Scores
+from g2netpl.labels.entries import Labels, per_image
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.bounds import bounded_thresholds, known_columns
 from g2netpl.runs.tables import HeldOut
@@ -46,7 +47,7 @@ class Sure:
 
 
 def sure_by_validation(
-    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: LabelMatrix
+    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: Labels
 ) -> Sure | None:
     """Thresholds at which `sure` holds among the labels not observed; None without negatives."""
     if held_out is None or thresholds.by_draw or not tells_prevalence(held_out.truth):
@@ -66,12 +67,12 @@ def sure_by_validation(
     return Sure(found[0], found[1], sure)
 
 
-def _observed_shares(observed: LabelMatrix, truth: LabelMatrix) -> tuple[float, float]:
+def _observed_shares(observed: Labels, truth: LabelMatrix) -> tuple[float, float]:
     """Which shares of all positives and of all negatives are known on images with unknown ones."""
-    rows = observed[(observed == UNOBSERVED).any(axis=1)]
+    rows = per_image(observed) < observed.shape[1]
     known = np.maximum((truth != UNOBSERVED).sum(axis=0), 1)
     shares = []
     for sign in (POSITIVE, NEGATIVE):
-        there = len(rows) * ((truth == sign).sum(axis=0) / known).sum()
-        shares.append(min(float((rows == sign).sum() / max(there, 1e-9)), _MOST))
+        there = rows.sum() * ((truth == sign).sum(axis=0) / known).sum()
+        shares.append(min(float(per_image(observed, sign)[rows].sum() / max(there, 1e-9)), _MOST))
     return shares[0], shares[1]

@@ -26,8 +26,9 @@ from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
 from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
-from g2netpl.images.feature_cache import cache_key, cached, default_cache
+from g2netpl.images.feature_cache import cache_key, cached
 from g2netpl.images.features import Features, compute_features
+from g2netpl.images.kept_rows import default_cache
 from g2netpl.images.loader import ArraySource, DrawnPart, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.sources import shards_of
@@ -239,7 +240,7 @@ class ImageInputs(Inputs):
             elif mode == "top":
                 made = self._activations(name, paths)
             else:
-                made = ArraySource(torch.from_numpy(self._features(paths)))
+                made = ArraySource(torch.from_numpy(self.features(paths)))
             self._sources[name, mode] = made
         return self._sources[name, mode]
 
@@ -248,7 +249,7 @@ class ImageInputs(Inputs):
         """The backbone in two, where its upper blocks learn."""
         return cut(self.backbone.module, self.config.train_from, self.config.image_size)
 
-    def _features(self, paths: list[str]) -> Features:
+    def features(self, paths: list[str]) -> Features:
         """What the backbone makes of all images, from the cache where it is there."""
         kept = partial(cached, width=self.backbone.width)
         features: Features = self._frozen(kept, self.backbone.module, paths)

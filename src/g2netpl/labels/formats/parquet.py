@@ -91,18 +91,50 @@ def write(table: LabelTable, path: Path) -> list[str]:
 
 
 def write_columns(
-    path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Sequence[Any]]]
+    path: Path,
+    kinds: Mapping[str, str],
+    parts: Iterable[Mapping[str, Any]],
+    about: Mapping[str, str] | None = None,
 ) -> None:
-    """Write columns of text, whole numbers or fractions, some rows at a time."""
+    """Write columns of text, whole numbers, fractions or vectors of them, some rows at a time.
+
+    A fraction that is NaN is null, and so is a vector that begins with one. `about` goes into the
+    footer, as `read_about` gives it.
+    """
     arrow, parquet = pyarrow()
-    types = {"text": arrow.string(), "int": arrow.int8(), "float": arrow.float32()}
-    schema = arrow.schema([(name, types[kind]) for name, kind in kinds.items()])
+    types = {
+        **{"text": arrow.string(), "int": arrow.int8(), "float": arrow.float32()},
+        "vector": arrow.list_(arrow.float32()),
+    }
+    fields = [(name, types[kind]) for name, kind in kinds.items()]
+    schema = arrow.schema(fields, metadata=dict(about) if about else None)
     with (
         written_whole(path) as file,
         parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for columns in parts:
-            writer.write_table(arrow.table(dict(columns), schema=schema))
+            arrays = [_array(arrow, columns[name], kind) for name, kind in fields]
+            writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _array(arrow: Any, values: Any, kind: Any) -> Any:
+    """A column for Arrow, of a list or an array."""
+    if getattr(values, "ndim", 1) == 1:
+        return arrow.array(values, kind, from_pandas=True)
+    rows = arrow.array(values.ravel(), kind.value_type)
+    starts = np.arange(len(values) + 1) * values.shape[1]
+    mask = arrow.array(np.isnan(values[:, 0]))
+    return arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), rows, mask=mask)
+
+
+def read_about(path: Path) -> dict[str, str] | None:
+    """What the footer of a file says about it; None for one that is not whole."""
+    arrow, parquet = pyarrow()
+    try:
+        found = parquet.read_schema(path).metadata or {}
+        return {key.decode(): value.decode() for key, value in found.items()}
+    except (OSError, ValueError, arrow.ArrowException):
+        return None
 
 
 def _columns(file: ColumnFile, reading: Reading) -> Columns:

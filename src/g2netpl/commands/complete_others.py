@@ -1,0 +1,101 @@
+"""`complete --labels`: a label file of any size, completed by a run that was trained on others."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from g2netpl.base.errors import InputError
+from g2netpl.base.signals import AGAIN, NOTHING_KEPT, Interrupts
+
+if TYPE_CHECKING:
+    from g2netpl.labels.table import LabelTable
+    from g2netpl.runs.run import Run
+    from g2netpl.runs.scoring import Completing, Find
+    from g2netpl.runs.sure import Sure
+
+
+def check_sure(sure: float | None) -> None:
+    """A share that can be promised."""
+    if sure is not None and not 0.5 <= sure < 1:
+        raise InputError(f"--sure: must be at least 0.5 and less than 1, got {sure:g}")
+
+
+def complete_others(flags: argparse.Namespace) -> None:
+    """What the file knows stays, the rest is decided by prediction."""
+    from g2netpl.commands.in_parts import check_output, is_folder
+
+    if flags.images is None or flags.output is None:
+        raise InputError("--labels: needs --images and --output")
+    if flags.table is not None or flags.truth is not None or flags.dry_run:
+        raise InputError("--labels: --table, --truth and --dry-run do not go with it")
+    check_sure(flags.sure)
+    check_output(flags)
+    with Interrupts(AGAIN if is_folder(flags.output) else NOTHING_KEPT):
+        _complete(flags)
+
+
+def _complete(flags: argparse.Namespace) -> None:
+    from functools import partial
+
+    from g2netpl.base import launch as launched
+    from g2netpl.base.console import Console
+    from g2netpl.commands.in_parts import make_all, share, tell_unread
+    from g2netpl.runs.parts import Blocks
+    from g2netpl.runs.run import load_run
+    from g2netpl.runs.scoring import FindAt
+
+    console, trained = Console(quiet=not launched.is_first_of_machine()), load_run(flags.run)
+    if "image" in trained.classes:
+        raise InputError("a class is called 'image', which is the first column; rename it")
+    table = _observed(flags, trained)
+    sure, find = _sure(flags.sure, trained, table), FindAt(flags.images)
+    build = partial(_completing, flags.run, sure, find, len(table), *share(flags))
+    blocks = Blocks.of(table.images, known=table.entries)
+    tally = make_all(flags, console, "completing", blocks, build, build())
+    tell_unread(tally, console)
+    images, counts, classes = tally.counts["images"], tally.counts, len(trained.classes)
+    unknown = images * classes - counts["known"]
+    console.print(
+        f"{images:,} images × {classes} classes: {counts['observed']:,} observed, "
+        f"{counts['known'] - counts['observed']:,} predicted\n"
+        f"{counts['positives'] / max(images, 1):.2f} positives per image"
+        + (f"; {unknown:,} labels left unknown" if unknown else "")
+        + f"\nwritten to {flags.output}",
+        highlight=False,
+    )
+
+
+def _observed(flags: argparse.Namespace, trained: "Run") -> "LabelTable":
+    """What the file knows of the classes of the run."""
+    from dataclasses import replace
+
+    from g2netpl.commands.training_flags import checked
+    from g2netpl.labels.entries import Entries
+    from g2netpl.labels.formats import read_matching
+    from g2netpl.labels.table import LabelTable
+
+    config = checked(flags)
+    reading = replace(config.reading(), one_of=config.one_of or trained.config.one_of)
+    same = LabelTable((), trained.classes, Entries.nothing(0, len(trained.classes)))
+    return read_matching(flags.labels, same, config.format, reading)
+
+
+def _sure(sure: float | None, trained: "Run", table: "LabelTable") -> "Sure | float | None":
+    """From which chances on labels are filled in."""
+    from g2netpl.runs.sure import sure_by_validation
+
+    if sure is None:
+        return None
+    held_out = (trained.held_out or {}).get("validation")
+    return sure_by_validation(sure, trained.thresholds, held_out, table.entries) or sure
+
+
+def _completing(
+    name: str, sure: "Sure | float | None", find: "Find", count: int, workers: int, device: str
+) -> "Completing":
+    """What completes blocks of images; called by every worker of Ray, too."""
+    from g2netpl.runs.run import Run
+    from g2netpl.runs.scoring import Completing, Scoring, load_classifier
+
+    run = load_classifier(name, device)
+    assert isinstance(run, Run)
+    return Completing(Scoring(run, find, count, workers), run.expected_positives, sure)

@@ -1,0 +1,269 @@
+"""Results for more images than memory holds: a Parquet file for each block of them.
+
+    FOLDER/_parts.json           what the results depend on: classifier, decisions, list of images
+    FOLDER/part-000012.parquet   a block, whole or not there; its footer has the sum of all that
+    FOLDER/_unfinished           what is being written
+
+Who is killed loses the block in work, and whoever comes next goes on with what is left. Any number
+of processes may work on one folder: each takes every n-th block. Names that begin with `_` are
+passed over by programs that read a folder of Parquet files as one table.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from g2netpl.base import launch as launched
+from g2netpl.base.disk import rename_durably, told_plainly, written_whole
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.labels.entries import Entries
+from g2netpl.labels.formats import parquet
+from g2netpl.runs.classifier import OnBatch
+
+ABOUT, UNFINISHED = "_parts.json", "_unfinished"
+FEWEST, MOST = 1 << 10, 10 << 10  # images of a block; whole batches, so that scores are the same
+_BLOCKS = 1_000  # that a list is cut into, as long as they are neither small nor large
+_HASHED = 1 << 16  # names at a time
+_ALL_BAD = 100  # images, all of them unreadable: the place they are in is at fault
+_FORMAT = 1
+_TOLD = 10  # images that cannot be read
+
+
+class Part(NamedTuple):
+    """Which of the blocks are ours: every `of`-th, from the `number`-th on."""
+
+    number: int = 1
+    of: int = 1
+
+    @classmethod
+    def parse(cls, text: str | None) -> "Part":
+        """`2/8` is the second of eight; without a word, what a launcher told this process."""
+        if text is None:
+            return cls(launched.rank() + 1, launched.size())
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+        part = cls(*map(int, found.groups())) if found else cls(0, 0)
+        if not 1 <= part.number <= part.of:
+            raise InputError(f"--part: expected I/N, such as 1/8 to 8/8, got {text!r}")
+        return part
+
+
+class Block(NamedTuple):
+    """Some neighbouring images of a list."""
+
+    number: int
+    images: Sequence[str]  # their names
+    known: Entries | None = None  # about them
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A list of images, cut; the images of a shard are never in a block with others."""
+
+    images: Sequence[str]
+    cuts: Sequence[int]  # where blocks begin, and the end
+    known: Entries | None = None
+
+    @classmethod
+    def of(
+        cls,
+        images: Sequence[str],
+        shards: Sequence[int] | None = None,
+        known: Entries | None = None,
+    ) -> "Blocks":
+        """The images by their names; `shards` are the numbers of images that lie together."""
+        even = -(-len(images) // _BLOCKS) // 64 * 64
+        most = MOST if shards is not None else min(max(FEWEST, even), MOST)
+        cuts = [0]
+        for size in shards or [len(images)]:
+            end = cuts[-1] + size
+            cuts += [*range(cuts[-1] + most, end, most), end]
+        return cls(images, cuts, known)
+
+    def __len__(self) -> int:
+        return len(self.cuts) - 1
+
+    def __iter__(self) -> Iterator[Block]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __getitem__(self, number: int) -> Block:
+        start, stop = self.cuts[number], self.cuts[number + 1]
+        known = None if self.known is None else self.known.part(start, stop)
+        return Block(number, self.images[start:stop], known)
+
+    def count(self, numbers: Iterable[int]) -> int:
+        """How many images some blocks have."""
+        return sum(self.cuts[each + 1] - self.cuts[each] for each in numbers)
+
+    def digest(self) -> str:
+        """SHA-256 of the names, what is known and where it is cut."""
+        digest = hashlib.sha256(json.dumps([*map(int, self.cuts)]).encode())
+        for start in range(0, len(self.images), _HASHED):
+            digest.update("\0".join((*self.images[start : start + _HASHED], "")).encode())
+        if self.known is not None:
+            for array in (self.known.starts, self.known.columns, self.known.signs):
+                digest.update(array.tobytes())
+        return digest.hexdigest()
+
+
+class Made(NamedTuple):
+    """What was made of a block: columns of its file, and numbers that can be added up."""
+
+    number: int
+    columns: Mapping[str, Any]
+    counts: Mapping[str, int]
+    unread: Sequence[str]  # images, with why
+
+
+@dataclass
+class Tally:
+    """What came of blocks: numbers, and some images that could not be read."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    unread: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, counts: Iterable[Mapping[str, int]], unread: list[str]) -> "Tally":
+        """Of numbers that were kept."""
+        tally = cls(unread=unread)
+        for each in counts:
+            tally.counts.update(each)
+        return tally
+
+    def add(self, made: Made) -> Made:
+        """One block more."""
+        self.counts.update(made.counts)
+        self.unread += made.unread[: _TOLD - len(self.unread)]
+        return made
+
+    @property
+    def read(self) -> int:
+        """How many images could be read."""
+        return self.counts["images"] - self.counts["unread"]
+
+
+class Maker(Protocol):
+    """What makes files of blocks, such as a classifier that scores them."""
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The columns, see `parquet.write_columns`."""
+        ...
+
+    @property
+    def depends(self) -> Mapping[str, Any]:
+        """What the results depend on beside the images, by what people call it."""
+        ...
+
+    def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
+        """One block after the other; they are asked for as they are needed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A folder of blocks that all depend on the same."""
+
+    folder: Path
+    sum: str  # of what they depend on
+
+    @classmethod
+    def begin(cls, folder: Path, command: str, depends: Mapping[str, Any]) -> "Parts":
+        """Begin in a folder that is empty, or go on in one that depends on the same."""
+        about = json.loads(json.dumps({"format": _FORMAT, "command": command, **depends}))
+        path = folder / ABOUT
+        with told_plainly(folder):
+            (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
+            others = [each.name for each in folder.iterdir() if each.name[0] not in "._"]
+            if others and not path.exists():
+                raise Refused(f"{folder}: is not empty; choose another --output")
+            if not path.exists():
+                with written_whole(path, f"{uuid.uuid4().hex}.new") as file:
+                    file.write(json.dumps(about, indent=2).encode())
+        before = _read(path)
+        changed = [key for key in about if before.get(key) != about[key]]
+        if changed:
+            raise Refused(
+                f"{folder}: holds parts of other {', '.join(changed)} than it began with; choose "
+                "another --output, or begin anew with --overwrite"
+            )
+        return cls(folder, hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest())
+
+    def finished(self, number: int) -> Counter[str] | None:
+        """The numbers of a block that is there; None where it is to be made."""
+        path = self._path(number)
+        about = parquet.read_about(path) if path.is_file() else None
+        if about is None:
+            return None
+        if about.get("g2netpl.sum") != self.sum:
+            raise Refused(f"{path}: is of another classifier or list; choose another --output")
+        return Counter(json.loads(about["g2netpl.counts"]))
+
+    def write(self, made: Made, kinds: Mapping[str, str]) -> None:
+        """Write a block; it is there whole or not at all, whoever else writes it meanwhile."""
+        _check_any_read(made)
+        path = self._path(made.number)
+        new = self.folder / UNFINISHED / f"{path.name}.{uuid.uuid4().hex}"
+        about = {"g2netpl.sum": self.sum, "g2netpl.counts": json.dumps(dict(made.counts))}
+        with told_plainly(self.folder):
+            parquet.write_columns(new, kinds, [made.columns], about)
+            rename_durably(new, path)
+
+    def clear_up(self) -> None:
+        """Remove what those who were killed have left, once all is there."""
+        shutil.rmtree(self.folder / UNFINISHED, ignore_errors=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"part-{number:06d}.parquet"
+
+
+def remove(folder: Path, command: str) -> None:
+    """Remove parts that this command made, so that others can be made there."""
+    if not (folder / ABOUT).is_file():
+        return
+    if _read(folder / ABOUT).get("command") != command:
+        raise Refused(
+            f"{folder}: holds no parts of 'g2netpl {command}', so --overwrite does not touch it; "
+            "choose another --output"
+        )
+    (folder / ABOUT).unlink()
+    for path in folder.glob("part-[0-9]*.parquet"):
+        path.unlink()
+    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+
+
+def make_here(
+    parts: Parts,
+    maker: Maker,
+    blocks: Blocks,
+    numbers: Sequence[int],
+    on_batch: OnBatch = None,
+    on_made: Callable[[Made], object] = lambda made: None,
+) -> None:
+    """Make some blocks in this process, one after the other."""
+    for made in maker.make((blocks[number] for number in numbers), on_batch):
+        parts.write(made, maker.kinds)
+        on_made(made)
+
+
+def _check_any_read(made: Made) -> None:
+    if made.counts["images"] == len(made.unread) >= _ALL_BAD:
+        raise InputError(
+            f"none of {len(made.unread):,} images in a row can be read, and the first is "
+            f"{made.unread[0]}; is --images the right place, and can it be reached?"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError, RecursionError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict):
+            return found
+    raise InputError(f"{path}: cannot be read; remove the folder, and begin anew")

@@ -1,0 +1,225 @@
+"""What a classifier makes of blocks of images: predictions, or completed labels; see parts.py."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from g2netpl.base import launch as launched
+from g2netpl.base.arrays import Scores
+from g2netpl.images.sources import Images, images_at
+from g2netpl.images.sources.catalogue import Catalogue
+from g2netpl.labels.entries import POSITIVE, UNOBSERVED, Entries
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.bundle import load_bundle
+from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.completion import fill_in, mark_between, prediction_columns, prediction_kinds
+from g2netpl.runs.hub import is_bundle
+from g2netpl.runs.parts import Block, Made
+from g2netpl.runs.run import load_run
+from g2netpl.runs.sure import Sure
+from g2netpl.runs.thresholds import Thresholds
+
+Find = Callable[[Sequence[str]], Sequence[str]]  # of names, the paths
+
+
+def load_classifier(name: str, device: str = "cpu") -> Classifier:
+    """A bundle, or the run in a folder; `auto` has its network on a GPU if there is one."""
+    if is_bundle(name):
+        return load_bundle(name)
+    run = load_run(name)
+    if device == "auto":
+        run.network.to(own_device(device))
+    return run
+
+
+def own_device(name: str) -> str:
+    """With `auto` the GPU of this process, if there is one."""
+    import torch
+
+    on_gpu = name == "auto" and torch.cuda.is_available()
+    return f"cuda:{launched.local_rank()}" if on_gpu else "cpu"
+
+
+class FindAt:
+    """Finds images at an address by their exact names; what is not there is unreadable.
+
+    Another process is given the address alone, and looks there itself.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @cached_property
+    def images(self) -> Images:
+        """All that are there."""
+        return images_at(self.address)
+
+    def __call__(self, names: Sequence[str]) -> list[str]:
+        """Their places."""
+        return self.images.find(names, exactly=True).paths
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should be told of what is there."""
+        return self.images.find([], exactly=True).notes
+
+    @property
+    def shards(self) -> list[int] | None:
+        """How many images each shard holds, in their order; None where they do not lie in any."""
+        if not isinstance(self.images, Catalogue):
+            return None
+        groups = groupby(self.images.places.values(), lambda place: place.shard)
+        found = [(name, sum(1 for _ in places)) for name, places in groups]
+        return [size for _, size in found] if all(name for name, _ in found) else None
+
+    def __reduce__(self) -> tuple[type["FindAt"], tuple[str]]:
+        return FindAt, (self.address,)
+
+
+def find_among(paths: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    """Paths of images that were looked for before."""
+    return [paths[name] for name in names]
+
+
+class Looks(Protocol):
+    """What says something about each image, such as a classifier; NaN of one it cannot read."""
+
+    def score_each(
+        self,
+        lists: Iterable[Sequence[str]],
+        count: int,
+        workers: int = 0,
+        max_bad: int | None = None,
+        on_batch: OnBatch = None,
+    ) -> Iterator[Scores]:
+        """As `Classifier` has it."""
+        ...
+
+
+class Look(NamedTuple):
+    """A block, what is said of each image, and the places of those that could not be read."""
+
+    block: Block
+    found: Scores
+    unread: list[str]
+
+    def counts(self, **more: int) -> dict[str, int]:
+        """What can be added up."""
+        return {"images": len(self.found), "unread": len(self.unread), **more}
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A classifier at work on images of which there are `count` in all."""
+
+    classifier: Classifier
+    find: Find
+    count: int
+    workers: int = 0
+
+    def scored(self, blocks: Iterable[Block], on_batch: OnBatch) -> Iterator[Look]:
+        """Scores of each block, before calibration."""
+        return looked_at(self.classifier, self.find, blocks, self.count, self.workers, on_batch)
+
+
+def looked_at(
+    looks: Looks,
+    find: Find,
+    blocks: Iterable[Block],
+    count: int,
+    workers: int,
+    on_batch: OnBatch,
+) -> Iterator[Look]:
+    """One block after the other; images are looked for when their turn comes."""
+    waiting: deque[tuple[Block, Sequence[str]]] = deque()
+
+    def lists() -> Iterator[Sequence[str]]:
+        for block in blocks:
+            waiting.append((block, find(block.images)))
+            yield waiting[-1][1]
+
+    for found in looks.score_each(lists(), count, workers, on_batch=on_batch):
+        block, paths = waiting.popleft()
+        unread = np.flatnonzero(np.isnan(found).any(axis=1)).tolist()
+        yield Look(block, found, [paths[row] for row in unread])
+
+
+@dataclass(frozen=True)
+class Predicting:
+    """A row per image: its labels as tags, and a score per class."""
+
+    scoring: Scoring
+    thresholds: Thresholds
+    with_scores: bool
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The columns."""
+        return prediction_kinds(self.scoring.classifier.classes, self.with_scores)
+
+    @property
+    def depends(self) -> dict[str, Any]:
+        """What other results would depend on."""
+        about = {"classifier": self.scoring.classifier.digest}
+        return {**about, "thresholds": self.thresholds.to_json(), "scores": self.with_scores}
+
+    def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
+        """One block after the other."""
+        classes = self.scoring.classifier.classes
+        mark = mark_between(classes, self.with_scores)
+        for look in self.scoring.scored(blocks, on_batch):
+            scores = self.thresholds.calibrate(look.found)
+            decided = self.thresholds.decide(scores)
+            shown = scores if self.with_scores else None
+            columns = prediction_columns(look.block.images, classes, decided, shown, mark)
+            counts = look.counts(labels=int(decided.sum()))
+            yield Made(look.block.number, columns, counts, look.unread)
+
+
+@dataclass(frozen=True)
+class Completing:
+    """A row per image and a column per class: 1 or 0, as observed or else by prediction."""
+
+    scoring: Scoring
+    k: float
+    sure: Sure | float | None
+
+    @property
+    def depends(self) -> dict[str, Any]:
+        """What other results would depend on."""
+        classifier = self.scoring.classifier
+        about = {"classifier": classifier.digest, "thresholds": classifier.thresholds.to_json()}
+        return {**about, "sure": self.sure if isinstance(self.sure, float) else str(self.sure)}
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The columns."""
+        return {"image": "text", **dict.fromkeys(self.scoring.classifier.classes, "int")}
+
+    def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
+        """One block after the other."""
+        classes, thresholds = self.scoring.classifier.classes, self.scoring.classifier.thresholds
+        for look in self.scoring.scored(blocks, on_batch):
+            block = look.block
+            known = (
+                Entries.nothing(len(block.images), len(classes))
+                if block.known is None
+                else block.known
+            )
+            observed = LabelTable(block.images, classes, known)
+            none = np.zeros(len(observed), dtype=bool)
+            values = fill_in(observed, none, look.found, thresholds, self.k, self.sure).values
+            columns: dict[str, Any] = {"image": list(block.images)}
+            for name, each in zip(classes, values.T, strict=True):
+                columns[name] = np.ma.masked_array(each, each == UNOBSERVED)
+            counts = look.counts(
+                observed=observed.known,
+                known=int((values != UNOBSERVED).sum()),
+                positives=int((values == POSITIVE).sum()),
+            )
+            yield Made(block.number, columns, counts, look.unread)

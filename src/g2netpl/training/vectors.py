@@ -1,0 +1,81 @@
+"""What a frozen backbone makes of blocks of images, for `features` without labels; see parts.py."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from torch import nn
+
+from g2netpl.game.network.network import Backbone
+from g2netpl.images.engine import Unfit, faster, worth
+from g2netpl.images.feature_cache import cache_key
+from g2netpl.images.features import Features, compute_features
+from g2netpl.images.loader import ImageSource, Source, in_stretches
+from g2netpl.runs.classifier import OnBatch
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.parts import Block, Made
+from g2netpl.runs.scoring import FindAt, looked_at, own_device
+from g2netpl.training.inputs import backbone_of
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """A row per image: its name, and what the frozen backbone makes of it."""
+
+    config: RunConfig
+    find: FindAt
+    count: int
+    workers: int
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """The columns."""
+        return {"image": "text", "features": "vector"}
+
+    @property
+    def depends(self) -> dict[str, Any]:
+        """What other features would depend on."""
+        view = f"{self.config.image_size} {self.config.decoder}"
+        return {"backbone": cache_key(self.backbone.module, [], view)}
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The network without its classifier, on its device."""
+        made = backbone_of(self.config.model_copy(update={"seed": 0}))
+        made.module.to(own_device(self.config.device))
+        return made
+
+    def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
+        """One block after the other."""
+        for look in looked_at(self, self.find, blocks, self.count, self.workers, on_batch):
+            columns = {"image": list(look.block.images), "features": look.found}
+            yield Made(look.block.number, columns, look.counts(), look.unread)
+
+    def score_each(
+        self,
+        lists: Iterable[Sequence[str]],
+        count: int,
+        workers: int = 0,
+        max_bad: int | None = None,
+        on_batch: OnBatch = None,
+    ) -> Iterator[Features]:
+        """Features of lists of image files, one after the other."""
+
+        def source(paths: Sequence[str]) -> ImageSource:
+            how = (self.config.image_size, self.backbone.mean, self.backbone.std)
+            most, decoder = len(paths), self.config.decoder
+            return ImageSource(paths, *how, workers=workers, max_bad=most, decoder=decoder)
+
+        module = None
+        for part in in_stretches(lists, source):
+            module = module or self._fast(part, count)
+            yield compute_features(module, part, on_batch=on_batch)
+
+    def _fast(self, source: Source, count: int) -> nn.Module:
+        """The backbone by onnxruntime, where that pays for so many images."""
+        module = self.backbone.module
+        with suppress(Unfit):
+            return faster(module, source) if worth(module, count) else module
+        return module

@@ -1,0 +1,364 @@
+"""Results in blocks: the same rows however they were made, and after any death."""
+
+import csv
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
+import pytest
+
+from g2netpl import load_run, read_labels
+from g2netpl.base.errors import InputError, Refused
+from g2netpl.cli import main
+from g2netpl.labels.entries import Entries
+from g2netpl.labels.formats import csv_table
+from g2netpl.labels.settings import Setting, observe
+from g2netpl.runs import bundle as bundles
+from g2netpl.runs import parts
+from g2netpl.runs.parts import Blocks, Made, Part, Parts
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    """Blocks of 16 images: five of them in the 80 scenes."""
+    monkeypatch.setattr(parts, "FEWEST", 16)
+
+
+@pytest.fixture
+def predict(small_bundle, photos, tmp_path):
+    """The command on all scenes, into a folder."""
+
+    def run(*more, output="scores/", images=photos):
+        given = ["predict", small_bundle, "--images", images, "--workers", 0]
+        return main([*map(str, (*given, "--output", tmp_path / output, *more))])
+
+    return run
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.glob("*.parquet"))}
+
+
+def rows_of(folder):
+    return pyarrow.dataset.dataset(folder, format="parquet").to_table().to_pylist()
+
+
+def test_a_folder_has_the_rows_of_a_table(predict, tmp_path, photos, capsys):
+    assert predict() == 0
+    assert predict(output="scores.csv") == 0
+    said = capsys.readouterr().out
+    assert said.count("80 images, ") == 2
+    with open(tmp_path / "scores.csv", newline="") as file:
+        expected = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "scores")
+    assert [row["image"] for row in rows] == sorted(path.name for path in photos.glob("*.png"))
+    for row, other in zip(rows, expected, strict=True):
+        assert [str(value) for value in other.values()] == [
+            value if isinstance(value, str) else str(round(value, 4)) for value in row.values()
+        ]
+    assert sorted(path.name for path in (tmp_path / "scores").iterdir()) == [
+        "_parts.json",
+        *(f"part-{number:06d}.parquet" for number in range(5)),
+    ]
+
+
+def test_parts_are_shared_out_and_make_the_same_files(predict, tmp_path, capsys, monkeypatch):
+    assert predict() == 0
+    assert predict("--part", "2/3", output="shared/") == 0
+    assert [*contents(tmp_path / "shared")] == ["part-000001.parquet", "part-000004.parquet"]
+    assert "2 of 5 blocks are there, the others are for other parts" in capsys.readouterr().out
+    for name, value in (("RANK", "0"), ("WORLD_SIZE", "3"), ("LOCAL_RANK", "0")):
+        monkeypatch.setenv(name, value)  # as torchrun and srun do
+    assert predict(output="shared/") == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(parts, "FEWEST", 16)
+    assert predict("--part", "3/3", output="shared/") == 0
+    assert contents(tmp_path / "shared") == contents(tmp_path / "scores")
+
+
+def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch):
+    assert predict() == 0
+    folder = tmp_path / "scores"
+    before = contents(folder)
+    (folder / "part-000003.parquet").unlink()
+    (folder / "part-000001.parquet").write_bytes(before["part-000001.parquet"][:-7])  # damaged
+    scored, answers = [], bundles.Bundle._answers
+    monkeypatch.setattr(
+        bundles.Bundle, "_answers", lambda self, p: [scored.append(len(p)), answers(self, p)][1]
+    )
+    capsys.readouterr()
+    assert predict() == 0
+    assert "3 of 5 blocks are there already; going on" in capsys.readouterr().out
+    assert sum(scored) == 32
+    assert contents(folder) == before
+    assert predict() == 0
+    assert sum(scored) == 32
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--threshold", "0.3"], "thresholds"),
+        (["--no-scores"], "scores"),
+        (["--list", "LIST"], "list of images"),
+    ],
+)
+def test_other_results_do_not_go_into_the_folder(predict, tmp_path, photos, capsys, more, what):
+    (tmp_path / "names.txt").write_text("test-00001.png\n")
+    assert predict("--part", "1/5") == 0
+    more = [str(tmp_path / "names.txt") if each == "LIST" else each for each in more]
+    assert predict(*more) == 3
+    assert f"holds parts of other {what} than it began with" in capsys.readouterr().err
+    assert predict(*more, "--overwrite", "--part", "1/2") == 2
+    assert predict(*more, "--overwrite") == 0
+    assert len(rows_of(tmp_path / "scores")) == (1 if "--list" in more else 80)
+
+
+def test_blocks_of_others_and_foreign_folders_are_refused(predict, tmp_path, capsys):
+    assert predict() == 0
+    assert predict("--threshold", "0.3", output="other/") == 0
+    shutil.copy(tmp_path / "other" / "part-000002.parquet", tmp_path / "scores")
+    assert predict() == 3
+    assert "part-000002.parquet: is of another classifier or list" in capsys.readouterr().err
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("dear")
+    assert predict(output="mine/") == 3
+    assert predict("--overwrite", output="mine/") == 3
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "dear"
+    (tmp_path / "other" / "_parts.json").write_text('{"command": "complete"}')
+    assert predict("--overwrite", output="other/") == 3
+    (tmp_path / "other" / "_parts.json").write_text("[")
+    assert predict(output="other/") == 2
+
+
+@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "1/2/3", "a/b", "", "1/1e9"])
+def test_a_part_is_one_of_some(text):
+    with pytest.raises(InputError, match="expected I/N, such as 1/8 to 8/8"):
+        Part.parse(text)
+
+
+def test_one_table_is_made_by_one_process(predict, capsys, monkeypatch):
+    assert predict("--part", "1/2", output="scores.csv") == 2
+    assert predict("--engine", "ray", output="scores.parquet") == 2
+    said = capsys.readouterr().err
+    assert "--part: needs a folder as --output, such as " in said
+    assert "--engine: needs a folder as --output" in said
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert predict(output="scores.csv") == 2
+    assert "several processes: needs a folder" in capsys.readouterr().err
+
+
+def test_blocks_follow_shards_and_have_whole_batches(monkeypatch):
+    names = [str(number) for number in range(100)]
+    assert [len(block.images) for block in Blocks.of(names)] == [16] * 6 + [4]
+    monkeypatch.setattr(parts, "MOST", 32)
+    blocks = Blocks.of(names, shards=[10, 70, 20])
+    assert blocks.cuts == [0, 10, 42, 74, 80, 100]
+    assert [name for block in blocks for name in block.images] == names
+    assert blocks.count([0, 2]) == 42
+    monkeypatch.undo()
+    assert {len(block.images) for block in Blocks.of(range(1 << 21))} == {2048}
+    sums = {Blocks.of(names).digest(), blocks.digest(), Blocks.of(names[1:]).digest()}
+    known = Entries.nothing(100, 3)
+    assert len({*sums, Blocks.of(names, known=known).digest()}) == 4
+
+
+def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos, capsys):
+    """As where a disk is not there any more: these rows would be taken for finished."""
+    made = Parts.begin(tmp_path / "out", "predict", {})
+    unread = [f"{number}.png" for number in range(100)]
+    with pytest.raises(InputError, match="none of 100 images in a row can be read"):
+        made.write(Made(0, {"image": unread}, {"images": 100}, unread), {"image": "text"})
+    assert contents(tmp_path / "out") == {}
+    names = tmp_path / "names.txt"
+    names.write_text("".join(f"{number}.png\n" for number in range(100)) + "test-00001.png\n")
+    assert predict("--list", str(names)) == 0  # 16 of them in a block are no proof
+    said = capsys.readouterr().out
+    assert "not readable, left empty" in said
+    assert "… and 90 more" in said
+    rows = rows_of(tmp_path / "scores")
+    assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
+
+
+PATCHED = (
+    "import sys; from g2netpl.runs import parts; parts.FEWEST = 16; "
+    "from g2netpl.cli import main; sys.exit(main(sys.argv[1:]))"
+)
+
+
+def started(*arguments):
+    said = [sys.executable, "-c", PATCHED, *map(str, arguments)]
+    return subprocess.Popen(said, stdout=subprocess.DEVNULL)
+
+
+def test_killed_at_any_moment_it_ends_with_the_same_files(predict, small_bundle, photos, tmp_path):
+    many = tmp_path / "many"
+    for copy in range(10):
+        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
+    assert predict(output="whole/", images=many) == 0
+    draw, killed = random.Random(1), 0
+    given = ("predict", small_bundle, "--images", many, "--workers", 1, "--output")
+    for _ in range(20):
+        there = len(contents(tmp_path / "scores"))
+        process = started(*given, tmp_path / "scores")
+        while process.poll() is None and len(contents(tmp_path / "scores")) < there + 12:
+            time.sleep(0.01)
+        time.sleep(0.05 * draw.random())
+        process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            break
+        killed += 1
+    assert killed >= 2
+    assert contents(tmp_path / "scores") == contents(tmp_path / "whole")
+    assert not (tmp_path / "scores" / "_unfinished").exists()
+    assert pyarrow.dataset.dataset(tmp_path / "scores").count_rows() == 800
+
+
+def test_readers_end_with_the_process_that_was_killed(small_bundle, photos, tmp_path):
+    many = tmp_path / "many"
+    for copy in range(40):
+        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
+    given = ("predict", small_bundle, "--images", many, "--workers", 2, "--output")
+    process = started(*given, tmp_path / "scores")
+    while not contents(tmp_path / "scores"):
+        time.sleep(0.01)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{each}/cmdline").exists() for each in children):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_run_scores_blocks_as_it_scores_all(small_run, photos, tmp_path):
+    given = ["predict", small_run, "--images", photos, "--workers", 0, "--device", "cpu"]
+    assert main([*map(str, (*given, "--output", tmp_path / "scores"))]) == 0
+    run, rows = load_run(small_run), rows_of(tmp_path / "scores")
+    expected = run.predict([photos / row["image"] for row in rows])
+    found = np.array([[row[name] for name in run.classes] for row in rows])
+    assert np.abs(found - expected).max() <= 5.1e-5
+
+
+def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, tmp_path, capsys):
+    full = read_labels(photos / "test.csv")
+    seen = observe(full, Setting.parse("known:0.3"), 0)
+    csv_table.write(seen, tmp_path / "labels.csv")
+    given = ["complete", small_run, "--labels", tmp_path / "labels.csv", "--images", photos]
+    given += ["--workers", "0", "--output"]
+    assert main([*map(str, (*given, tmp_path / "done"))]) == 0
+    known = seen.values >= 0
+    assert f"20 images × 10 classes: {known.sum()} observed" in capsys.readouterr().out
+    rows, run = rows_of(tmp_path / "done"), load_run(small_run)
+    assert [row["image"] for row in rows] == list(full.images)
+    values = np.array([[row[name] for name in run.classes] for row in rows])
+    scores = run.predict([photos / name for name in full.images])
+    assert (values == np.where(known, seen.values, run.thresholds.decide(scores))).all()
+    assert main([*map(str, (*given, tmp_path / "done.csv"))]) == 0
+    assert (read_labels(tmp_path / "done.csv").values == values).all()
+    assert main([*map(str, (*given, tmp_path / "sure.parquet", "--sure", "0.9"))]) == 0
+    sure = read_labels(tmp_path / "sure.parquet").values
+    assert (sure[known] == seen.values[known]).all()
+    assert ((sure == values) | (sure == -1)).all()
+    assert (sure == -1).any()
+    assert main([*map(str, (*given, tmp_path / "done", "--sure", "0.9"))]) == 3
+    assert "other sure than it began with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--labels", "x.csv"], "--labels: needs --images and --output"),
+        (["--labels", "x.csv", "--images", "y", "--output", "z/", "--truth", "t"], "--truth and"),
+        (["--part", "1/2"], "--part, --engine and several processes: go with --labels"),
+    ],
+)
+def test_flags_of_complete_that_do_not_fit(small_run, capsys, more, what):
+    assert main(["complete", str(small_run), *more]) == 2
+    assert what in capsys.readouterr().err
+
+
+def test_features_of_any_number_of_images(photos, tmp_path, capsys):
+    given = ["features", "--images", photos, "--backbone", "tiny", "--image-size", 32]
+    given += ["--workers", 0, "--device", "cpu", "--output"]
+    (tmp_path / "few").mkdir()
+    shutil.copy(photos / "test-00001.png", tmp_path / "few" / "a.png")
+    (tmp_path / "few" / "b.png").write_text("no image")
+    assert main([*map(str, (*given, tmp_path / "made", "--part", "2/2"))]) == 0
+    assert main([*map(str, (*given, tmp_path / "made", "--part", "1/2"))]) == 0
+    rows = rows_of(tmp_path / "made")
+    labelled = [*given, tmp_path / "folder", "--labels", photos / "train.csv"]
+    labelled += ["--test-labels", photos / "test.csv", "--cache", tmp_path / "cache"]
+    assert main([*map(str, labelled)]) == 0
+    expected = {}
+    for part in ("train", "test"):
+        with np.load(tmp_path / "folder" / f"{part}.npz") as arrays:
+            expected |= dict(zip(arrays["images"].tolist(), arrays["features"], strict=True))
+    assert len(rows) == len(expected) == 80
+    for row in rows:
+        np.testing.assert_allclose(row["features"], expected[row["image"]], atol=1e-5)
+    given[2] = tmp_path / "few"
+    assert main([*map(str, (*given, tmp_path / "two"))]) == 0
+    good, bad = rows_of(tmp_path / "two")
+    np.testing.assert_allclose(good["features"], expected["test-00001.png"], atol=1e-5)
+    assert bad == {"image": "b.png", "features": None}
+    assert main([*map(str, (*labelled, "--part", "1/2", "--overwrite"))]) == 2
+    assert main([*map(str, (*given, tmp_path / "two.parquet"))]) == 2
+
+
+RAY = os.environ.get("G2NETPL_RAY_PYTHON") or (sys.executable if find_spec("ray") else None)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(RAY is None, reason="needs ray: the extra 'ray', or G2NETPL_RAY_PYTHON")
+def test_ray_makes_the_same_files_though_a_worker_is_killed(
+    predict, small_bundle, photos, tmp_path
+):
+    many = tmp_path / "many"
+    for copy in range(100):
+        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
+    assert predict(output="whole/", images=many) == 0
+    given = ("predict", small_bundle, "--images", many, "--engine", "ray", "--output")
+    said = [RAY, "-c", PATCHED, *map(str, (*given, tmp_path / "scores"))]
+    process = subprocess.Popen(
+        said, stdout=subprocess.DEVNULL, env={**os.environ, "RAY_num_cpus": "2"}
+    )
+    workers = []
+    while process.poll() is None and not workers:
+        if len(contents(tmp_path / "scores")) > 20:
+            workers = _workers_of_ray(process.pid)
+        time.sleep(0.05)
+    os.kill(workers[0], signal.SIGKILL)
+    assert process.wait(timeout=600) == 0
+    assert contents(tmp_path / "scores") == contents(tmp_path / "whole")
+
+
+def _workers_of_ray(pid):
+    """Processes of the cluster that hold a classifier."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"ray::MapWorker" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_refused_is_no_mistake_of_the_input(tmp_path):
+    Parts.begin(tmp_path / "a", "predict", {"classifier": "x", "thresholds": {"one": (0.5, None)}})
+    Parts.begin(tmp_path / "a", "predict", {"classifier": "x", "thresholds": {"one": [0.5, None]}})
+    with pytest.raises(Refused, match="of other command, classifier than"):
+        Parts.begin(tmp_path / "a", "complete", {"classifier": "y"})
+    assert json.loads((tmp_path / "a" / "_parts.json").read_text())["format"] == 1
