@@ -117,22 +117,25 @@ def test_outside_the_main_thread_signals_are_none_of_our_business():
     assert seen == [before]
 
 
+KEPT, LOST = "go on with the same command", "nothing is kept; run the same command again"
+
+
 @pytest.mark.parametrize(
-    ("command", "step"),
-    [("features", "_features"), ("predict", "_predict"), ("export", "check_target")],
+    ("command", "step", "advice"),
+    [
+        ("features --labels train.csv --images photos --output out", "_features", KEPT),
+        ("predict run --images photos --output out/", "_predict", KEPT),
+        ("predict run --images photos --output out.csv", "_predict", LOST),
+        ("export run --output out.onnx", "check_target", LOST),
+    ],
 )
-def test_a_command_that_keeps_nothing_ends_with_a_line(
-    command, step, tmp_path, monkeypatch, capsys
+def test_a_command_that_is_stopped_says_what_is_kept(
+    command, step, advice, tmp_path, monkeypatch, capsys
 ):
-    flags = {
-        "features": ["--labels", "train.csv", "--images", "photos", "--output", "out"],
-        "predict": ["run", "--images", "photos", "--output", "out.csv"],
-        "export": ["run", "--output", "out.onnx"],
-    }
     monkeypatch.chdir(tmp_path)
-    module = import_module(f"g2netpl.commands.{command}")
+    name, *flags = command.split()
+    module = import_module(f"g2netpl.commands.{name}")
     monkeypatch.setattr(module, step, lambda *_: send(signal.SIGTERM))
-    assert main([command, *flags[command]]) == Stopped.exit_code
-    said = "g2netpl: stopped; nothing is kept; run the same command again\n"
-    assert capsys.readouterr().err == said
+    assert main([name, *flags]) == Stopped.exit_code
+    assert capsys.readouterr().err == f"g2netpl: stopped; {advice}\n"
     assert list(tmp_path.iterdir()) == []
