@@ -114,21 +114,21 @@ def _complete(flags: argparse.Namespace) -> None:
         reading = config.reading(trained.config.images)
         reading = replace(reading, one_of=config.one_of or trained.config.one_of)
         lines.append(compare_with_truth(completed, flags.truth, config.format, reading))
-    console.print("\n".join(lines), highlight=False)
+    console.print("\n".join(lines))
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags, flags.bom)
         end = written(tags, True) if flags.dry_run else f"each image with its labels: {tags}"
-        console.print(end, highlight=False)
+        console.print(end)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
                 write_completed(completed, flags.output, flags.bom, work.advance)
-        console.print(written(flags.output, flags.dry_run), highlight=False)
+        console.print(written(flags.output, flags.dry_run))
     if flags.table is not None:
         for line in _write_table(trained, completed, flags):
-            console.print(line, highlight=False)
-        console.print(written(flags.table, flags.dry_run), highlight=False)
+            console.print(line)
+        console.print(written(flags.table, flags.dry_run))
 
 
 def _checked_target(flags: argparse.Namespace) -> str | None:

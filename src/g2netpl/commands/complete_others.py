@@ -59,8 +59,7 @@ def _complete(flags: argparse.Namespace) -> None:
         f"{counts['known'] - counts['observed']:,} predicted\n"
         f"{counts['positives'] / max(images, 1):.2f} positives per image"
         + (f"; {unknown:,} labels left unknown" if unknown else "")
-        + f"\nwritten to {flags.output}",
-        highlight=False,
+        + f"\nwritten to {flags.output}"
     )
 
 

@@ -76,7 +76,7 @@ def _write_parts(flags: argparse.Namespace) -> None:
     blocks = Blocks.of(names, find.shards)
     tally = make_all(flags, console, "features", blocks, build, build())
     tell_unread(tally, console)
-    console.print(f"{counted(tally.read, 'image')}, written to {flags.output}", highlight=False)
+    console.print(f"{counted(tally.read, 'image')}, written to {flags.output}")
 
 
 def _features(flags: argparse.Namespace) -> None:
@@ -101,10 +101,7 @@ def _features(flags: argparse.Namespace) -> None:
         write_json(folder / RUN, run_json)
         write_features(folder, features)
     width = features.train_features.shape[1]
-    console.print(
-        f"{len(train):,} + {len(test):,} images × {width} features written to {folder}",
-        highlight=False,
-    )
+    console.print(f"{len(train):,} + {len(test):,} images × {width} features written to {folder}")
 
 
 def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
@@ -141,7 +138,7 @@ def _computed(
     parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}")
     config = config.model_copy(update={"seed": 0, "max_bad": 0})  # the seed was that of the split
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))

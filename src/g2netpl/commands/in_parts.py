@@ -72,10 +72,10 @@ def tell_unread(tally: "Tally", console: "Console") -> None:
     from g2netpl.base.terminal import shown
 
     for path in tally.unread:
-        console.print(f"not readable, left empty: {shown(path)}", highlight=False)
+        console.print(f"not readable, left empty: {shown(path)}")
     more = tally.counts["unread"] - len(tally.unread)
     if more:
-        console.print(f"… and {more:,} more", highlight=False)
+        console.print(f"… and {more:,} more")
 
 
 def make_all(
@@ -130,7 +130,7 @@ def _into_folder(
     left = [number for number in mine if parts.finished(number) is None]
     if len(left) < len(mine):
         done = f"{len(mine) - len(left):,} of {len(mine):,} blocks"
-        console.print(f"{done} are there already; going on", highlight=False)
+        console.print(f"{done} are there already; going on")
     before = blocks.count(mine) - blocks.count(left)
     with Work(console, what, blocks.count(mine), before=before) as work:
         if left and flags.engine == "ray":
@@ -153,5 +153,5 @@ def _summed(parts: "Parts", blocks: "Blocks", unread: list[str], console: "Conso
         parts.clear_up()
     else:
         told = f"{len(there):,} of {len(blocks):,} blocks are there"
-        console.print(f"{told}, the others are for other parts", highlight=False)
+        console.print(f"{told}, the others are for other parts")
     return Tally.of(there, unread)

@@ -57,9 +57,9 @@ def _pack(flags: argparse.Namespace) -> None:
         raise InputError(f"--shard-images: must be 1 or more, got {flags.shard_images}")
     listed, notes = read_images(config)
     table, paths = listed.table, listed.paths
-    console.print(share_of_labels(table), highlight=False)
+    console.print(share_of_labels(table))
     for note in notes:
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}")
     with told_plainly(folder), Work(console, "packing", len(paths)) as work:
         count = pack(table, paths, folder, most, flags.shard_images, flags.overwrite, work.advance)
-    console.print(f"{len(paths):,} images in {count:,} shards written to {folder}", highlight=False)
+    console.print(f"{len(paths):,} images in {count:,} shards written to {folder}")

@@ -72,7 +72,7 @@ def _predict(flags: argparse.Namespace) -> None:
         raise InputError(f"--threshold: must be between 0 and 1, got {flags.threshold:g}")
     images = _images(flags)
     for note in images.notes:
-        console.print(f"note: {note}", highlight=False)
+        console.print(f"note: {note}")
     how = (flags.threshold, not flags.no_scores, images.find, len(images.names), *share(flags))
     build = partial(_predicting, flags.run, *how)
     maker = build()
@@ -83,13 +83,11 @@ def _predict(flags: argparse.Namespace) -> None:
     if mark != ";":
         console.print(
             f"note: labels are separated by {mark!r}, since a class holds ';'; where they are "
-            f"read, give --separator {quoted(mark)}",
-            highlight=False,
+            f"read, give --separator {quoted(mark)}"
         )
     console.print(
         f"{counted(tally.read, 'image')}, {tally.counts['labels'] / max(tally.read, 1):.2f} labels "
-        f"per image\n{maker.thresholds}\nwritten to {flags.output}",
-        highlight=False,
+        f"per image\n{maker.thresholds}\nwritten to {flags.output}"
     )
 
 
