@@ -1,8 +1,11 @@
 """What the end of a loader process is called, and what it is not."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
+from PIL import Image
 
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
@@ -94,3 +97,18 @@ def test_a_lost_process_is_told_with_a_way_on_that_there_is(
     assert "killed by signal: Killed; where" in str(lost.value)
     assert capsys.readouterr().err.endswith("; run the same command again\n")
     assert train(config, resume=True).result["best_epoch"] in (1, 2)
+
+
+@pytest.mark.parametrize("first", ["g2netpl.images.workers", "torch.utils.data"])
+def test_a_process_ends_whose_images_are_in_use_still(first, tmp_path):
+    picture = tmp_path / "a.png"
+    Image.new("RGB", (8, 8)).save(picture)
+    lines = (
+        f"import {first}, numpy",
+        "from g2netpl.images.loader import ImageSource",
+        f"source = ImageSource([{str(picture)!r}], 8, (0, 0, 0), (1, 1, 1), workers=1)",
+        "print(next(source.load([numpy.array([0])], None)).shape)",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert (ended.stdout, ended.stderr) == ("torch.Size([1, 3, 8, 8])\n", "")

@@ -1,6 +1,7 @@
 """The processes that load images: who ends them, and what it means where they end by themselves."""
 
 import atexit
+import multiprocessing.util  # noqa: F401
 import signal
 import sys
 import threading
@@ -86,7 +87,11 @@ def end_with_process(loader: Any) -> None:
 
 @atexit.register
 def _end_workers() -> None:
-    """A process asks its children to end by a signal that they ignore, and would wait for ever."""
+    """A process asks its children to end by a signal that they ignore, and would wait for ever.
+
+    Python does so at its own exit, which comes after this one: `multiprocessing.util` is imported
+    above.
+    """
     for loader in list(_loaders):
-        if loader._iterator is not None:
-            loader._iterator._shutdown_workers()
+        for worker in getattr(loader._iterator, "_workers", ()):
+            worker.kill()
