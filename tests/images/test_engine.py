@@ -144,7 +144,7 @@ def written(photos, output, *more):
         [
             *("features", "--labels", str(photos / "train.csv"), "--images", str(photos)),
             *("--test-labels", str(photos / "test.csv"), "--backbone", "tiny", "--workers", "0"),
-            *("--image-size", "32", "--output", str(output), *more),
+            *("--image-size", "32", "--output", str(output), "--cache", f"{output}-cache", *more),
         ]
     )
     return read_features(output)

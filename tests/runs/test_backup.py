@@ -284,7 +284,7 @@ def test_features_that_cannot_be_computed_replace_none(photos, tmp_path, monkeyp
         raise InputError("no use")
 
     for place in (
-        "g2netpl.images.features.compute_features",
+        "g2netpl.training.inputs.ImageInputs.features",
         "g2netpl.images.features.write_features",
     ):
         with monkeypatch.context() as patch:

@@ -25,8 +25,8 @@ from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs import bundle as bundles
-from g2netpl.runs import parts
-from g2netpl.runs.parts import Blocks, Made, Part, Parts
+from g2netpl.runs import on_ray, parts
+from g2netpl.runs.parts import Block, Blocks, Made, Part, Parts
 
 
 @pytest.fixture(autouse=True)
@@ -354,6 +354,16 @@ def _workers_of_ray(pid):
         except OSError:
             continue
     return found
+
+
+@pytest.mark.parametrize("values", [None, [[1, -1, 0], [-1, -1, -1]]], ids=["none", "some"])
+def test_a_block_comes_to_a_worker_of_ray_as_it_was(values):
+    known = None if values is None else Entries.of_matrix(np.array(values, dtype=np.int8))
+    there = on_ray._block(on_ray._text(Block(3, ("a.jpg", "ä/b.jpg"), known)))
+    assert (there.number, there.images) == (3, ["a.jpg", "ä/b.jpg"])
+    assert (there.known is None) == (known is None)
+    if known is not None:
+        assert there.known.matrix().tolist() == values
 
 
 def test_refused_is_no_mistake_of_the_input(tmp_path):

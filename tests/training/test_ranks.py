@@ -746,7 +746,7 @@ def test_half_a_launch_is_refused(monkeypatch, known, missing):
         the_processes()
 
 
-def test_only_training_works_in_several_processes(monkeypatch, capsys):
+def test_others_do_not_work_in_several_processes(monkeypatch, capsys):
     from g2netpl.cli import main
 
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -754,7 +754,8 @@ def test_only_training_works_in_several_processes(monkeypatch, capsys):
         for name, value in (("WORLD_SIZE", "2"), ("RANK", rank), ("LOCAL_RANK", rank)):
             monkeypatch.setenv(name, value)
         assert main(["methods"]) == 2
-        assert capsys.readouterr().err.count("only g2netpl train works in several") == said
+        told = "only train, predict, complete and features work in several processes"
+        assert capsys.readouterr().err.count(told) == said
         with pytest.raises(SystemExit) as ended:
             main(["train", "--bogus"])
         assert ended.value.code == 2

@@ -7,13 +7,13 @@ machine. Needs ray[data], the extra `ray`.
 
 import json
 import logging
-import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from g2netpl.base.errors import UserError
-from g2netpl.runs.parts import Blocks, Made, Maker, Parts
+from g2netpl.labels.entries import Entries
+from g2netpl.runs.parts import Block, Blocks, Made, Maker, Parts
 
 _TOLD = 10  # images that cannot be read, of each block
 
@@ -36,8 +36,8 @@ class _Worker:
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[Any]]:
         """Make a block and write it; of what was made only the numbers travel."""
-        (content,) = batch["block"]
-        (made,) = self.maker.make([pickle.loads(content)])
+        (text,) = batch["block"]
+        (made,) = self.maker.make([_block(text)])
         self.parts.write(made, self.maker.kinds)
         told = (made.number, dict(made.counts), list(made.unread[:_TOLD]))
         return {"made": [json.dumps(told)]}
@@ -63,7 +63,7 @@ def make_on_ray(
         resources = ray.cluster_resources()
         workers = max(1, int(resources.get("GPU", 0) or resources.get("CPU", 1)))
         data = ray.data.from_items(
-            [{"block": pickle.dumps(blocks[number])} for number in numbers],
+            [{"block": _text(blocks[number])} for number in numbers],
             override_num_blocks=len(numbers),
         ).map_batches(
             _Worker,
@@ -80,6 +80,21 @@ def make_on_ray(
     finally:
         if ours:
             ray.shutdown()
+
+
+def _text(block: Block) -> str:
+    """A block on its way to a worker."""
+    about, known = None, block.known
+    if known is not None:
+        arrays = (known.starts, known.columns, known.signs)
+        about = [*(array.tolist() for array in arrays), known.classes]
+    return json.dumps([block.number, list(block.images), about])
+
+
+def _block(text: str) -> Block:
+    """What came there."""
+    number, images, about = json.loads(text)
+    return Block(number, images, None if about is None else Entries(*about))
 
 
 def _told(problem: BaseException) -> UserError:
