@@ -25,7 +25,7 @@ from g2netpl.images.cache import ImageCache
 from g2netpl.images.jpeg import Decoder
 from g2netpl.images.pixels import Pixels, check_bad, squashed
 from g2netpl.images.views import ViewName, changed
-from g2netpl.images.workers import end_with_process, ignore_interrupts, lost_worker, started
+from g2netpl.images.workers import ignore_interrupts, lost_worker, started
 
 Rows = npt.NDArray[np.int64]
 Device = torch.device | str
@@ -256,7 +256,6 @@ class ImageSource:
             pin_memory=torch.cuda.is_available(),
             collate_fn=_stack,
         )
-        end_with_process(self._loader)
 
     def __len__(self) -> int:
         return len(self.dataset.paths)

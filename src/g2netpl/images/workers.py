@@ -59,11 +59,13 @@ def started(loader: Iterable[Item]) -> Iterator[Item]:
 
     By itself it would raise that as a signal, at any moment of whatever we do meanwhile.
     """
-    if CHILD_ENDED is None or threading.current_thread() is not threading.main_thread():
-        return iter(loader)
-    before = signal.getsignal(CHILD_ENDED)
+    in_main = threading.current_thread() is threading.main_thread()
+    number = CHILD_ENDED if in_main else None
+    before = None if number is None else signal.getsignal(number)
     items = iter(loader)
-    signal.signal(CHILD_ENDED, signal.SIG_DFL if before is None else before)
+    _started.update(getattr(items, "_workers", ()))
+    if number is not None:
+        signal.signal(number, signal.SIG_DFL if before is None else before)
     return items
 
 
@@ -77,12 +79,7 @@ def lost_worker(problem: Exception) -> WorkerLost | None:
     return WorkerLost(why.rstrip("."))
 
 
-_loaders: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
-def end_with_process(loader: Any) -> None:
-    """Let the workers of a loader end when the process ends, wherever it is then."""
-    _loaders.add(loader)
+_started: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 @atexit.register
@@ -92,6 +89,5 @@ def _end_workers() -> None:
     Python does so at its own exit, which comes after this one: `multiprocessing.util` is imported
     above.
     """
-    for loader in list(_loaders):
-        for worker in getattr(loader._iterator, "_workers", ()):
-            worker.kill()
+    for worker in list(_started):
+        worker.kill()
