@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from g2netpl.runs.sure import Sure
 from g2netpl.runs.thresholds import Thresholds
 
 Find = Callable[[Sequence[str]], Sequence[str]]  # of names, the paths
+ScoreEach = Callable[..., Iterator[Scores]]  # as `Classifier.score_each`; NaN where unreadable
 
 
 def load_classifier(name: str, device: str = "cpu") -> Classifier:
@@ -86,21 +87,6 @@ def find_among(paths: Mapping[str, str], names: Sequence[str]) -> list[str]:
     return [paths[name] for name in names]
 
 
-class Looks(Protocol):
-    """What says something about each image, such as a classifier; NaN of one it cannot read."""
-
-    def score_each(
-        self,
-        lists: Iterable[Sequence[str]],
-        count: int,
-        workers: int = 0,
-        max_bad: int | None = None,
-        on_batch: OnBatch = None,
-    ) -> Iterator[Scores]:
-        """As `Classifier` has it."""
-        ...
-
-
 class Look(NamedTuple):
     """A block, what is said of each image, and the places of those that could not be read."""
 
@@ -124,11 +110,12 @@ class Scoring:
 
     def scored(self, blocks: Iterable[Block], on_batch: OnBatch) -> Iterator[Look]:
         """Scores of each block, before calibration."""
-        return looked_at(self.classifier, self.find, blocks, self.count, self.workers, on_batch)
+        score_each, find = self.classifier.score_each, self.find
+        return looked_at(score_each, find, blocks, self.count, self.workers, on_batch)
 
 
 def looked_at(
-    looks: Looks,
+    score_each: ScoreEach,
     find: Find,
     blocks: Iterable[Block],
     count: int,
@@ -143,7 +130,7 @@ def looked_at(
             waiting.append((block, find(block.images)))
             yield waiting[-1][1]
 
-    for found in looks.score_each(lists(), count, workers, on_batch=on_batch):
+    for found in score_each(lists(), count, workers, on_batch=on_batch):
         block, paths = waiting.popleft()
         unread = np.flatnonzero(np.isnan(found).any(axis=1)).tolist()
         yield Look(block, found, [paths[row] for row in unread])

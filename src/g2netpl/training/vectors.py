@@ -49,17 +49,12 @@ class Vectors:
 
     def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
         """One block after the other."""
-        for look in looked_at(self, self.find, blocks, self.count, self.workers, on_batch):
+        for look in looked_at(self._each, self.find, blocks, self.count, self.workers, on_batch):
             columns = {"image": list(look.block.images), "features": look.found}
             yield Made(look.block.number, columns, look.counts(), look.unread)
 
-    def score_each(
-        self,
-        lists: Iterable[Sequence[str]],
-        count: int,
-        workers: int = 0,
-        max_bad: int | None = None,
-        on_batch: OnBatch = None,
+    def _each(
+        self, lists: Iterable[Sequence[str]], count: int, workers: int, on_batch: OnBatch
     ) -> Iterator[Features]:
         """Features of lists of image files, one after the other."""
 
