@@ -593,7 +593,6 @@ def test_imagefolder_with_two_metadata_files_is_refused(tmp_path):
         read_labels(tmp_path)
 
 
-# Published sizes
 # A folder that is a data set of its own layout is no folder per class
 
 
