@@ -43,7 +43,7 @@ DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 TOKEN = "label-studio.token"
 PREDICTIONS = "predictions.npy"  # what an older version kept instead of logits: probabilities
 
-RESULTS = ("results.json", "results.md", "results.csv")
+RESULTS = ("results.json", "results.csv")
 _SPLIT = ("labels/train.csv", "labels/test.csv")
 FILES = {
     "train": (
