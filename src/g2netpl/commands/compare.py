@@ -212,6 +212,6 @@ def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[st
         console.print(table)
     chosen = {cell_of(row) for row in results}
     for row in cells:
-        if cell_of(row) in chosen and restless(row.get("history", ())):
+        if cell_of(row) in chosen and restless(row["history"]):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
             console.print(f"note: {named}: {restless_words(row['history'])}")
