@@ -109,22 +109,6 @@ def test_a_full_disk_is_told_before_the_work(pictures, tmp_path, monkeypatch):
     assert pictures.asked == []
 
 
-def test_two_processes_of_the_same_number_may_store_the_same(pictures, tmp_path, monkeypatch):
-    """As in two containers that share a cache; the second one stores while the first one does."""
-    replace, seen = os.replace, []
-
-    def slowly(old, new):
-        if not seen:
-            seen.append(old)
-            pictures.get(tmp_path)
-        replace(old, new)
-
-    monkeypatch.setattr(disk.os, "replace", slowly)
-    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4] * 2
-    assert pictures.get(tmp_path) == []
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["key.f32"]
-
-
 def test_without_a_home_a_folder_must_be_named(pictures, tmp_path, monkeypatch):
     def nobody(number):
         raise KeyError(number)
