@@ -56,8 +56,6 @@ def write_comparison_report(
     rows = read_cells(folder / CELLS, mend=False)
     if not rows:
         raise InputError(f"{folder}: no training is finished yet ({CELLS} has no line)")
-    if any("history" not in row for row in rows):
-        raise InputError(f"{folder / CELLS}: has no histories; compare again to see the curves")
     trained = {cell_of(row): row for row in rows}
     chosen = [trained[cell_of(row)] for row in _chosen(folder, rows)]
     taken = {cell_of(row) for row in chosen}

@@ -118,10 +118,10 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only so many that this share of them is right."""
     soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
     observed, thresholds, by = run.observed(), run.thresholds, None
-    if sure is not None and predicted is not None:
-        held_out = (run.held_out or {}).get("validation")
+    if sure is not None:
+        held_out = run.held_out.get("validation")
         by = sure_by_validation(sure, thresholds, held_out, observed.values)
-    if predicted is not None and (thresholds.by_draw or thresholds.one_of or by is not None):
+    if thresholds.by_draw or thresholds.one_of or by is not None:
         soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
     parts = (observed, soft, raw, thresholds, run.expected_positives)
     return fill_in(*parts, sure if by is None else by, predicted)

@@ -150,8 +150,8 @@ class Run(Classifier):
         return found
 
     @cached_property
-    def held_out(self) -> dict[str, HeldOut] | None:
-        """Validation and test images with their scores; None for an older run."""
+    def held_out(self) -> dict[str, HeldOut]:
+        """Validation and test images with their scores."""
         return read_held_out(self.folder, self.classes)
 
     @cached_property
@@ -233,13 +233,12 @@ class Run(Classifier):
         return self._framed(np.array(self.labels.completed, dtype=np.float32), as_frame)
 
     @overload
-    def predictions(self) -> Scores | None: ...
+    def predictions(self) -> Scores: ...
     @overload
     def predictions(self, as_frame: bool) -> Any: ...
     def predictions(self, as_frame: bool = False) -> Any:
-        """What the network says of every image of the label file; None for an older run."""
-        found = self.labels.predicted
-        return None if found is None else self._framed(found.scores(), as_frame)
+        """What the network says of every image of the label file."""
+        return self._framed(self.labels.predicted.scores(), as_frame)
 
     def _framed(self, values: Scores, as_frame: bool) -> Any:
         return frame_of(values, self.labels.images, self.classes) if as_frame else values
