@@ -51,7 +51,6 @@ _ADVICE = f"{AGAIN} and --resume"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     add, data = parser.add_argument, parser.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
     add_config_flags(data, ("labels",))

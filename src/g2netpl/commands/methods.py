@@ -9,7 +9,6 @@ import argparse
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("method", nargs="?", help="show the options of this method")
 
 

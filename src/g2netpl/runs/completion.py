@@ -34,8 +34,7 @@ from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
-from g2netpl.runs.classifier import OnBatch
-from g2netpl.runs.frames import frame_of
+from g2netpl.runs.classifier import OnBatch, frame_of
 from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation

@@ -15,10 +15,9 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import parse_record
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.classifier import Classifier, OnBatch, frame_of
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import EVALUATION, HISTORY, MODEL, RESULT, RUN, THRESHOLDS, is_finished
-from g2netpl.runs.frames import frame_of
 from g2netpl.runs.records import (
     Content,
     Epoch,
