@@ -39,6 +39,7 @@ __all__ = [
     "LabelTable",
     "check_values",
     "group_numbers",
+    "hashes_of",
     "is_text",
     "name_problem",
     "plain_name",
@@ -234,9 +235,16 @@ def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
     return np.array([number[name or row] for row, name in enumerate(names)], dtype=np.int64)
 
 
-def repeated(names: Sequence[str]) -> list[tuple[int, int]]:
+def hashes_of(names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """A number for each name, 8 bytes, in this process; a set takes 30."""
+    return np.fromiter(map(hash, names), np.int64, len(names))
+
+
+def repeated(
+    names: Sequence[str], hashes: npt.NDArray[np.int64] | None = None
+) -> list[tuple[int, int]]:
     """Places of names that stand further up already, each with the first place of the name."""
-    hashes = np.fromiter(map(hash, names), np.int64, len(names))  # 8 bytes each, a set takes 30
+    hashes = hashes_of(names) if hashes is None else hashes
     ordered = np.sort(hashes)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(twice):
