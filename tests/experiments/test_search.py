@@ -1,6 +1,7 @@
 import json
 import re
 import shutil
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -168,6 +169,39 @@ def test_a_foreign_folder_and_a_bad_grid_are_refused(arguments, tmp_path):
     assert main([*elsewhere, "--learning-rates", "0"]) == 2
     assert main([*elsewhere, "--batch-sizes", "x"]) == 2
     assert not (tmp_path / "other").exists()
+
+
+def test_a_study_looks_between_the_rates_and_goes_on(arguments, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    flags = [*arguments, "--learning-rates", "1e-4,1e-2", "--batch-sizes", "8,30", "--trials", "4"]
+    assert main(flags) == 0
+    written = json.loads((tmp_path / "out" / "search.json").read_text())
+    cells = written["cells"]
+    assert len(cells) == 4
+    assert all(1e-4 <= cell["learning_rate"] <= 1e-2 for cell in cells)
+    assert len({cell["learning_rate"] for cell in cells}) == 4
+    assert written["chosen"] == max(cells, key=lambda cell: cell["validation_map"])
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.glob("out/*/model.safetensors")}
+    assert main([*flags[:-1], "5"]) == 0  # the first four are as they were
+    more = json.loads((tmp_path / "out" / "search.json").read_text())["cells"]
+    assert more[:4] == cells
+    assert len(more) == 5
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    assert capsys.readouterr().out.count("test mAP") == 2
+
+
+def test_a_study_needs_a_range(arguments, tmp_path, capsys):
+    pytest.importorskip("optuna")
+    for changes in (["--trials", "0"], ["--trials", "2", "--learning-rates", "1e-3"]):
+        assert main([*arguments, *changes]) == 2
+        assert "two learning rates to search between" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_optuna_a_study_says_what_to_install(arguments, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    assert main([*arguments, "--trials", "2"]) == 2
+    assert "g2netpl[study]" in capsys.readouterr().err
 
 
 def test_rates_that_look_alike_have_folders_of_their_own(arguments, tmp_path, asked, monkeypatch):

@@ -509,6 +509,17 @@ def test_every_unknown_class_gets_its_own_hint(tmp_path):
     ]
 
 
+def test_sizes_follow_the_told_order_of_classes(tmp_path):
+    path = lvis(tmp_path)
+    content = json.loads(path.read_text())
+    content["images"][0] |= {"width": 10, "height": 20}
+    content["annotations"][0]["area"] = 50
+    put(path, json.dumps(content))
+    assert read_labels(path).sizes.tolist() == [[0.25, 0], [0, 0]]
+    told = read_labels(path, reading=Reading(classes=("dog", "owl", "cat")))
+    assert told.sizes.tolist() == [[0, 0, 0.25], [0, 0, 0]]
+
+
 @pytest.mark.parametrize(
     ("separator", "cell", "expected"),
     [

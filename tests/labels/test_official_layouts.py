@@ -188,6 +188,9 @@ def test_coco_sorts_ids_as_text_and_leaves_out_what_has_no_annotation(tmp_path):
     assert table.images == tuple(f"COCO_val2014_{number:012d}.jpg" for number in (100, 1000, 25, 9))
     assert table.classes == ("person", "stop sign", "toothbrush")
     assert table.values.tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
+    assert table.sizes.tolist() == pytest.approx(
+        np.array([[0.1, 0, 0], [0, 1, 0], [0.25, 0, 0], [0, 0, 0.25]], dtype=np.float32)
+    )
     assert table.notes == (
         "2 images without any annotation are left out, as in the SPML protocol "
         "(--absent unobserved keeps them, unlabelled)",

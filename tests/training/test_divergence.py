@@ -96,6 +96,17 @@ def test_a_search_of_which_all_diverged_has_nothing_to_choose(arguments, tmp_pat
         assert len(written["cells"]) == 2
 
 
+def test_a_study_goes_on_too(arguments, tmp_path):
+    pytest.importorskip("optuna")
+    assert main([*arguments, "--learning-rates", "1e-3,1e14", "--trials", "4"]) == 0
+    written = json.loads((tmp_path / "out" / "search.json").read_text())
+    lost = [cell for cell in written["cells"] if cell["diverged"]]
+    kept = [cell for cell in written["cells"] if cell["diverged"] is None]
+    assert lost
+    assert all(cell["validation_map"] is None for cell in lost)
+    assert written["chosen"] == max(kept, key=lambda cell: cell["validation_map"])
+
+
 # --- compare --------------------------------------------------------------------------------------
 
 

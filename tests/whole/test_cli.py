@@ -211,7 +211,7 @@ def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features,
     before = (output / "results.json").read_text()
     assert compare(features, output, "--methods", "an", "--settings", "fsp", "--overwrite") == 2
     assert (
-        compare(features, output, "--methods", "an", "--settings", "biased:colour", "--overwrite")
+        compare(features, output, "--methods", "an", "--settings", "biased:size", "--overwrite")
         == 2
     )
     assert (output / "results.json").read_text() == before

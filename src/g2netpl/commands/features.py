@@ -72,7 +72,7 @@ def _write_parts(flags: argparse.Namespace) -> None:
         raise InputError(f"{flags.images}: no images there")
     workers, _ = share(flags)
     build = partial(Vectors, checked(flags), find, len(names), workers)
-    blocks = Blocks.of(names, find.shards)
+    blocks = Blocks.of(names, find.images.together())
     tally = make_all(flags, console, "features", blocks, build, build())
     tell_unread(tally, console)
     console.print(f"{counted(tally.read, 'image')}, written to {flags.output}")

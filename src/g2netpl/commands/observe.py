@@ -7,7 +7,7 @@ examples:
 
 Settings: full, fspl (one positive per image), sspl:0.2 (on 20 % of the images), positives:2+1
 (positives + negatives per image), known:0.1 (every label with this chance), biased:frequency,
-own; fspl@spml and positives:1+1@spml are the masks of the SPML benchmark.
+biased:size, own; fspl@spml and positives:1+1@spml are the masks of the SPML benchmark.
 """
 
 import argparse

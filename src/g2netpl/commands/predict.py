@@ -110,7 +110,7 @@ def _predicting(
 class _Images(NamedTuple):
     """Names of images, how to find them, and what a person should be told of that."""
 
-    names: list[str]
+    names: Sequence[str]
     find: "Find"
     notes: Sequence[str] = ()
     shards: Sequence[int] | None = None
@@ -139,7 +139,7 @@ def _images(flags: argparse.Namespace) -> _Images:
         none = "expected names of images, got none" if flags.list else "no images there"
         raise InputError(f"{flags.list or flags.images}: {none}")
     if flags.list is None:
-        return _Images(names, find, find.notes, find.shards)
+        return _Images(names, find, find.notes, find.images.together())
     if is_folder(flags.output):
         return _Images(names, find, find.notes)
     located = find_all(names, flags.images)

@@ -5,10 +5,14 @@ examples:
   g2netpl search --labels labels.csv --images photos --output runs/search \\
       --learning-rates 3e-4,1e-4 --batch-sizes 16
 
+  g2netpl search --labels labels.csv --images photos --output runs/study \\
+      --learning-rates 1e-5,1e-2 --trials 20
+
 All flags of g2netpl train; every cell is a run folder below --output. Broken off, the same command
-goes on. Other rates or batch sizes in the same folder are added to what was trained there, and
-chosen from together. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8 and
-16. A cell whose cost is no longer a number is shown as diverged, and never chosen.
+goes on. Other rates, batch sizes or trials in the same folder are added to what was trained there,
+and chosen from together. The paper's grid is the default: 1e-2, 1e-3, 1e-4, 1e-5 with batches of 8
+and 16. With --trials an Optuna study looks between the smallest and the largest rate instead. A
+cell whose cost is no longer a number is shown as diverged, and never chosen.
 """
 
 import argparse
@@ -29,6 +33,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """The flags of the command: those of train, and the grid."""
     parser.add_argument("--learning-rates", default="1e-2,1e-3,1e-4,1e-5", help="comma-separated")
     parser.add_argument("--batch-sizes", default="8,16", help="comma-separated")
+    parser.add_argument("--trials", type=int, metavar="N", help="an Optuna study of N trainings")
     add_training_flags(parser, without={"learning_rate", "batch_size"})
 
 
@@ -41,17 +46,18 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.experiments.search import choose, read_found, search_grid, write_found
     from g2netpl.runs.run import load_run
 
-    console = Console()
+    console, trials = Console(), flags.trials
     rates = split_list("--learning-rates", flags.learning_rates, float)
     batches = split_list("--batch-sizes", flags.batch_sizes, int)
     config = config_of(flags)
+    total = len(rates) * len(batches) if trials is None else trials
     folder = Path(config.output)
     with locked(folder):
         # those of an earlier search of this folder are chosen from too
         trained = {Path(each.folder).name: each for each in read_found(folder)}
-        with Cells(console, len(rates) * len(batches), bar=False) as work:  # each cell has its own
+        with Cells(console, total, bar=False) as work:  # each cell has its own
             inside = Console(beat=work.beat)
-            for cell in search_grid(config, rates, batches, inside):
+            for cell in search_grid(config, rates, batches, inside, trials):
                 work.finished(str(cell))
                 trained[Path(cell.folder).name] = cell
                 write_found(folder, list(trained.values()))

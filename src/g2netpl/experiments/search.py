@@ -1,5 +1,7 @@
 """Learning rate × batch size, chosen on validation: every cell is a run folder of its own.
 
+The cells are a grid, or the trials of an Optuna study between the smallest and the largest rate.
+
 A cell that is finished is not trained again, one that was broken off goes on where it stopped. One
 that diverged is told as such and never chosen. All share their decoded images, or the features of a
 frozen backbone.
@@ -8,9 +10,11 @@ Nothing is ever chosen on test: without held-out images that have known negative
 refused, and the test figure is shown of the chosen cell alone.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.disk import write_json
@@ -60,14 +64,47 @@ def search_grid(
     rates: Sequence[float] = PAPER_RATES,
     batches: Sequence[int] = PAPER_BATCHES,
     console: Console | None = None,
+    trials: int | None = None,
 ) -> Iterator[Found]:
-    """Train every cell of the grid below `config.output`, one after the other."""
+    """Train every cell of the grid below `config.output`, one after the other.
+
+    With `trials` as many cells, each where the ones before promise most. Such a study follows from
+    the seed and the results, so one that was broken off goes on.
+    """
+    study = None if trials is None else _study(config, rates, trials)
     config = check_config(config)  # one mode for all cells
     _check(config)
     images: KeptImages = {}
-    for batch in batches:
-        for rate in rates:
-            yield _train_cell(config, rate, batch, console, images)
+    if study is None:
+        for batch in batches:
+            for rate in rates:
+                yield _train_cell(config, rate, batch, console, images)
+        return
+    for _ in range(trials or 0):
+        trial = study.ask()
+        rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
+        batch = trial.suggest_categorical("batch_size", list(batches))
+        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console, images)
+        study.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
+        yield cell
+
+
+def _study(config: RunConfig, rates: Sequence[float], trials: int) -> Any:
+    """A study of Optuna."""
+    try:
+        import optuna
+    except ImportError:
+        raise InputError(
+            "--trials: needs Optuna; install it with pip install 'g2netpl[study]'"
+        ) from None
+    if not 1 <= trials <= 1_000_000 or not 0 < min(rates) < max(rates) < math.inf:
+        raise InputError(
+            "--trials: expected 1 or more, and two learning rates to search between, got "
+            f"{trials} and {', '.join(f'{rate:g}' for rate in rates)}"
+        )
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=config.seed)
+    return optuna.create_study(direction="maximize", sampler=sampler)
 
 
 def _check(config: RunConfig) -> None:

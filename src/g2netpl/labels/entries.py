@@ -7,6 +7,7 @@ three labels each of ten thousand classes take 23 MB instead of 10 GB.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,7 @@ _BLOCK = 1 << 20  # cells that are looked at as a matrix at a time
 LabelMatrix = npt.NDArray[np.int8]
 Indices = Sequence[int] | npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.int64]
+Matrix = TypeVar("Matrix", npt.NDArray[np.int8], npt.NDArray[np.float32])
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,10 +280,16 @@ def with_columns(labels: Labels, places: Indices, classes: int) -> Labels:
     if isinstance(labels, Entries):
         shape = (len(labels), classes)
         return Entries.of_pairs(shape, labels.rows(), moved[labels.columns], labels.signs)
-    wide = np.full((len(labels), classes), UNOBSERVED, dtype=np.int8)
-    wide[:, moved] = labels
+    return spread(labels, moved, classes, UNOBSERVED)
+
+
+def spread(matrix: Matrix, places: Indices, width: int, empty: int) -> Matrix:
+    """The matrix with column j at places[j] of `width`; of several at one place the largest."""
+    moved = np.asarray(places, dtype=np.int64)
+    wide = np.full((len(matrix), width), empty, dtype=matrix.dtype)
+    wide[:, moved] = matrix
     for place in np.flatnonzero(np.bincount(moved) > 1):
-        wide[:, place] = labels[:, moved == place].max(axis=1)
+        wide[:, place] = matrix[:, moved == place].max(axis=1)
     return wide
 
 

@@ -31,8 +31,12 @@ _LOOKED_AT = 100_000  # files in a folder
 class Images(Protocol):
     """All images at an address."""
 
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """Of every image, in the order that they are best read in."""
+        ...
+
+    def together(self) -> list[int] | None:
+        """How many in a row lie in a shard, or are read together; None where each lies alone."""
         ...
 
     def find(self, names: Sequence[str], exactly: bool = False) -> Located:
@@ -77,7 +81,7 @@ def is_one_image(address: Address) -> bool:
 
 def list_images(address: Address) -> list[str]:
     """Names of all images at an address."""
-    return images_at(address).names()
+    return list(images_at(address).names())
 
 
 def find(names: Sequence[str], address: Address, exactly: bool = False) -> Located:

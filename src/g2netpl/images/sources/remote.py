@@ -25,7 +25,7 @@ from g2netpl.base.memory import parse_size
 from g2netpl.base.places import Opened, Place, Stamp, Unreachable
 from g2netpl.base.sealed import user_cache
 from g2netpl.images.sources import shards
-from g2netpl.images.sources.catalogue import Catalogue
+from g2netpl.images.sources.catalogue import Alone, Catalogue
 from g2netpl.images.sources.index import LARGEST
 from g2netpl.labels.formats.webdataset import check_plain
 from g2netpl.labels.paths import SUFFIXES
@@ -216,7 +216,7 @@ def at_address(address: str) -> Catalogue:
         return shards.in_shards(address, sorted(tars))
     if not images:
         raise InputError(f"{address}: no images there, and no tar shards")
-    return Catalogue(address, dict(sorted(images.items())))
+    return Alone(address, dict(sorted(images.items())))
 
 
 def _listed(address: str) -> list[Remote]:

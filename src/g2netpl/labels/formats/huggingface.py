@@ -115,7 +115,7 @@ def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False)
     kept, lost = table.take(rows), len(table) - len(rows)
     notes = [f"{counted(lost, 'row')} without a picture left out"] if lost else []
     images = [names[name] for name in kept.images]
-    return LabelTable(images, kept.classes, kept.held, (*table.notes, *notes), kept.groups)
+    return LabelTable(images, kept.classes, kept.held, None, (*table.notes, *notes), kept.groups)
 
 
 def _has_pictures(path: Path) -> bool:

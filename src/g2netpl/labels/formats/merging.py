@@ -77,7 +77,8 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
         notes.append(
             f"{counted(len(clashes), 'contradiction')}, {_settled(tables, problems, rule)}"
         )
-    return _with_groups(LabelTable(images, classes, labels, notes), tables)
+    sizes = _sizes(parts, labels.shape)
+    return _with_groups(LabelTable(images, classes, labels, sizes, notes), tables)
 
 
 def below(table: LabelTable, way: str) -> LabelTable:
@@ -213,6 +214,18 @@ def _shared(places: Iterable[Places]) -> str:
     """How many names stand in more than one list, of how many."""
     times = np.bincount(np.concatenate(list(places)))
     return f"{int((times > 1).sum()):,} of {len(times):,}"
+
+
+def _sizes(parts: Sequence[_Part], shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
+    """The largest areas, where all files know areas."""
+    known = [part.table.sizes for part in parts if part.table.sizes is not None]
+    if len(known) < len(parts):
+        return None
+    sizes = np.zeros(shape, dtype=np.float32)
+    for part, own in zip(parts, known, strict=True):
+        cells = np.ix_(part.rows, part.columns)
+        sizes[cells] = np.maximum(sizes[cells], own)
+    return sizes
 
 
 def _with_groups(table: LabelTable, tables: Mapping[str, LabelTable]) -> LabelTable:
