@@ -180,14 +180,36 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     with pytest.raises(InputError, match="none of 100 images in a row can be read"):
         made.write(Made(0, {"image": unread}, {"images": 100}, unread), {"image": "text"})
     assert contents(tmp_path / "out") == {}
-    names = tmp_path / "names.txt"
-    names.write_text("".join(f"{number}.png\n" for number in range(100)) + "test-00001.png\n")
-    assert predict("--list", str(names)) == 0  # 16 of them in a block are no proof
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for name in unread:
+        (bad / name).write_text("no image")
+    shutil.copy(photos / "test-00001.png", bad / "good.png")
+    assert predict(images=bad) == 0  # 16 of them in a block are no proof
     said = capsys.readouterr().out
     assert "not readable, left empty" in said
     assert "… and 90 more" in said
     rows = rows_of(tmp_path / "scores")
     assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
+
+
+def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
+    """In a folder and in shards; a part tells of its own."""
+    pack = ["pack", "--labels", photos / "train.csv", "--images", photos, "--only-listed"]
+    assert main([*map(str, (*pack, "--output", tmp_path / "shards"))]) == 0
+    there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
+    wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
+    names.write_text("".join(f"{name}\n" for name in wrong))
+    for images in (photos, tmp_path / "shards"):
+        capsys.readouterr()
+        assert predict("--list", names, images=images) == 2
+        told = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
+        assert told in capsys.readouterr().err
+        assert predict("--list", names, "--part", "2/3", images=images) == 2
+        assert f"{names}: 1 of 16 images are not in {images}: 'x.png';" in capsys.readouterr().err
+        assert predict("--list", names, "--part", "1/3", images=images) == 0
+        assert not (tmp_path / "scores" / "part-000001.parquet").exists()
+        shutil.rmtree(tmp_path / "scores")
 
 
 PATCHED = (
