@@ -33,7 +33,6 @@ _TAKEN = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags

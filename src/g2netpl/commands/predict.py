@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import add_bom_flag
     from g2netpl.commands.training_flags import add_config_flags

@@ -45,7 +45,7 @@ from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
-from g2netpl.runs.records import Epoch
+from g2netpl.runs.records import CellResult, Epoch
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.data import Listed, observe_data
 from g2netpl.training.divergence import attempt
@@ -55,22 +55,7 @@ from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State
 from g2netpl.training.train import train
 
-RESULT_KEYS = (
-    "method",
-    "setting",
-    "seed",
-    "learning_rate",
-    "batch_size",
-    "weight",
-    "best_epoch",
-    "validation_map",
-    "test_map",
-    "last_test_map",
-    "pseudo_label_map",
-    "undecided",
-    "seconds",
-)
-
+RESULT_KEYS = tuple(CellResult.__annotations__)
 Row = dict[str, Any]
 Runner = Callable[[Comparison, Sequence[Cell], Cells], Iterator[Row]]  # counts what it trains
 TRACK = "labels.jsonl"

@@ -34,8 +34,7 @@ from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
-from g2netpl.runs.classifier import OnBatch
-from g2netpl.runs.frames import frame_of
+from g2netpl.runs.classifier import OnBatch, frame_of
 from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
@@ -118,10 +117,10 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only so many that this share of them is right."""
     soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
     observed, thresholds, by = run.observed(), run.thresholds, None
-    if sure is not None and predicted is not None:
-        held_out = (run.held_out or {}).get("validation")
+    if sure is not None:
+        held_out = run.held_out.get("validation")
         by = sure_by_validation(sure, thresholds, held_out, observed.values)
-    if predicted is not None and (thresholds.by_draw or thresholds.one_of or by is not None):
+    if thresholds.by_draw or thresholds.one_of or by is not None:
         soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
     parts = (observed, soft, raw, thresholds, run.expected_positives)
     return fill_in(*parts, sure if by is None else by, predicted)

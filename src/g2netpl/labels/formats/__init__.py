@@ -10,9 +10,9 @@ What they share: `reading` says how a file is to be understood, `problems` keeps
 `collector` makes a table label by label, `twins` one of a column per class. `text`, `sheet`,
 `columns`, `column_files`, `json_file` and `xml_file` read what others wrote.
 
-Around them: `layouts` knows data sets by their folders, `published` their sizes; `merging` joins
-files, `aliases` their names of classes; `groups` and `one_of` are what a user may say of images,
-`proposals` what a run says of labels.
+Around them: `layouts` knows data sets by their folders; `merging` joins files, `aliases` their
+names of classes; `groups` and `one_of` are what a user may say of images, `proposals` what a run
+says of labels.
 """
 
 from g2netpl.labels.formats.aliases import read_aliases
