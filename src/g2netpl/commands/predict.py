@@ -25,6 +25,7 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 if TYPE_CHECKING:
+    from g2netpl.runs.parts import Blocks
     from g2netpl.runs.scoring import Find, Predicting
     from g2netpl.runs.thresholds import Thresholds
 
@@ -61,7 +62,7 @@ def _predict(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.base.terminal import quoted
-    from g2netpl.commands.in_parts import check_output, make_all, share, tell_unread
+    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share, tell_unread
     from g2netpl.runs.completion import mark_between
     from g2netpl.runs.parts import Blocks
 
@@ -77,6 +78,8 @@ def _predict(flags: argparse.Namespace) -> None:
     maker = build()
     mark = mark_between(maker.scoring.classifier.classes, maker.with_scores)
     blocks = Blocks.of(images.names, images.shards)
+    if flags.list is not None and is_folder(flags.output):
+        _check_there(flags, blocks)
     tally = make_all(flags, console, "predicting", blocks, build, maker)
     tell_unread(tally, console)
     if mark != ";":
@@ -145,6 +148,22 @@ def _images(flags: argparse.Namespace) -> _Images:
     located = find_all(names, flags.images)
     paths = dict(zip(located.names, located.paths, strict=True))
     return _Images(located.names, partial(find_among, paths), located.notes)
+
+
+def _check_there(flags: argparse.Namespace, blocks: "Blocks") -> None:
+    """Names of a list that are not there are a mistake; of several parts each tells of its own."""
+    from g2netpl.base.errors import listed
+    from g2netpl.runs.parts import Part
+    from g2netpl.runs.scoring import FindAt
+
+    find = FindAt(flags.images)
+    mine = Part.parse(flags.part).among(len(blocks))
+    missing = [name for number in mine for name in find.missing(blocks[number].images)]
+    if missing:
+        raise InputError(
+            f"{flags.list}: {len(missing):,} of {blocks.count(mine):,} images are not in "
+            f"{flags.images}: {listed(map(repr, missing))}; is --images the right folder?"
+        )
 
 
 def _thresholds(thresholds: "Thresholds", threshold: float | None) -> "Thresholds":

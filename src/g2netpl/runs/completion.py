@@ -18,7 +18,7 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.files import Files, named
+from g2netpl.labels.files import Files, at_hand, named
 from g2netpl.labels.formats import (
     USUAL,
     Reading,
@@ -27,7 +27,7 @@ from g2netpl.labels.formats import (
     read_labels,
     read_matching,
 )
-from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.problems import Problems, called
 from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
@@ -287,20 +287,22 @@ def prediction_columns(
     return columns
 
 
-def read_names(path: str) -> list[str]:
+def read_names(file: str) -> list[str]:
     """Image names: a label file of any format, or a text with one per line."""
-    header = beginning(Path(path)).strip() if Path(path).is_file() else ""
+    path = at_hand(file)
+    header = beginning(path).strip() if path.is_file() else ""
     alone = header.lower() in IMAGE_HEADERS
-    if not alone and (Path(path).suffix.lower() != ".txt" or _is_list(path)):
-        return list(read_labels(path).images)
-    lines = read_text(Path(path), Problems()).splitlines()[1 if alone else 0 :]
+    if not alone and (path.suffix.lower() != ".txt" or _is_list(path)):
+        return list(read_labels(file).images)
+    with called(path, file):
+        lines = read_text(path, Problems()).splitlines()[1 if alone else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
-def _is_list(path: str) -> bool:
+def _is_list(path: Path) -> bool:
     """Whether a .txt file is a list of a known data set."""
     try:
-        find_format(Path(path))
+        find_format(path)
     except InputError:
         return False
     return True

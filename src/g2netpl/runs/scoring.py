@@ -62,6 +62,10 @@ class FindAt:
         """Their places."""
         return self.images.find(names, exactly=True).paths
 
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those that are not there."""
+        return [names[row] for row in self.images.find(names, exactly=True).missing]
+
     @property
     def notes(self) -> list[str]:
         """What a person should be told of what is there."""

@@ -24,7 +24,6 @@ from g2netpl.base.sealed import read_sealed, user_cache, write_sealed
 from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import is_text, name_problem
 
-LARGEST = 1 << 28  # bytes of one image
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
 _VERSION = 1
 _OPEN = 2  # indexes at a time

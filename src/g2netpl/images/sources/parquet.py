@@ -14,9 +14,9 @@ from typing import Any
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import PathBelow, Unfit
-from g2netpl.base.places import Place
+from g2netpl.base.places import LARGEST, Place
 from g2netpl.images.sources.catalogue import InShards
-from g2netpl.images.sources.index import CHANGED, LARGEST, Entry, Held, Rows, Shard
+from g2netpl.images.sources.index import CHANGED, Entry, Held, Rows, Shard
 from g2netpl.labels.formats import huggingface
 from g2netpl.labels.formats.column_files import ColumnFile
 from g2netpl.labels.formats.huggingface_data import DataSet, open_columns

@@ -13,10 +13,10 @@ from typing import Any
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, Unfit
-from g2netpl.base.places import Place
+from g2netpl.base.places import LARGEST, Place
 from g2netpl.base.tar import Damaged
 from g2netpl.images.sources.catalogue import InShards
-from g2netpl.images.sources.index import CHANGED, LARGEST, Entry, Held, Shard
+from g2netpl.images.sources.index import CHANGED, Entry, Held, Shard
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.webdataset import check_plain, names_of, samples, shards_in

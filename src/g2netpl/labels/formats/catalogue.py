@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.base.stores import is_address
 from g2netpl.labels.files import each_file
 from g2netpl.labels.formats import (
     coco,
@@ -177,5 +178,7 @@ def image_folder(files: Paths, format: str | None = None) -> Path:
 
 def image_folders(files: Paths, format: str | None = None) -> tuple[Path, list[str]]:
     """The folder that holds all images, and what leads from it to those of each file."""
+    for file in filter(is_address, each_file(files)):
+        raise InputError(f"{file}: say with --images where its images are")
     paths = [Path(file) for file in each_file(files)]
     return common_folder([find_format(path, format).image_folder(path) for path in paths])
