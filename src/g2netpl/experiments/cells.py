@@ -34,7 +34,7 @@ from g2netpl.base.signals import AGAIN
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.experiments.label_quality import Movement, label_maps, watch_labels
+from g2netpl.experiments.label_quality import Movement, watch_labels
 from g2netpl.game import plugins
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
@@ -193,7 +193,7 @@ def train_cell(
         "validation_map": result.best_map,
         "last_test_map": _test_map(session, result.network),
         "test_map": _test_map(session, result.best_network),
-        **label_maps(None if soft is None else soft.numpy(), known, visible),
+        "pseudo_label_map": None if soft is None else ranked_map(soft.numpy(), known),
         "undecided": result.history[-1]["undecided"],
         "expected_positives": session.k,
         "seconds": round(time.perf_counter() - began, 3),

@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
+from g2netpl.labels.entries import NEGATIVE as NEGATIVE
+from g2netpl.labels.entries import POSITIVE as POSITIVE
+from g2netpl.labels.entries import UNOBSERVED as UNOBSERVED
 from g2netpl.labels.entries import (
-    NEGATIVE,
-    POSITIVE,
-    UNOBSERVED,
     Entries,
     Indices,
-    LabelMatrix,
     Labels,
     as_matrix,
     blocks,
@@ -30,21 +29,7 @@ from g2netpl.labels.entries import (
     take,
     with_columns,
 )
-
-__all__ = [
-    "NEGATIVE",
-    "POSITIVE",
-    "UNOBSERVED",
-    "LabelMatrix",
-    "LabelTable",
-    "check_values",
-    "group_numbers",
-    "hashes_of",
-    "is_text",
-    "name_problem",
-    "plain_name",
-    "repeated",
-]
+from g2netpl.labels.entries import LabelMatrix as LabelMatrix
 
 _NAMES = 1 << 16  # that are hashed at a time
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere

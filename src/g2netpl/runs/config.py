@@ -311,10 +311,9 @@ class RunConfig(Options):
             raise ValueError("must not be empty")
         return value
 
-    @field_validator("ignore_columns", mode="before")
-    @classmethod
-    def _some_columns(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
+    _columns = field_validator("ignore_columns", mode="before")(
+        lambda value: (value,) if isinstance(value, str) else value
+    )
 
     @field_validator("encoding")
     @classmethod
@@ -341,10 +340,7 @@ class RunConfig(Options):
         parse_rule(value)
         return value
 
-    @field_validator("setting")
-    @classmethod
-    def _known_setting(cls, value: str) -> str:
-        return str(Setting.parse(value))
+    _setting = field_validator("setting")(lambda value: str(Setting.parse(value)))
 
     @field_validator("expected_positives")
     @classmethod

@@ -25,7 +25,7 @@ from g2netpl.labels.formats.column_files import (
 from g2netpl.labels.formats.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.formats.json_file import parse_json, read_json
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, class_problem
+from g2netpl.labels.formats.reading import Reading, checked_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import plain_name
@@ -75,13 +75,7 @@ class DataSet:
         names = feature.get("names") if isinstance(feature, dict) else None
         if names is None:
             return None
-        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-            self._stop(f"column {column!r}: expected names of classes, got {names!r:.60}")
-        for problem in filter(None, map(class_problem, names)):
-            self._stop(f"column {column!r}: {problem}")
-        if len(set(names)) < len(names) or not names:
-            self._stop(f"column {column!r}: expected names of classes, each once")
-        return tuple(names)
+        return checked_names(names, lambda what: self._stop(f"column {column!r}: {what}"))
 
     def other_columns(self, reading: Reading) -> list[str]:
         """What is no class where every class has a column of numbers, all or those told."""

@@ -5,6 +5,7 @@ as in CSV files (`columns`). Needs pyarrow, the extra `parquet`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def read_columns(
     `images` are the names of the images, if no column of text has them; `names` are those that the
     numbers in a column of labels stand for.
     """
-    first, problems, at = files[0], files[0].problems, f"{path}: row {{}}".format
+    first, problems, at = files[0], files[0].problems, partial("{}: row {}".format, path)
     columns = _columns(first, reading)
     image, group, classes = _names(first, columns)
     if images is None:

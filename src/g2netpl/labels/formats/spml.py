@@ -6,6 +6,7 @@ files know no class names: classes are called `class_0`, `class_1`, … unless a
 `formatted_train_classes.npy` of ours lies there too.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         seen.add(name)
         if problem is not None:
             problems.add(f"{_beside(path, 'classes')}: row {row}", "class name", problem)
-    at = f"{path}: row {{}}".format
+    at = partial("{}: row {}".format, path)
     return wide_table(names, classes, labels, at, Groups(problems), reading, str(path))
 
 
