@@ -33,6 +33,7 @@ from g2netpl.labels.formats import (
     one_of,
     read_labels,
 )
+from g2netpl.labels.formats.tags import MARKS
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.look_alikes import SUSPICION, look_alikes
 from g2netpl.labels.spelling import composed
@@ -293,6 +294,6 @@ def several_tags(classes: Sequence[str]) -> list[str]:
     return [
         name
         for name in classes
-        if any(parts_known(name, separator) for separator in (",", "/", "\t", ";", "|"))
+        if any(parts_known(name, separator) for separator in MARKS)
         or parts_known(name, " ") > name.count(" ")  # "dining table" is one class, and "table" too
     ]

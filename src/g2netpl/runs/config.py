@@ -95,7 +95,10 @@ class RunConfig(Options):
         description="what a label is that the file does not name: unobserved or negative "
         "(default: as usual in its format)",
     )
-    separator: str | None = Field(default=None, description="between tags (default: ';' or '|')")
+    separator: str | None = Field(
+        default=None,
+        description="between tags; of several marks, as ';,', each (default: ';' or '|')",
+    )
     classes: str | None = Field(
         default=None, description="file with the classes there may be, one per line"
     )
