@@ -79,7 +79,7 @@ def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
                 str(sheet.path),
                 "several tags in one",
                 f"{odd!r} looks like several tags, since {known} are found elsewhere; give "
-                "--separator ',' if so (';,' where both are), or ';' if the comma is a part of the name",
+                "--separator ',' if so (';,' where both are), or ';' if the comma is a part of it",
             )
     return table.with_notes((*columns.notes, *table.notes))
 
