@@ -19,7 +19,7 @@ from g2netpl.base.inside import open_file
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
-from g2netpl.images.sources import find
+from g2netpl.images.sources import GO_ON_WITHOUT, find
 from g2netpl.images.unlisted import images_around, others_left_out
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.files import Files, as_files, named
@@ -145,10 +145,11 @@ def inspect_images(
     advance: Callable[[int], None] = lambda count: None,
     decode: bool = True,
     elsewhere: Collection[str] = (),
+    may_miss: bool = False,
 ) -> None:
     """Look at every image that a training would use: those listed, and others in the folder.
 
-    Those at the paths `elsewhere` are of another part of the data.
+    Those at the paths `elsewhere` are of another part of the data; listed ones `may_miss`.
     """
     assert found.table is not None
     whole = not found.errors
@@ -180,9 +181,11 @@ def inspect_images(
             table = table.with_unlabelled([*unlisted])
             names += unlisted
             paths += unlisted.values()
+    if located.missing and whole and not may_miss:
+        found.remedy = f"is --images the right folder?{GO_ON_WITHOUT}"
     for row in located.missing:
         what = f"image {table.images[row]!r} is not in {root}"
-        found.refuse(found.labels, "images not there", what)
+        (found.warn if may_miss else found.refuse)(found.labels, "images not there", what)
     if not decode:
         return
     facts = []
