@@ -7,9 +7,9 @@ READY := .venv/.ready
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
 
-# One thread: the tensors of tests are small, and threads that wait for each other stand in the way.
+# A process per core, of one thread: the tensors of tests are small, and threads would only wait for each other.
 test: lint
-	OMP_NUM_THREADS=1 .venv/bin/python -m pytest
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest -n auto --maxprocesses 4 --dist loadfile
 
 browser-test: $(READY)  # needs node and chromium (or CHROMIUM=path)
 	npm install --prefix tests/browser --no-package-lock --ignore-scripts --no-audit --no-fund

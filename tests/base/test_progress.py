@@ -6,7 +6,7 @@ import re
 import pytest
 
 from g2netpl.base.console import Console
-from g2netpl.base.progress import EVERY, Cells, Work, about, clock_time, follow
+from g2netpl.base.progress import EVERY, Cells, Work, about, clock_time
 
 NOTE = "[an] unobserved_weight=0.05 sspl:0.2 seed 0 rate 0.0003 batch 64: epoch 3: cost 0.1"
 
@@ -156,11 +156,6 @@ def test_a_quiet_console_says_nothing(clock):
         work.advance()
         work.say("a note")
     assert lines(quiet) == []
-
-
-def test_outcomes_are_passed_through(console):
-    assert list(follow(console, iter("ab"), 2, str.upper)) == ["a", "b"]
-    assert lines(console) == ["1/2 A", "2/2 B"]
 
 
 # --- words ----------------------------------------------------------------------------------------

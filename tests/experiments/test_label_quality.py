@@ -10,7 +10,7 @@ from test_epochs import INPUTS, TRUTH
 from g2netpl.experiments.cells import train_cell
 from g2netpl.experiments.data import ArrayData
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.experiments.label_quality import label_maps, watch_labels
+from g2netpl.experiments.label_quality import watch_labels
 from g2netpl.labels.table import LabelTable
 
 RANDOM = np.random.default_rng(0)
@@ -61,17 +61,6 @@ def test_one_epoch_equals_plain_loops():
     assert record["pseudo_label_map"] == pytest.approx(mean_precision(SOFT, hidden), abs=1e-9)
     assert record["predicted_map"] == pytest.approx(mean_precision(PREDICTED, hidden), abs=1e-9)
     assert len(record) == 6
-
-
-def test_soft_labels_are_measured_over_all_entries_and_over_the_hidden():
-    maps = label_maps(SOFT, KNOWN, VISIBLE)
-    assert maps["pseudo_label_map"] == pytest.approx(mean_precision(SOFT, KNOWN != -1), abs=1e-9)
-    hidden = (VISIBLE == -1) & (KNOWN != -1)
-    unobserved = mean_precision(SOFT, hidden)
-    assert maps["pseudo_label_map_unobserved"] == pytest.approx(unobserved, abs=1e-9)
-    assert maps["pseudo_label_map"] != maps["pseudo_label_map_unobserved"]
-    assert set(label_maps(None, KNOWN, VISIBLE).values()) == {None}
-    assert label_maps(None, KNOWN, VISIBLE).keys() == maps.keys()
 
 
 def test_where_nothing_is_hidden_there_is_nothing_to_measure():

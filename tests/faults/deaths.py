@@ -128,7 +128,7 @@ def _saved(training, outcome):
 
 BEFORE = (
     ("g2netpl linear", {"at": "g2netpl.images.pixels:open_image", "number": 20}),
-    ("g2netpl linear", {"at": "g2netpl.images.feature_cache:cached", "number": 2}),
+    ("g2netpl linear", {"at": "g2netpl.images.kept_tables:kept", "number": 2}),
     ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
     ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
     ("g2netpl k", {"at": "g2netpl.game.network_step:network_cost", "number": 99}),

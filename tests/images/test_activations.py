@@ -11,8 +11,9 @@ from small_pictures import SmallPictures
 from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
-from g2netpl.images import activations
-from g2netpl.images.activations import ActivationSource, Mirroring, kept
+from g2netpl.images import kept_tables
+from g2netpl.images.activations import ActivationSource, Mirroring
+from g2netpl.images.kept_tables import kept
 from g2netpl.images.loader import ImageSource, MirroredPart
 from g2netpl.images.table_in_making import file_bytes
 
@@ -45,7 +46,7 @@ EVERY = list(range(7))
 
 
 def test_they_are_computed_once_a_block_at_a_time(pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(activations, "_BLOCK", 13)  # two images
+    monkeypatch.setattr(kept_tables, "_BLOCK", 13)  # two images
     assert pictures.get(tmp_path) == EVERY
     assert max(map(len, pictures.asked)) == 2
     assert pictures.get(tmp_path) == []
@@ -157,7 +158,7 @@ def stopped(pictures, cache, after, stop=None):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(activations, "_BLOCK", 13)  # of two images; seven make four blocks
+    monkeypatch.setattr(kept_tables, "_BLOCK", 13)  # of two images; seven make four blocks
 
 
 def test_who_was_stopped_goes_on(pictures, tmp_path, small_blocks):
@@ -234,7 +235,7 @@ def test_two_at_once_do_not_meet(pictures, tmp_path, small_blocks):
 
 
 def test_tables_that_were_not_used_for_longest_make_room(pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(activations, "MOST", 250)
+    monkeypatch.setattr(kept_tables, "MOST", 250)
     ages = {"a.f16": 10, "b.f16": 7, "c.f16.part": 4, "d.f16": 0.5, "e.npy": 20}
     for name, days in ages.items():
         (tmp_path / name).write_bytes(bytes(100))
@@ -245,7 +246,7 @@ def test_tables_that_were_not_used_for_longest_make_room(pictures, tmp_path, mon
     told = "removed, 0 MB that were not used for"
     starts = [f"{tmp_path}/a.f16: {told} 10 days; ", f"{tmp_path}/b.f16: {told} 7 days; "]
     assert [line.startswith(start) for line, start in zip(said, starts, strict=True)] == [True] * 2
-    monkeypatch.setattr(activations, "MOST", 0)
+    monkeypatch.setattr(kept_tables, "MOST", 0)
     (tmp_path / "key.f16").unlink()
     pictures.get(tmp_path)
     assert (tmp_path / "d.f16").exists()  # of the last day

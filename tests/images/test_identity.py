@@ -1,6 +1,5 @@
 """A training goes on with the pictures it began with: their content decides."""
 
-import json
 import os
 import shutil
 
@@ -13,7 +12,6 @@ from g2netpl.experiments import search_grid
 from g2netpl.images import identity as picture_prints
 from g2netpl.images.identity import content_of, same_files, stamps_of
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.records import read_training
 from g2netpl.training.train import train
 
 
@@ -96,22 +94,6 @@ def test_nothing_is_read_again_where_nothing_was_touched(own, keys, monkeypatch)
     monkeypatch.setattr(picture_prints, "file_digest", fail)
     monkeypatch.setattr(picture_prints, "_read", {})
     assert train(config, resume=True).result["best_epoch"] > 0
-
-
-def test_a_run_of_an_earlier_version_is_compared_by_what_it_knew(own, keys):
-    config = begun(keys())
-    path = config.output + "/run.json"
-    content = read_training(config.output)
-    del content["data"]["image_stamps"]
-    paths = [str(own / f"train-{n:05d}.png") for n in range(60)]
-    paths += [str(own / f"test-{n:05d}.png") for n in range(20)]
-    assert set(map(os.path.exists, paths)) == {True}
-    content["data"]["image_files"] = picture_prints._sizes_of(paths)
-    with open(path, "w") as file:
-        json.dump(content, file)
-    (own / "train-00003.png").write_bytes(b"longer" * 9999)
-    with pytest.raises(Refused, match="the image files"):
-        train(config, resume=True)
 
 
 def test_a_search_is_not_grown_on_other_pictures(own, keys):

@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape
 import pytest
 from PIL import Image
 
+from g2netpl.base import stores
 from g2netpl.base.disk import file_digest
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import open_file
@@ -22,7 +23,11 @@ from g2netpl.base.tar import END, entry
 from g2netpl.cli import main
 from g2netpl.images import sources
 from g2netpl.images.loader import ImageSource, plain_groups
-from g2netpl.images.sources import list_images, locate, remote
+from g2netpl.images.sources import list_images, locate
+from g2netpl.labels import files
+from g2netpl.labels.files import at_hand
+from g2netpl.labels.formats import LabelFileError, Reading, read_labels, read_matching, write_labels
+from g2netpl.runs.completion import read_names
 from g2netpl.runs.config import RunConfig
 
 fsspec = pytest.importorskip("fsspec")
@@ -121,11 +126,11 @@ def store(tmp_path, monkeypatch):
         "AWS_DEFAULT_REGION": "us-east-1",
     }.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(remote, "WAITS", (0.05, 0.1))
-    monkeypatch.setattr(remote, "PATIENCE", 1.0)
+    monkeypatch.setattr(stores, "WAITS", (0.05, 0.1))
+    monkeypatch.setattr(stores, "PATIENCE", 1.0)
     fsspec.filesystem("s3").clear_instance_cache()
     sources._elsewhere.cache_clear()
-    remote._given_up.clear()
+    stores._given_up.clear()
     yield made
     made.shutdown()
     made.server_close()
@@ -163,7 +168,7 @@ def test_what_was_read_once_is_kept(store, photos, tmp_path):
 def test_shards_are_read_by_ranges_and_in_blocks(store, monkeypatch):
     shard = b"".join(entry(f"{row}.png", png(row)) for row in range(40)) + END
     store.objects["shards/x-0.tar"] = shard
-    monkeypatch.setattr(remote, "BLOCK", 4096)
+    monkeypatch.setattr(stores, "BLOCK", 4096)
     names = [f"{row}.png" for row in range(40)]
     for address in (
         "s3://bucket/shards",
@@ -236,7 +241,7 @@ def test_an_object_that_was_replaced_is_noticed(store, photos):
     store.objects["photos/b.png"] = png(5) + b"more"
     del store.objects["photos/c.png"]
     for place, says in ((a, "changed since"), (b, "changed since"), (c, "not there any more")):
-        remote._given_up.clear()
+        stores._given_up.clear()
         with pytest.raises(Unreachable, match=says):
             content_of(place)
 
@@ -255,7 +260,7 @@ def test_an_image_that_cannot_be_reached_is_no_bad_image(store, photos):
     """It is not passed over, as one that cannot be read would be: the training would be another."""
     paths = locate(["a.png", "b.png", "c.png"], photos)
     for workers in (0, 1):
-        remote._given_up.clear()
+        stores._given_up.clear()
         source = ImageSource(paths, 8, (0, 0, 0), (1, 1, 1), workers=workers, max_bad=3)
         store.fault = lambda key, content: content[:-1] if key.endswith("c.png") else content
         with pytest.raises(Unreachable, match=r"photos/c.png: cannot be reached"):
@@ -307,6 +312,97 @@ def test_addresses_without_images_are_told(store, address, says):
         list_images(address)
 
 
+# Label files
+
+
+LABELS = "image,cat,dog\na.png,1,\nb.png,0,1\nc.png,,0\n"
+
+
+@pytest.fixture
+def labels(store):
+    """A label file of the store; each test has one of its own, since a copy stays until the end."""
+    address = f"labels-{next(OTHERS)}/ü x.csv"
+    store.objects[address] = LABELS.encode()
+    return f"s3://bucket/{address}"
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet", "coco", "xlsx"])
+def test_labels_come_from_a_store_as_from_a_file(store, tmp_path, format):
+    (tmp_path / "labels.csv").write_text(LABELS)
+    table = read_labels(tmp_path / "labels.csv")
+    ending = {"coco": "json"}.get(format, format)
+    write_labels(table, tmp_path / f"other.{ending}", format)
+    name = f"labels-{next(OTHERS)}/other.{ending}"
+    store.objects[name] = (tmp_path / f"other.{ending}").read_bytes()
+    here, there = read_labels(tmp_path / f"other.{ending}"), read_labels(f"s3://bucket/{name}")
+    assert here.fingerprint() == there.fingerprint()
+    assert read_matching([f"s3://bucket/{name}"], table).fingerprint() == there.fingerprint()
+    assert len(gets(store)) == 1
+    both = read_labels(
+        [tmp_path / f"other.{ending}", f"s3://bucket/{name}"], None, Reading(one_folder=True)
+    )
+    assert both.fingerprint() == here.fingerprint()
+
+
+def test_labels_are_asked_for_again_and_in_pieces(store, labels, monkeypatch):
+    monkeypatch.setattr(files, "_PIECE", 16)
+    monkeypatch.setattr(stores, "BLOCK", 8)
+    faults = [None, b"x"]
+    store.fault = lambda key, content: faults.pop() if faults else content
+    assert at_hand(labels).read_text() == LABELS
+    assert not faults
+    assert at_hand(labels).name == "ü x.csv"
+    assert len(gets(store)) == 2 + -(-len(LABELS) // 16)
+
+
+def test_mistakes_in_labels_of_a_store_are_told_by_its_address(store, labels, tmp_path, capfd):
+    address = labels.removeprefix("s3://bucket/")
+    store.objects[address] = LABELS.replace("b.png,0", "b.png,7").encode()
+    assert main(["check", "--labels", labels, "--images", "s3://bucket/photos"]) == 2
+    told = "".join(capfd.readouterr())
+    assert f"{labels}:3: class 'cat'" in told
+    assert "g2netpl-" not in told
+    with pytest.raises(LabelFileError, match=r"ü x.csv:3: class"):
+        read_labels(labels)
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("s3://bucket/none.csv", "s3://bucket/none.csv: nothing there"),
+        ("s3://bucket/texts", "s3://bucket/texts: a folder, not a file"),
+        ("s3://bucket/texts/a.txt", "not a known label file"),
+        ("ftp://bucket/a.csv", "expected an address that begins with s3://"),
+        ("s3://bucket/texts/..", "leads out"),
+    ],
+)
+def test_addresses_without_labels_are_told(store, address, says, tmp_path, capfd):
+    store.objects |= {"texts/a.txt": b"a", "texts/..": b"a"}
+    run = str(tmp_path / "run")
+    assert main(["train", "--labels", address, "--images", "x", "--output", run]) == 2
+    told = capfd.readouterr().err
+    assert says in told
+    assert len(told.strip().splitlines()) == 1
+
+
+def test_images_of_labels_in_a_store_must_be_said(labels, tmp_path, capfd):
+    assert main(["train", "--labels", labels, "--output", str(tmp_path / "run")]) == 2
+    assert f"{labels}: say with --images where its images are" in capfd.readouterr().err
+
+
+def test_names_in_a_store_are_listed(store, labels):
+    assert read_names(labels) == ["a.png", "b.png", "c.png"]
+    store.objects["names.txt"] = b"b.png\na.png\n"
+    assert read_names("s3://bucket/names.txt") == ["b.png", "a.png"]
+
+
+def test_parquet_in_a_store_is_refused_with_what_to_do(store):
+    store.objects["columns/part-0.parquet"] = b"PAR1"
+    for address in ("columns", "columns/part-0.parquet", "columns/part-*.parquet"):
+        with pytest.raises(InputError, match=r"Parquet is read from this machine only; copy it"):
+            list_images(f"s3://bucket/{address}")
+
+
 def test_names_that_lead_out_lead_nowhere(store, photos):
     store.objects["secret.png"] = png(1)
     with pytest.raises(InputError, match="leads out"):
@@ -318,7 +414,10 @@ def test_an_address_stays_as_it_is_in_a_configuration(tmp_path):
     from g2netpl.training.checks import check_config
 
     file = tmp_path / "keys.toml"
-    file.write_text('labels = "a.csv"\nimages = "s3://bucket/x"\noutput = "o"\n', encoding="utf-8")
+    text = 'labels = ["a.csv", "s3://bucket/b.csv"]\nimages = "s3://bucket/x"\noutput = "o"\n'
+    file.write_text(text, encoding="utf-8")
     keys = read_keys(file, {})
     assert keys["images"] == "s3://bucket/x"
     assert check_config(RunConfig(**keys, device="cpu")).images == "s3://bucket/x"
+    labels = check_config(RunConfig(**keys, device="cpu")).labels
+    assert labels == (str(tmp_path / "a.csv"), "s3://bucket/b.csv")

@@ -96,9 +96,9 @@ def command(tmp_path, *arguments, **environment):
     return out
 
 
-def training(photos, images, output):
+def training(labels, images, output):
     return (
-        *("train", "--labels", photos / "train.csv", "--images", images, "--only-listed"),
+        *("train", "--labels", labels, "--images", images, "--only-listed"),
         *("--output", output, "--backbone", "tiny", "--no-pretrained", "--image-size", 32),
         *("--mode", "end-to-end", "--epochs", 3, "--workers", 2, "--device", "cpu"),
         *("--order", "images", "--image-cache", "off", "--checkpoint-steps", 2),
@@ -128,10 +128,10 @@ def test_killed_servers_change_nothing(server, photos, tmp_path, kind):
     # nothing fits into the cache, so that every epoch asks the server for everything
     far = {**server.environment, "G2NETPL_REMOTE_CACHE": "1"}
     here, there = tmp_path / "run-here", tmp_path / "run-there"
-    command(tmp_path, *training(photos, photos, here))
+    command(tmp_path, *training(photos / "train.csv", photos, here))
     address = f"s3://bucket/{kind}"
 
-    process = start(tmp_path, *training(photos, address, there), **far)
+    process = start(tmp_path, *training("s3://bucket/photos/train.csv", address, there), **far)
     wait_for(there / "run.json")
     server.kill()  # for a moment: it is waited for
     time.sleep(2)

@@ -5,8 +5,10 @@ import io
 import json
 import os
 import pickle
+import random
 import subprocess
 import tarfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +20,16 @@ from g2netpl.base.inside import open_file
 from g2netpl.cli import main
 from g2netpl.images import packing
 from g2netpl.images.loader import TOGETHER, epoch_groups
-from g2netpl.images.sources import find, images_at, list_images, locate, parquet, shards, shards_of
+from g2netpl.images.sources import (
+    find,
+    images_at,
+    index,
+    list_images,
+    locate,
+    parquet,
+    shards,
+    shards_of,
+)
 from g2netpl.labels.formats import read_labels
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
@@ -107,6 +118,8 @@ def test_every_source_trains_to_the_same_bits(photos, packed, tmp_path, small_tr
         keys = small_training(
             f"run-{name}", images=images, mode=mode, order="images", workers=workers
         )
+        if name == "memory":
+            keys |= {key: f"{images}/{Path(keys[key]).name}" for key in ("labels", "test_labels")}
         found[name] = outcome(train(RunConfig(**keys, pretrained=False)))
     for name, each in found.items():
         assert each == found["folder"], name
@@ -245,7 +258,7 @@ def test_links_devices_and_names_that_lead_out_are_passed_over_with_a_line(tmp_p
     told = [("n.json", b'{"file_name": "../../n.png"}'), ("n.png", png())]
     shard = tar(tmp_path / "odd.tar", [*odd, *leading, *told, ("good.png", png(7))])
     images = images_at(shard)
-    assert images.names() == ["good.png"]
+    assert [*images.names()] == ["good.png"]
     for _ in range(2):  # from the pass, and from the index that is kept
         notes = " ".join(images_at(shard).find([]).notes)
         for what in (
@@ -378,6 +391,57 @@ def test_a_shard_that_is_replaced_in_between_is_noticed(tmp_path):
     assert file_stamp(b) == (-1, -1, -1)
     with pytest.raises(FileNotFoundError):
         content_of(b)
+
+
+def many_shards(folder, count=7, each=5):
+    """Shards of a few images, and the content of each by its name."""
+    folder.mkdir()
+    contents = {f"{number}/{row}.png": png(9 * number + row)
+                for number in range(count) for row in range(each)}  # fmt: skip
+    for number in range(count):
+        mine = [item for item in contents.items() if item[0].startswith(f"{number}/")]
+        tar(folder / f"{number}.tar", mine)
+    return contents
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "nowhere to keep it"])
+def test_an_index_is_opened_when_its_shard_is(tmp_path, monkeypatch, kept):
+    """Names and places of all images, by any of them, with two indexes in memory at most."""
+    contents = many_shards(tmp_path / "many")
+    if not kept:
+        (tmp_path / "user-cache").write_text("no folder")
+    images = images_at(tmp_path / "many")
+    names = images.names()
+    assert (len(names), [*names], names[-1], names[3:13:2]) == (
+        35, [*contents], "6/4.png", [*contents][3:13:2])  # fmt: skip
+    assert images.together() == [5] * 7
+    with pytest.raises(IndexError):
+        names[35]
+    mixed = random.Random(0).sample([*contents, "none.png", "7/0.png"], 37)
+    found = images.find(mixed, exactly=True)
+    assert sorted(mixed[row] for row in found.missing) == ["7/0.png", "none.png"]
+    for name, place in zip(mixed, found.paths, strict=True):
+        assert name not in contents or content_of(place) == contents[name]
+    assert index._opened.cache_info().currsize <= 2
+    monkeypatch.setattr(
+        "g2netpl.images.sources.catalogue.hashes_of", lambda names: np.zeros(len(names), int)
+    )
+    same = images_at(tmp_path / "many" / "*.tar")  # where all names have the same hash
+    assert [content_of(path) for path in same.find([*contents]).paths] == [*contents.values()]
+    assert same.find(["none.png"]).missing == [0]
+
+
+def test_an_index_that_is_gone_meanwhile_is_made_anew_unless_the_shard_is_another(tmp_path):
+    contents = many_shards(tmp_path / "many")
+    images = images_at(tmp_path / "many")
+    for path in (tmp_path / "user-cache/g2netpl/indexes").iterdir():
+        path.unlink()
+    places = images.find([*contents]).paths
+    assert [content_of(path) for path in places] == [*contents.values()]
+    tar(tmp_path / "many" / "0.tar", [("x.png", png()), ("y.png", png())])
+    assert list_images(tmp_path / "many")[:2] == ["x.png", "y.png"]  # keeps another index
+    with pytest.raises(InputError, match=r"0.tar: changed since it was listed"):
+        images.find(["0/1.png"])
 
 
 def test_what_is_no_image_is_found_while_indexing_and_not_looked_at_twice(tmp_path, monkeypatch):

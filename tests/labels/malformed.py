@@ -969,7 +969,7 @@ CASES = {
                 shard({"labels": ["cat"]}),
             ).parent
         ),
-        "classes.json: expected a list of the names of classes",
+        "classes.json: expected names of classes, got ",
     ),
     "webdataset: a class that is not listed": Case(
         lambda folder: (

@@ -11,9 +11,9 @@ from hypothesis.extra.numpy import arrays
 from g2netpl.base.errors import InputError
 from g2netpl.labels import entries
 from g2netpl.labels import table as labels
-from g2netpl.labels.counts import from_both_signs, from_complete
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats.twins import say_the_same
+from g2netpl.labels.observation import from_both_signs, from_complete
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable, repeated
 from g2netpl.runs.metrics import can_rank

@@ -559,6 +559,16 @@ def parquet(path, columns):
     return path
 
 
+@pytest.mark.parametrize(
+    "column", [{"cat": [1, 7]}, {"labels": ["cat", "dog"], "group": ["", "g"]}]
+)
+def test_a_mistake_is_told_whatever_the_file_is_called(tmp_path, column):
+    path = parquet(tmp_path / "{a}{}.parquet", {"image": ["a.jpg", "../b.jpg"], **column})
+    with pytest.raises(LabelFileError) as told:
+        read_labels(path)
+    assert {each.where for each in told.value.problems} == {f"{path}: row 1"}
+
+
 ROWS = [("a", "cat"), ("b", "dog"), ("a", "cat"), ("a", "cat")]
 TWINS = {
     "wide csv": lambda folder: put(folder / "x.csv", "image,cat,dog\na,1,\nb,,1\na,1,-1\na,1.0,\n"),

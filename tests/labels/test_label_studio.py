@@ -38,14 +38,6 @@ def exported(number, address, *annotations):
     return {"id": number, "annotations": made, "predictions": [4], "data": data, "project": 3}
 
 
-def flat(number, address, annotation=1, **said):
-    """A task of an export, as JSON-MIN."""
-    who = None if annotation is None else 1
-    about = {"annotator": who, "annotation_id": annotation, "created_at": "2026-11-17T11:55:12Z"}
-    task = {"picture": address, "caption": "a photo", "id": number, **said, **about}
-    return {**task, "updated_at": "2026-11-17T11:55:12Z", "lead_time": 3.0}
-
-
 def put(path, tasks):
     path.write_text(json.dumps(tasks), encoding="utf-8")
     return path
@@ -108,36 +100,22 @@ def test_the_key_of_the_image_may_be_any():
         address_in({"left": "a.jpg", "right": "b.jpg"}, "task 1")
 
 
-def test_both_exports_say_the_same(tmp_path):
-    full = [
+def test_an_export_of_a_person_and_another_by_hand(tmp_path):
+    tasks = [
         exported(1, UPLOADS[0], [chosen("circle", "square")]),
         exported(2, UPLOADS[1], [chosen("circle")], [chosen("square", control="absent")]),
         exported(3, "/data/local-files/?d=photos/g%201.png"),
     ]
-    small = [
-        flat(1, UPLOADS[0], tags={"choices": ["circle", "square"]}),
-        flat(2, UPLOADS[1], tags="circle"),
-        flat(2, UPLOADS[1], 2, absent="square"),
-        flat(3, "/data/local-files/?d=photos/g%201.png", None),
-    ]
     for reading in (Reading(), Reading(absent="negative")):
-        one = read_labels(put(tmp_path / "full.json", full), reading=reading)
-        other = read_labels(put(tmp_path / "min.json", small), reading=reading)
-        assert one.images == ("377351e8-IMG_1_ü.png", "1ba02287-IMG_2.png", "photos/g 1.png")
-        assert one.values.tolist() == [[1, 1], [1, 0], [-1, -1]]
-        assert (other.images, other.classes) == (one.images, one.classes)
-        assert other.values.tolist() == one.values.tolist()
+        table = read_labels(put(tmp_path / "full.json", tasks), reading=reading)
+        assert table.images == ("377351e8-IMG_1_ü.png", "1ba02287-IMG_2.png", "photos/g 1.png")
+        assert table.values.tolist() == [[1, 1], [1, 0], [-1, -1]]
 
 
-def test_boxes_of_json_min_are_read_and_free_text_is_not_taken_for_a_class(tmp_path):
-    box = {"x": 1, "y": 2, "width": 3, "height": 4, "rectanglelabels": ["owl"]}
-    tasks = [
-        flat(1, "a.jpg", boxes=[box, {**box, "rectanglelabels": ["cat"]}], stars={"rating": 4})
-    ]
-    assert read_labels(put(tmp_path / "min.json", tasks)).classes == ("cat", "owl")
-    tasks[0] = flat(1, "a.jpg", tags={"choices": ["cat", "dog"]}, remark="blurred")
-    with pytest.raises(InputError, match=r"'remark' is a choice or a text; export .* as JSON$"):
-        read_labels(put(tmp_path / "min.json", tasks))
+def test_the_flat_export_is_refused_in_one_line(tmp_path):
+    flat = {"picture": "a.jpg", "id": 1, "tags": "cat", "annotator": 1, "annotation_id": 3}
+    with pytest.raises(InputError, match=r"this is JSON-MIN; export the project as JSON$"):
+        read_labels(put(tmp_path / "min.json", [flat]))
 
 
 def test_controls_of_an_interface():

@@ -11,7 +11,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.experiments.data import find_dataset
 from g2netpl.labels.formats import LabelFileError, Reading, image_folder, read_labels
-from g2netpl.labels.formats.published import PUBLISHED, compare
 
 U = -1  # unobserved
 
@@ -126,17 +125,6 @@ def test_the_folder_of_voc_asks_for_a_list(tmp_path):
         read_labels(tmp_path / "VOC2012")
 
 
-@pytest.mark.parametrize(("part", "count"), [("train", 5_717), ("val", 5_823)])
-def test_voc_in_full_is_complete(tmp_path, part, count):
-    ids = [f"2008_{number:06d}" for number in range(count)]
-    path = put(tmp_path / MAIN / f"{part}.txt", "\n".join(ids))
-    text = "".join(f"{name} -1\n" for name in ids)
-    for number in range(20):
-        put(tmp_path / MAIN / f"class{number}_{part}.txt", text)
-    (note,) = read_labels(path).notes
-    assert note == f"VOC 2012 {part}, complete: {count:,} images, as published"
-
-
 # COCO 2014
 
 CATEGORIES = [
@@ -223,21 +211,6 @@ def test_coco_keeps_images_without_annotation_where_absent_is_unobserved(tmp_pat
     assert table.notes == ()
 
 
-@pytest.mark.parametrize(
-    ("part", "listed", "used"), [("train", 82_783, 82_081), ("val", 40_504, 40_137)]
-)
-def test_coco_in_full_is_complete(tmp_path, part, listed, used):
-    images = [{"id": number, "file_name": f"{number}.jpg"} for number in range(listed)]
-    annotations = [
-        {"id": number, "image_id": number, "category_id": number % 80 + 1} for number in range(used)
-    ]
-    categories = [{"id": number, "name": f"c{number}"} for number in range(1, 81)]
-    path = coco_file(tmp_path / f"instances_{part}2014.json", images, annotations, categories)
-    table = read_labels(path)
-    assert len(table) == used
-    assert table.notes[1] == f"COCO 2014 {part}, complete: {used:,} images, as published"
-
-
 def test_lvis_knows_what_is_absent(tmp_path):
     url = "http://images.cocodataset.org/train2017/000000{}.jpg"
     images = [
@@ -322,7 +295,6 @@ def test_nuswide_keeps_images_without_any_concept(tmp_path, groundtruth):
     assert positives(table) == NUS_POSITIVES
     assert not table.values[1].any()
     assert table.is_complete
-    assert table.notes == ("a part of NUS-WIDE train: 3 of the 161,789 images published",)
 
 
 @pytest.mark.parametrize("place", ["Concepts81.txt", "ConceptsList/Concepts81.txt"])
@@ -527,16 +499,6 @@ def test_spml_in_each_version_of_npy(tmp_path, version):
     assert read_labels(path).values.tolist() == [[1], [1], [1]]
 
 
-@pytest.mark.parametrize(
-    ("part", "name", "count"), [("train", "train", 150_000), ("val", "test", 60_260)]
-)
-def test_spml_nuswide_in_full_is_complete(tmp_path, part, name, count):
-    images = np.char.mod("%d.jpg", np.arange(count))
-    path = spml_files(tmp_path, np.zeros((count, 81), dtype=np.int8), images, part)
-    (note,) = read_labels(path).notes
-    assert note == f"NUS-WIDE {name} of SPML, complete: {count:,} images, as published"
-
-
 # Hugging Face's imagefolder
 
 HF_IMAGES = ("0001.png", "sub/0002.png", "0003.png")
@@ -629,39 +591,6 @@ def test_imagefolder_with_two_metadata_files_is_refused(tmp_path):
     put(tmp_path / "metadata.jsonl", "")
     with pytest.raises(InputError, match=r"metadata\.csv and metadata\.jsonl: expected one"):
         read_labels(tmp_path)
-
-
-# Published sizes
-
-SIZES = {
-    "VOC2012/train": (5_717, 5_717, 20),
-    "VOC2012/val": (5_823, 5_823, 20),
-    "instances_train2014": (82_783, 82_081, 80),
-    "instances_val2014": (40_504, 40_137, 80),
-    "NUS-WIDE/TrainImagelist": (161_789, 161_789, 81),
-    "NUS-WIDE/TestImagelist": (107_859, 107_859, 81),
-    "spml/train": (150_000, 150_000, 81),
-    "spml/val": (60_260, 60_260, 81),
-}
-
-
-@pytest.mark.parametrize("key", SIZES)
-def test_a_copy_is_complete_exactly_at_the_published_size(key):
-    listed, used, classes = SIZES[key]
-    (note,) = compare(key, listed, used, classes)
-    assert "complete" in note
-    (note,) = compare(key, listed - 1, used - 1, classes)
-    assert note.startswith("a part of")
-    assert f"{used - 1:,} of the {used:,}" in note
-    for odd in ((listed + 1, used), (listed, used - 1), (listed + 1, used + 1)):
-        (note,) = compare(key, *odd, classes)
-        assert "another version" in note
-    assert compare(key, listed, used, classes - 1) == []
-
-
-def test_every_published_size_is_checked():
-    assert set(SIZES) == set(PUBLISHED)
-    assert compare("mine", 1, 1, 20) == []
 
 
 # A folder that is a data set of its own layout is no folder per class

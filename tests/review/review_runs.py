@@ -56,10 +56,8 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
     (folder / "decisions.json").write_text(json.dumps(plain.to_json()))
     np.savez(folder / "labels.npz", images=np.array(images), observed=observed, soft=own)
     np.save(folder / "soft_labels.npy", completed)
-    if predicted is not None:
-        np.save(
-            folder / "logits.npy", logit(np.asarray(predicted)).clip(-30, 30).astype(np.float16)
-        )
+    said = np.asarray(completed if predicted is None else predicted)
+    np.save(folder / "logits.npy", logit(said).clip(-30, 30).astype(np.float16))
     return folder
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from g2netpl import RunConfig, complete, load_run, train
 from g2netpl.base.errors import InputError
-from g2netpl.runs.frames import frame_of
+from g2netpl.runs.classifier import frame_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -181,14 +180,36 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     with pytest.raises(InputError, match="none of 100 images in a row can be read"):
         made.write(Made(0, {"image": unread}, {"images": 100}, unread), {"image": "text"})
     assert contents(tmp_path / "out") == {}
-    names = tmp_path / "names.txt"
-    names.write_text("".join(f"{number}.png\n" for number in range(100)) + "test-00001.png\n")
-    assert predict("--list", str(names)) == 0  # 16 of them in a block are no proof
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for name in unread:
+        (bad / name).write_text("no image")
+    shutil.copy(photos / "test-00001.png", bad / "good.png")
+    assert predict(images=bad) == 0  # 16 of them in a block are no proof
     said = capsys.readouterr().out
     assert "not readable, left empty" in said
     assert "… and 90 more" in said
     rows = rows_of(tmp_path / "scores")
     assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
+
+
+def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
+    """In a folder and in shards; a part tells of its own."""
+    pack = ["pack", "--labels", photos / "train.csv", "--images", photos, "--only-listed"]
+    assert main([*map(str, (*pack, "--output", tmp_path / "shards"))]) == 0
+    there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
+    wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
+    names.write_text("".join(f"{name}\n" for name in wrong))
+    for images in (photos, tmp_path / "shards"):
+        capsys.readouterr()
+        assert predict("--list", names, images=images) == 2
+        told = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
+        assert told in capsys.readouterr().err
+        assert predict("--list", names, "--part", "2/3", images=images) == 2
+        assert f"{names}: 1 of 16 images are not in {images}: 'x.png';" in capsys.readouterr().err
+        assert predict("--list", names, "--part", "1/3", images=images) == 0
+        assert not (tmp_path / "scores" / "part-000001.parquet").exists()
+        shutil.rmtree(tmp_path / "scores")
 
 
 PATCHED = (
@@ -202,27 +223,46 @@ def started(*arguments):
     return subprocess.Popen(said, stdout=subprocess.DEVNULL)
 
 
-def test_killed_at_any_moment_it_ends_with_the_same_files(predict, small_bundle, photos, tmp_path):
-    many = tmp_path / "many"
-    for copy in range(10):
-        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
-    assert predict(output="whole/", images=many) == 0
-    draw, killed = random.Random(1), 0
-    given = ("predict", small_bundle, "--images", many, "--workers", 1, "--output")
-    for _ in range(20):
-        there = len(contents(tmp_path / "scores"))
-        process = started(*given, tmp_path / "scores")
-        while process.poll() is None and len(contents(tmp_path / "scores")) < there + 12:
-            time.sleep(0.01)
-        time.sleep(0.05 * draw.random())
+def copied(photos, folder, times):
+    """The scenes many times, and the labels of them all."""
+    lines = (photos / "train.csv").read_text().splitlines()
+    for copy in range(times):
+        shutil.copytree(photos, folder / str(copy), ignore=shutil.ignore_patterns("*.csv"))
+    rows = [f"{copy}/{line}" for copy in range(times) for line in lines[1:]]
+    (folder.parent / "many.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "complete", "features", "pack"])
+def test_killed_in_the_middle_it_ends_with_the_same_files(
+    small_bundle, small_run, photos, tmp_path, command
+):
+    many, labels = copied(photos, tmp_path / "many", 5), tmp_path / "many.csv"
+    given, blocks = {
+        "predict": (["predict", small_bundle, "--workers", 1], 25),
+        "complete": (["complete", small_run, "--labels", labels, "--workers", 0], 19),
+        "features": (["features", "--backbone", "tiny", "--image-size", 32, "--workers", 0], 25),
+        "pack": (["pack", "--labels", labels, "--only-listed", "--shard-images", 4], 75),
+    }[command]
+    given += ["--images", many, "--output"]
+    assert main([*map(str, (*given, tmp_path / "whole"))]) == 0
+    whole, found = tmp_path / "whole", tmp_path / "found"
+    assert len(finished(whole)) == blocks
+    for share in (0.2, 0.6):
+        process = started(*given, found)
+        while process.poll() is None and len(finished(found)) < share * blocks:
+            time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
-        if process.wait() == 0:
-            break
-        killed += 1
-    assert killed >= 2
-    assert contents(tmp_path / "scores") == contents(tmp_path / "whole")
-    assert not (tmp_path / "scores" / "_unfinished").exists()
-    assert pyarrow.dataset.dataset(tmp_path / "scores").count_rows() == 800
+        assert process.wait() == -signal.SIGKILL
+        assert share * blocks <= len(finished(found)) < blocks
+    assert started(*given, found).wait() == 0
+    assert {path.name: path.read_bytes() for path in found.iterdir()} == {
+        path.name: path.read_bytes() for path in whole.iterdir()
+    }
+
+
+def finished(folder):
+    return [*folder.glob("*.parquet"), *folder.glob("*.tar")]
 
 
 def test_readers_end_with_the_process_that_was_killed(small_bundle, photos, tmp_path):

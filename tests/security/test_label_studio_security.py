@@ -141,7 +141,6 @@ CASES = {
     "an interface that is a number": lambda s: s.post("/predict", tasks("a.png", interface=1)),
     "an address that is none": lambda s: s.post(HOOK, event("http://[x/a.png")),
     "an address that is a number": lambda s: s.post(HOOK, event(7)),
-    "training with odd annotations": lambda s: s.post("/train", {"annotations": [1]}),
 }
 
 

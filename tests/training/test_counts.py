@@ -7,8 +7,8 @@ from scipy.special import expit
 
 from g2netpl import PartialLabelClassifier
 from g2netpl.cli import main
-from g2netpl.labels.counts import from_counted
 from g2netpl.labels.formats import read_labels, write_labels
+from g2netpl.labels.observation import from_counted
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import POSITIVE
 from g2netpl.review.counting import CountReview

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from g2netpl.game.network.network import build_network
-from g2netpl.labels.counts import from_both_signs, from_complete
 from g2netpl.labels.entries import Entries
+from g2netpl.labels.observation import from_both_signs, from_complete
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.expected_positives import estimate, from_positives

@@ -14,6 +14,7 @@ from g2netpl.base.terminal import EXIT_DISK
 Stamp = tuple[int, int, int]  # size, time of the content, time of the file itself
 Opened = io.BufferedReader | io.BytesIO
 NOWHERE: Stamp = (-1, -1, -1)
+LARGEST = 1 << 28  # bytes of one image
 
 
 class Place(str):

@@ -7,8 +7,7 @@ Work on a console that has a `beat`, that of other work, is a part of that and i
 is what the console takes for it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Self, TypeVar
+from typing import Self
 
 from rich.progress import (
     BarColumn,
@@ -25,8 +24,6 @@ from g2netpl.base.console import Console
 
 EVERY = 30.0  # seconds from line to line
 _WIDE = 100  # columns of a terminal
-
-Item = TypeVar("Item")
 
 
 class Work:
@@ -142,16 +139,6 @@ class Cells(Work):
     def inside(self) -> Console:
         """A console for one of them, on which nothing is said but how far it is."""
         return Console(quiet=True, beat=self.beat, get_time=self.console.get_time)
-
-
-def follow(
-    console: Console, outcomes: Iterable[Item], total: int, name: Callable[[Item], str]
-) -> Iterator[Item]:
-    """Pass the outcomes of trainings through, and tell of each."""
-    with Cells(console, total) as cells:
-        for outcome in outcomes:
-            cells.finished(name(outcome))
-            yield outcome
 
 
 def clock_time(seconds: float) -> str:

@@ -33,7 +33,6 @@ _SHOWN = 20
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
     taken = ("labels", "images", "missing", "max_bad", "workers", *READING_SEVERAL, *parts)
     add_config_flags(parser, (*taken, "groups", "seed"), required=("labels",))

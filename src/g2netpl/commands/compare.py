@@ -23,7 +23,7 @@ Without --features and --labels the data are the built-in scenes, and the networ
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
 through all its epochs; none is stopped at equilibrium, as g2netpl train may. results.json has the
-chosen rows, results.md and results.csv the table, cells.jsonl every training with its history, a
+chosen rows, results.csv the table, cells.jsonl every training with its history, a
 line each, and report.html is a page of all of it. What was broken off goes on with
 --resume, and so does what is finished, with more methods, settings or seeds behind the others. A
 training whose cost is no longer a number is noted as diverged, and never chosen.
@@ -33,7 +33,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from g2netpl.base.disk import write_json, write_text_whole
+from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError
 from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.commands.grid_flags import add_grid_flags, image_keys, split_numbers, to_be_kept
@@ -51,7 +51,6 @@ _ADVICE = f"{AGAIN} and --resume"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     add, data = parser.add_argument, parser.add_mutually_exclusive_group()
     data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
     add_config_flags(data, ("labels",))
@@ -195,11 +194,10 @@ def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, An
     from g2netpl.experiments.cells import choose
     from g2netpl.labels.formats.sheet import write_rows
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines, results_markdown
+    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines
 
     results = choose(cells)
     write_json(folder / "results.json", results)
-    write_text_whole(folder / "results.md", results_markdown(results))
     write_rows(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
     return results, write_comparison_report(folder)
 
@@ -214,6 +212,6 @@ def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[st
         console.print(table)
     chosen = {cell_of(row) for row in results}
     for row in cells:
-        if cell_of(row) in chosen and restless(row.get("history", ())):
+        if cell_of(row) in chosen and restless(row["history"]):
             named = f"{row['method']} {row['setting']} seed {row['seed']}"
             console.print(f"note: {named}: {restless_words(row['history'])}")

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import READING_SEVERAL, add_bom_flag, add_writing_flags
     from g2netpl.commands.training_flags import OneMore, add_config_flags

@@ -84,7 +84,7 @@ def _sure(sure: float | None, trained: "Run", table: "LabelTable") -> "Sure | fl
 
     if sure is None:
         return None
-    held_out = (trained.held_out or {}).get("validation")
+    held_out = trained.held_out.get("validation")
     return sure_by_validation(sure, trained.thresholds, held_out, table.entries) or sure
 
 

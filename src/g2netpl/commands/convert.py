@@ -33,7 +33,6 @@ from g2netpl.commands.training_flags import add_config_flags, checked
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("source", help="label file, or folder, to read")
     parser.add_argument("target", help="label file to write, or folder to unpack to")
     add_writing_flags(parser, "the target")

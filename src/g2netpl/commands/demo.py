@@ -20,7 +20,6 @@ from g2netpl.commands.training_flags import add_config_flags, checked
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     add_config_flags(parser, ("output", "epochs"), {"output": "runs/demo", "epochs": 12})
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
     parser.add_argument(

@@ -24,7 +24,6 @@ from g2netpl.commands.labelling import check_target
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--output", required=True, help="bundle to write, .onnx, or a folder")
     parser.add_argument(

@@ -33,7 +33,6 @@ _TAKEN = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
@@ -73,7 +72,7 @@ def _write_parts(flags: argparse.Namespace) -> None:
         raise InputError(f"{flags.images}: no images there")
     workers, _ = share(flags)
     build = partial(Vectors, checked(flags), find, len(names), workers)
-    blocks = Blocks.of(names, find.shards)
+    blocks = Blocks.of(names, find.images.together())
     tally = make_all(flags, console, "features", blocks, build, build())
     tell_unread(tally, console)
     console.print(f"{counted(tally.read, 'image')}, written to {flags.output}")

@@ -17,7 +17,6 @@ from g2netpl.commands.labelling import check_target
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("file", metavar="FILE", help="a .pth, .pt, .bin or .ckpt file")
     parser.add_argument("--output", required=True, help="file to write, .safetensors")
     parser.add_argument("--key", help="part of the file that has the tensors, such as state_dict")

@@ -126,7 +126,7 @@ def _into_folder(
     if flags.overwrite:
         remove(folder, flags.command)
     parts = Parts.begin(folder, flags.command, {**maker.depends, "list of images": blocks.digest()})
-    mine = range(part.number - 1, len(blocks), part.of)
+    mine = part.among(len(blocks))
     left = [number for number in mine if parts.finished(number) is None]
     if len(left) < len(mine):
         done = f"{len(mine) - len(left):,} of {len(mine):,} blocks"

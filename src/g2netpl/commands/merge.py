@@ -18,7 +18,6 @@ from g2netpl.commands.training_flags import add_config_flags, checked
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="label file, or folder, to read")
     parser.add_argument("--output", required=True, help="label file to write")
     parser.add_argument("--to", metavar="FORMAT", help="its format (default: by its name)")

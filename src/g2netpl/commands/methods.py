@@ -3,18 +3,13 @@
 examples:
   g2netpl methods
   g2netpl methods g2netpl        its options, their defaults and meaning
-  g2netpl methods --markdown     the table as Markdown
-  g2netpl methods --page         all of them with their options, as docs/method/methods.md
 """
 
 import argparse
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("method", nargs="?", help="show the options of this method")
-    parser.add_argument("--page", action="store_true", help="print all options as Markdown")
-    parser.add_argument("--markdown", action="store_true", help="print the table as Markdown")
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -23,7 +18,6 @@ def run(flags: argparse.Namespace) -> None:
 
     from g2netpl.base.console import Console
     from g2netpl.game.methods import METHODS, method_options
-    from g2netpl.reports.methods import markdown_table, methods_page
 
     console = Console()
     if flags.method is not None:
@@ -33,10 +27,6 @@ def run(flags: argparse.Namespace) -> None:
             table.add_row(name, str(getattr(options, name)), field.description)
         console.print(f"{flags.method}: {METHODS[flags.method].summary}")
         console.print(table)
-    elif flags.page:
-        console.print(methods_page(), end="")
-    elif flags.markdown:
-        console.print(markdown_table())
     else:
         table = Table("method", "what it does", "source", box=None, pad_edge=False)
         for name, method in METHODS.items():

@@ -17,7 +17,6 @@ from g2netpl.commands.training_flags import add_config_flags, checked
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     needed = ("labels", "setting", "output")
     add_config_flags(parser, (*needed, "images", "seed", *READING_SEVERAL), required=needed)
     parser.add_argument("--to", metavar="FORMAT", help="format to write (default: by its name)")

@@ -77,20 +77,19 @@ def _config(flags: argparse.Namespace) -> "RunConfig":
 
 def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console") -> "Plan":
     """Train on more and more labelled images, and put a curve through the results."""
-    from g2netpl.base.progress import follow
+    from g2netpl.base.progress import Cells
     from g2netpl.experiments import labelling_plan as planning
 
     features, table = planning.read_pool(config, flags.features is not None, console)
     planning.check_plan(table, named(config.labels))
     labelled = len(planning.labelled_rows(table))
     sizes = planning.sizes_to_try(labelled, flags.points, flags.repeats)
-    points = follow(
-        console,
-        planning.measure(features, table, config, flags.points, flags.repeats),
-        flags.repeats * len(sizes),
-        lambda point: f"{point.labelled:,} labelled images: mAP {point.score:.1%}",
-    )
-    return planning.make_plan(table, list(points))
+    points = []
+    with Cells(console, flags.repeats * len(sizes)) as work:
+        for point in planning.measure(features, table, config, flags.points, flags.repeats):
+            work.finished(f"{point.labelled:,} labelled images: mAP {point.score:.1%}")
+            points.append(point)
+    return planning.make_plan(table, points)
 
 
 def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:

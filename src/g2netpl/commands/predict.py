@@ -25,12 +25,12 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 if TYPE_CHECKING:
+    from g2netpl.runs.parts import Blocks
     from g2netpl.runs.scoring import Find, Predicting
     from g2netpl.runs.thresholds import Thresholds
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     from g2netpl.commands.in_parts import add_part_flags
     from g2netpl.commands.labelling import add_bom_flag
     from g2netpl.commands.training_flags import add_config_flags
@@ -62,7 +62,7 @@ def _predict(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.base.terminal import quoted
-    from g2netpl.commands.in_parts import check_output, make_all, share, tell_unread
+    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share, tell_unread
     from g2netpl.runs.completion import mark_between
     from g2netpl.runs.parts import Blocks
 
@@ -78,6 +78,8 @@ def _predict(flags: argparse.Namespace) -> None:
     maker = build()
     mark = mark_between(maker.scoring.classifier.classes, maker.with_scores)
     blocks = Blocks.of(images.names, images.shards)
+    if flags.list is not None and is_folder(flags.output):
+        _check_there(flags, blocks)
     tally = make_all(flags, console, "predicting", blocks, build, maker)
     tell_unread(tally, console)
     if mark != ";":
@@ -111,7 +113,7 @@ def _predicting(
 class _Images(NamedTuple):
     """Names of images, how to find them, and what a person should be told of that."""
 
-    names: list[str]
+    names: Sequence[str]
     find: "Find"
     notes: Sequence[str] = ()
     shards: Sequence[int] | None = None
@@ -140,12 +142,28 @@ def _images(flags: argparse.Namespace) -> _Images:
         none = "expected names of images, got none" if flags.list else "no images there"
         raise InputError(f"{flags.list or flags.images}: {none}")
     if flags.list is None:
-        return _Images(names, find, find.notes, find.shards)
+        return _Images(names, find, find.notes, find.images.together())
     if is_folder(flags.output):
         return _Images(names, find, find.notes)
     located = find_all(names, flags.images)
     paths = dict(zip(located.names, located.paths, strict=True))
     return _Images(located.names, partial(find_among, paths), located.notes)
+
+
+def _check_there(flags: argparse.Namespace, blocks: "Blocks") -> None:
+    """Names of a list that are not there are a mistake; of several parts each tells of its own."""
+    from g2netpl.base.errors import listed
+    from g2netpl.runs.parts import Part
+    from g2netpl.runs.scoring import FindAt
+
+    find = FindAt(flags.images)
+    mine = Part.parse(flags.part).among(len(blocks))
+    missing = [name for number in mine for name in find.missing(blocks[number].images)]
+    if missing:
+        raise InputError(
+            f"{flags.list}: {len(missing):,} of {blocks.count(mine):,} images are not in "
+            f"{flags.images}: {listed(map(repr, missing))}; is --images the right folder?"
+        )
 
 
 def _thresholds(thresholds: "Thresholds", threshold: float | None) -> "Thresholds":

@@ -22,7 +22,6 @@ from g2netpl.commands.parsing import split_list
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     add = parser.add_argument
     add("run", metavar="RUN", help="folder of g2netpl train, compare or demo")
     add("--output", metavar="FILE", help="page to write, .html (default: report.html in RUN)")

@@ -40,7 +40,6 @@ _OF_THE_PAPER = {"backbone": "resnet50", "image_size": 448, "linear_epochs": 25}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     add = parser.add_argument
     add("what", metavar="WHAT", help="a table or figure of the paper, or all")
     add(

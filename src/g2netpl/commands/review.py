@@ -48,7 +48,6 @@ _ORDERS = ("useful", "disagreement", "doubtful", "random")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--images", help="folder with the images (default: where the run had them)")
     parser.add_argument(

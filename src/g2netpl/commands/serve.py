@@ -29,7 +29,6 @@ PORT = 9090  # where Label Studio expects a backend
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """The flags of the command."""
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument(
         "--label-studio", action="store_true", required=True, help="speak its protocol"

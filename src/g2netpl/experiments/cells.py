@@ -34,7 +34,7 @@ from g2netpl.base.signals import AGAIN
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.experiments.label_quality import Movement, label_maps, watch_labels
+from g2netpl.experiments.label_quality import Movement, watch_labels
 from g2netpl.game import plugins
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
@@ -45,7 +45,7 @@ from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
-from g2netpl.runs.records import Epoch
+from g2netpl.runs.records import CellResult, Epoch
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.data import Listed, observe_data
 from g2netpl.training.divergence import attempt
@@ -55,22 +55,7 @@ from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State
 from g2netpl.training.train import train
 
-RESULT_KEYS = (
-    "method",
-    "setting",
-    "seed",
-    "learning_rate",
-    "batch_size",
-    "weight",
-    "best_epoch",
-    "validation_map",
-    "test_map",
-    "last_test_map",
-    "pseudo_label_map",
-    "undecided",
-    "seconds",
-)
-
+RESULT_KEYS = tuple(CellResult.__annotations__)
 Row = dict[str, Any]
 Runner = Callable[[Comparison, Sequence[Cell], Cells], Iterator[Row]]  # counts what it trains
 TRACK = "labels.jsonl"
@@ -208,7 +193,7 @@ def train_cell(
         "validation_map": result.best_map,
         "last_test_map": _test_map(session, result.network),
         "test_map": _test_map(session, result.best_network),
-        **label_maps(None if soft is None else soft.numpy(), known, visible),
+        "pseudo_label_map": None if soft is None else ranked_map(soft.numpy(), known),
         "undecided": result.history[-1]["undecided"],
         "expected_positives": session.k,
         "seconds": round(time.perf_counter() - began, 3),

@@ -92,9 +92,9 @@ def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
 
 
 class _Line(CellResult):
-    """A line of cells.jsonl; one of an older version has no history."""
+    """A line of cells.jsonl."""
 
-    history: NotRequired[list[Epoch]]
+    history: list[Epoch]
     movement: list[Movement | None]
     expected_positives: NotRequired[FiniteFloat | None]
     diverged: NotRequired[str]
@@ -103,7 +103,7 @@ class _Line(CellResult):
 def _row(line: bytes, where: str) -> Row:
     where = f"{where}: not a training of a comparison"
     row: Row = {**parse_record(_Line, line, where)}
-    if row["movement"] and len(row["movement"]) != len(row.get("history", ())):
+    if row["movement"] and len(row["movement"]) != len(row["history"]):
         raise InputError(f"{where}: movement: expected as many epochs as in its history")
     return row
 

@@ -27,16 +27,6 @@ class Movement(TypedDict):
     predicted_map: float | None
 
 
-def label_maps(soft: Scores | None, known: LabelMatrix, visible: LabelMatrix) -> Record:
-    """mAP of soft labels against truth: over all entries, and over the unobserved."""
-    if soft is None:
-        return {"pseudo_label_map": None, "pseudo_label_map_unobserved": None}
-    return {
-        "pseudo_label_map": ranked_map(soft, known),
-        "pseudo_label_map_unobserved": ranked_map(soft, _hidden(known, visible)),
-    }
-
-
 def watch_labels(
     soft: Scores, predicted: Scores, known: LabelMatrix, visible: LabelMatrix
 ) -> Record:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from g2netpl.base.disk import file_digest, file_stamp
 
-_CONTENT = "content "  # earlier versions wrote a sum of the sizes alone
+_CONTENT = "content "  # what a sum is of
 _TOGETHER = 256  # files that a thread reads before it looks up
 _same: dict[str, list[tuple[int, int]]] = {}  # what `same_files` found, by stamps
 _read: dict[str, str] = {}  # content by stamps: a search has many trainings on the same files
@@ -33,12 +33,9 @@ def content_of(
 ) -> tuple[str, str]:
     """A sum over the content of all files in their order, and their stamps now.
 
-    What was found `before` is believed where the stamps are the same. Where an earlier version had
-    looked at sizes alone, so do we.
+    What was found `before` is believed where the stamps are the same.
     """
     stamps = stamps_of(paths)
-    if before is not None and not before.startswith(_CONTENT):
-        return _sizes_of(paths), stamps
     if before is not None and stamps == stamps_before:
         return before, stamps
     if stamps not in _read:
@@ -96,11 +93,3 @@ def digests_of(paths: Sequence[str]) -> bytes:
 
 def _digests(paths: Sequence[str]) -> bytes:
     return b"".join(file_digest(path) or bytes(32) for path in paths)
-
-
-def _sizes_of(paths: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for path in paths:
-        size, _, _ = file_stamp(path)
-        digest.update(b"gone\0" if size < 0 else b"%d\0" % size)
-    return digest.hexdigest()

@@ -13,7 +13,6 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import open_file
 from g2netpl.base.system import MOST_PROCESSES
@@ -33,8 +32,8 @@ from g2netpl.labels.formats import (
     one_of,
     read_labels,
 )
+from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.formats.tags import MARKS
-from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.look_alikes import SUSPICION, look_alikes
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -207,12 +206,9 @@ def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
 
 def write_problems(found: Inspection, path: str) -> None:
     """All errors and warnings as CSV."""
-    with writing(path), text_written_whole(path) as file:
-        writer = CsvWriter(file)
-        writer.write(["severity", "kind", "where", "what"])
-        for severity, problems in (("error", found.errors), ("warning", found.warnings)):
-            for each in problems:
-                writer.write([severity, each.kind, each.where, each.what])
+    parts = (("error", found.errors), ("warning", found.warnings))
+    rows = ((name, p.kind, p.where, p.what) for name, problems in parts for p in problems)
+    write_rows(path, ["severity", "kind", "where", "what"], rows)
 
 
 def by_kind(problems: Iterable[Problem]) -> dict[str, list[Problem]]:

@@ -3,10 +3,8 @@
 Beside each row stand the size, the times and the SHA-256 of its image (`Stamps`, `Digests`).
 """
 
-import contextlib
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -63,24 +61,17 @@ def _digests(paths: list[str]) -> Digests:
 
 def check_place(folder: Path, needed: int) -> None:
     """Stop before the work where its features cannot be kept."""
-    with told(folder):
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    check_space(folder, needed, "features", _ELSEWHERE)
-
-
-@contextlib.contextmanager
-def told(folder: Path) -> Iterator[None]:
-    """Where features cannot be kept, the user is told what to do; a full disk is another matter."""
-    try:
-        yield
     except OSError as problem:
         if problem.errno in FULL:
             raise
         raise InputError(
             f"{folder}: features cannot be kept there ({problem.strerror}); {_ELSEWHERE}"
         ) from None
+    check_space(folder, needed, "features", _ELSEWHERE)
 
 
 def default_cache() -> Path:

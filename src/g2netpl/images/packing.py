@@ -13,8 +13,8 @@ from pathlib import Path
 from g2netpl.base.disk import file_stamp, write_json, written_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.inside import open_file
+from g2netpl.base.places import LARGEST
 from g2netpl.base.tar import BLOCK, END, entry
-from g2netpl.images.sources.index import LARGEST
 from g2netpl.labels.formats.huggingface import ending_of
 from g2netpl.labels.formats.imagefolder import json_lines
 from g2netpl.labels.formats.json_file import read_json

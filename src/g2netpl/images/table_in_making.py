@@ -25,7 +25,6 @@ from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, try_lock, write_down
 from g2netpl.images.kept_rows import Digests, Good, Stamps, check_place, lacking, note
 from g2netpl.images.loader import Rows
 
-Activations = npt.NDArray[np.float16]  # (N, …) in a file
 Computed = npt.NDArray[np.float32]
 Kind = type[np.float16] | type[np.float32]
 _NUMBER = 8  # bytes
@@ -53,8 +52,7 @@ class Table(NamedTuple):
 class TableInMaking:
     """The file `PATH.part`; where another process is at work on it, one of our own.
 
-    Around the work: at its end the table has its name, or is removed if it is not to be kept. Where
-    it is broken off, the part stays.
+    Around the work: at its end the table has its name. Where it is broken off, the part stays.
     """
 
     def __init__(
@@ -63,12 +61,10 @@ class TableInMaking:
         paths: list[str],
         stamps: Stamps,
         shape: tuple[int, ...],
-        kind: Kind = np.float16,
-        keep: bool = False,
+        kind: Kind,
     ) -> None:
         self.path, self.paths = path, paths
-        self._stamps, self._shape = stamps, (len(paths), *shape)
-        self._kind, self._keep = kind, keep
+        self._stamps, self._shape, self._kind = stamps, (len(paths), *shape), kind
         self._end = self._size = file_bytes(len(paths), shape, kind) - SUM
         self._place = path.with_name(f"{path.name}.part")
         there = self._place.stat().st_size if self._place.is_file() else 0
@@ -96,22 +92,21 @@ class TableInMaking:
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:
-            if kind is None and self._keep:
+            if kind is None:
                 self.now.stamps[:] = self._stamps
                 self._content.flush()
         finally:
             del self.now, self._content  # what is mapped, Windows neither cuts nor renames
-        is_kept = kind is None and self._keep
         try:
-            if is_kept:
+            if kind is None:
                 self._finish()
                 if OPEN_FILES_CAN_GO:
                     self._take_name()
         finally:
             self._file.close()  # and nobody else may have it before it has its name
-        if is_kept and not OPEN_FILES_CAN_GO:
+        if kind is None and not OPEN_FILES_CAN_GO:
             self._take_name()
-        if not is_kept and (kind is None or self._place.name != f"{self.path.name}.part"):
+        if kind is not None and self._place.name != f"{self.path.name}.part":
             self._place.unlink(missing_ok=True)
 
     def go_on(self, rows: Rows, stored: Table | None, say: Callable[[str], None]) -> Rows:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from g2netpl.images.sources import list_images
-from g2netpl.labels.files import Files, each_file
+from g2netpl.labels.files import Files, at_hand, each_file
 from g2netpl.labels.formats import find_format, image_folders
 
 
@@ -26,7 +26,7 @@ def images_around(
 
 def others_left_out(files: Files, format: str | None) -> bool:
     """Whether images that no file lists belong to other parts of a data set."""
-    return any(find_format(Path(file), format).lists_all for file in each_file(files))
+    return any(find_format(at_hand(file), format).lists_all for file in each_file(files))
 
 
 def is_own_folder(file: str) -> bool:

@@ -5,7 +5,6 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from g2netpl.base.errors import InputError
@@ -73,20 +72,22 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
         files = list_images(root)
     except InputError:  # a file whose name is not text
         return located
-    return with_near(located, files, root, partial(PathBelow, root))
+    return with_near(located, files, root, lambda names: [PathBelow(root, each) for each in names])
 
 
 def with_near(
-    located: Located, files: Sequence[str], root: str, place: Callable[[str], str]
+    located: Located,
+    files: Sequence[str],
+    root: str,
+    places: Callable[[Sequence[str]], Sequence[str]],
 ) -> Located:
     """The same with those found that are called otherwise; `files` are all there are."""
     names, paths = [*located.names], [*located.paths]
     lost = [names[row] for row in located.missing]
     meant = files_meant(lost, files, root, set(names))
-    for row in located.missing:
-        if names[row] in meant:
-            names[row] = meant[names[row]]
-            paths[row] = place(names[row])
+    found = [row for row in located.missing if names[row] in meant]
+    for row, path in zip(found, places([meant[names[row]] for row in found]), strict=True):
+        names[row], paths[row] = meant[names[row]], path
     missing = [row for row in located.missing if located.names[row] not in meant]
     return Located(paths, missing, names, [*located.notes, *note_on(meant)])
 

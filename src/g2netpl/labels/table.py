@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
+from g2netpl.labels.entries import NEGATIVE as NEGATIVE
+from g2netpl.labels.entries import POSITIVE as POSITIVE
+from g2netpl.labels.entries import UNOBSERVED as UNOBSERVED
 from g2netpl.labels.entries import (
-    NEGATIVE,
-    POSITIVE,
-    UNOBSERVED,
     Entries,
     Indices,
-    LabelMatrix,
     Labels,
     as_matrix,
     blocks,
@@ -30,20 +29,7 @@ from g2netpl.labels.entries import (
     take,
     with_columns,
 )
-
-__all__ = [
-    "NEGATIVE",
-    "POSITIVE",
-    "UNOBSERVED",
-    "LabelMatrix",
-    "LabelTable",
-    "check_values",
-    "group_numbers",
-    "is_text",
-    "name_problem",
-    "plain_name",
-    "repeated",
-]
+from g2netpl.labels.entries import LabelMatrix as LabelMatrix
 
 _NAMES = 1 << 16  # that are hashed at a time
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
@@ -234,9 +220,16 @@ def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:
     return np.array([number[name or row] for row, name in enumerate(names)], dtype=np.int64)
 
 
-def repeated(names: Sequence[str]) -> list[tuple[int, int]]:
+def hashes_of(names: Sequence[str]) -> npt.NDArray[np.int64]:
+    """A number for each name, 8 bytes, in this process; a set takes 30."""
+    return np.fromiter(map(hash, names), np.int64, len(names))
+
+
+def repeated(
+    names: Sequence[str], hashes: npt.NDArray[np.int64] | None = None
+) -> list[tuple[int, int]]:
     """Places of names that stand further up already, each with the first place of the name."""
-    hashes = np.fromiter(map(hash, names), np.int64, len(names))  # 8 bytes each, a set takes 30
+    hashes = hashes_of(names) if hashes is None else hashes
     ordered = np.sort(hashes)
     twice = ordered[1:][ordered[1:] == ordered[:-1]]
     if not len(twice):

@@ -54,10 +54,10 @@ def write_run_report(
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
     completed = complete(run) if run.is_finished else None
-    held_out = run.held_out if run.is_finished else None
+    held_out = run.held_out if run.is_finished else {}
     content = _epochs(run)
     if completed is not None:
-        content |= _results(run, completed, held_out or {}, columns)
+        content |= _results(run, completed, held_out, columns)
         content |= _gallery(run, completed, images) if gallery else {}
     return write_page(
         run.folder / PAGE if output is None else output,
@@ -65,7 +65,7 @@ def write_run_report(
         version=__version__,
         run=run,
         completed=completed,
-        held_out=held_out,
+        kept=held_out,
         method=METHODS.get(run.config.method),
         without_gallery=not gallery,
         **content,
@@ -181,10 +181,7 @@ def _against_truth(run: Run, ranked: Mapping[str, HeldOut], columns: list[int]) 
 
 def _gallery(run: Run, completed: Completed, images: str | None) -> Content:
     """The labels to look at, with photos where they are to be found."""
-    raw = run.predictions()
-    if raw is None:  # of an older version
-        return {}
-    predicted = run.thresholds.calibrate(raw)
+    predicted = run.thresholds.calibrate(run.predictions())
     decided = run.thresholds.decide(predicted)
     opinions = Opinions(completed, run.labels.has_soft, predicted, decided)
     shelves = make_shelves(opinions, photo_finder(run.config, images))

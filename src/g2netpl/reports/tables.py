@@ -110,29 +110,8 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     return tables
 
 
-def results_markdown(rows: Sequence[Row]) -> str:
-    """The same as Markdown: `best / last`."""
-    summary = summarise(rows)
-    settings = list(dict.fromkeys(setting for _, setting in summary))
-    lines = [
-        f"| method | {' | '.join(settings)} |",
-        "| --- |" + " --- |" * len(settings),
-    ]
-    for method in dict.fromkeys(method for method, _ in summary):
-        cells = [summary.get((method, setting)) for setting in settings]
-        lines.append(f"| `{method}` | {' | '.join(_markdown(cell) for cell in cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _markdown(cell: dict[str, str] | None) -> str:
-    if cell is None:
-        return ""
-    shown = f"{cell['best']} / {cell['last']}" if cell["last"] else cell["best"]
-    return f"{shown} ({cell['diverged']})" if cell["diverged"] else shown
-
-
 def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
-    """The same as numbers, a line for every method and setting: see RESULT_COLUMNS.
+    """The results as numbers, a line for every method and setting: see RESULT_COLUMNS.
 
     What the seeds chose stands there once where they agree.
     """

@@ -1,9 +1,9 @@
 """The protocol of Label Studio's machine learning backends: predictions out, annotations in.
 
 What Label Studio 1.23 asks for: GET /health and /versions, POST /setup with the labelling
-interface, /predict with tasks, /webhook with an event about a task, or with START_TRAINING; older
-versions POST /train with all annotated tasks. Addresses in tasks name files of the image folder;
-nothing is fetched, and the access token that /setup brings is neither used nor kept.
+interface, /predict with tasks, /webhook with an event about a task, or with START_TRAINING.
+Addresses in tasks name files of the image folder; nothing is fetched, and the access token that
+/setup brings is neither used nor kept.
 """
 
 from functools import lru_cache
@@ -51,7 +51,6 @@ class LabelStudioServer(LocalServer):
             "/setup": self._setup,
             "/predict": self._predict,
             "/webhook": self._event,
-            "/train": self._train,
         }
         if path not in asked:
             return super().post(path, body)
@@ -97,7 +96,7 @@ class LabelStudioServer(LocalServer):
     def _event(self, body: dict[str, Any]) -> dict[str, Any]:
         action = member(body, "action", str, "webhook")
         if action == "START_TRAINING":
-            return self._train({})
+            return {"status": self.learner.learn()}
         if action not in _ANNOTATED:
             return {"status": "passed over"}
         project, task = (member(body, key, dict, "webhook") for key in ("project", "task"))
@@ -107,22 +106,13 @@ class LabelStudioServer(LocalServer):
         changed = action == "ANNOTATION_UPDATED"
         return {"answers": self._take(controls, task, annotation, seen, changed)}
 
-    def _train(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Train; what older versions send along is taken first."""
-        if body.get("annotations"):
-            controls = _controls(member(body, "label_config", str, "train"))
-            for task in member(body, "annotations", list, "train"):
-                for annotation in member(task, "annotations", list, "train"):
-                    self._take(controls, task, annotation)
-        return {"status": self.learner.learn()}
-
     def _take(
         self,
         controls: tuple[Control, ...],
         task: Any,
         annotation: Any,
-        seen: object = None,
-        changed: bool = False,
+        seen: object,
+        changed: bool,
     ) -> int:
         """Save what a person chose, and refused by not choosing it; a skipped task says nothing."""
         if isinstance(annotation, dict) and annotation.get("was_cancelled") is True:

@@ -39,11 +39,6 @@ class Opinions:
         sample = soft[:: max(1, -(-len(soft) // _SAMPLE))]
         self._by_k = choose("expected", None, np.asarray(saved.completed[sample]), k)
 
-    @property
-    def has_predictions(self) -> bool:
-        """False for runs of a time when predictions were not kept."""
-        return self.saved.predicted is not None
-
     def soft(self, rows: Rows, columns: Rows = EVERY) -> Chances:
         """Soft labels, or predictions for images that have none; NaN for unreadable images."""
         raw, own = np.asarray(self.saved.completed[rows][:, columns]), self.saved.has_soft[rows]
@@ -56,8 +51,7 @@ class Opinions:
 
     def completed(self, rows: Rows) -> tuple[Chances, npt.NDArray[np.bool_]]:
         """What `g2netpl complete` would say of unknown labels: chances, and whether it is yes."""
-        by_network = self.thresholds.by_draw or self.thresholds.one_of
-        if by_network and self.has_predictions:
+        if self.thresholds.by_draw or self.thresholds.one_of:
             chances = self.predicted(rows)
             return chances, self.thresholds.decide(chances)
         chances, own = self.soft(rows), self.saved.has_soft[rows][:, None]
@@ -66,7 +60,6 @@ class Opinions:
 
     def predicted(self, rows: Rows, columns: Rows = EVERY) -> Chances:
         """The network's own word, also on images it was trained on."""
-        assert self.saved.predicted is not None
         return self.thresholds.calibrate(self.saved.predicted.scores(rows, columns))
 
 
@@ -103,18 +96,13 @@ class Order:
     summary: str
     score: Callable[[Opinions, Rows, Index, int], Scores]  # the last one is a seed
     of_observed: bool = False  # whether it asks about labels that were observed, or about others
-    needs_predictions: bool = False
     levels_classes: bool = False  # whether a class with many positives waits
 
 
 ORDERS: dict[str, Order] = {
     "useful": Order("in doubt, rare classes first", _useful, levels_classes=True),
-    "disagreement": Order(
-        "soft label and prediction differ", _disagreement, needs_predictions=True
-    ),
-    "doubtful": Order(
-        "observed labels that look wrong", _doubtful, of_observed=True, needs_predictions=True
-    ),
+    "disagreement": Order("soft label and prediction differ", _disagreement),
+    "doubtful": Order("observed labels that look wrong", _doubtful, of_observed=True),
     "random": Order("any unknown label, as a control", _random),
 }
 

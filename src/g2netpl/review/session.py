@@ -66,25 +66,13 @@ class Review(Asking):
                 {"column": column, "name": self.saved.classes[column], "known": positives[column]}
                 for column in self.columns.tolist()
             ],
-            "orders": [
-                {"name": name, "summary": order.summary, "available": self.can_order(name)}
-                for name, order in ORDERS.items()
-            ],
+            "orders": [{"name": name, "summary": order.summary} for name, order in ORDERS.items()],
         }
-
-    def can_order(self, name: str) -> bool:
-        """False for an order that needs predictions, where an older run has kept none."""
-        return self.opinions.has_predictions or not ORDERS[name].needs_predictions
 
     def questions(
         self, order: str, count: int, column: int | None = None, text: str = ""
     ) -> list[dict[str, Any]]:
         """The next open questions, best first; of one class, or about what a search hits."""
-        if not self.can_order(order):
-            raise InputError(
-                f"order {order}: needs logits.npy, which {self.folder} does not hold; train "
-                "again with this version, or choose another order"
-            )
         with self._lock:
             found = self._next(order, column, text, self._left(count))
             return [self._question(entry, order) for entry in found]
@@ -188,9 +176,9 @@ class Review(Asking):
         hit_columns = np.array([text in name.casefold() for name in self.saved.classes])
         return Scope(columns, hit_rows, hit_columns)
 
-    def _look_up(self, row: int) -> tuple[Chances, Chances | None]:
+    def _look_up(self, row: int) -> tuple[Chances, Chances]:
         rows, said = slice(row, row + 1), self.opinions
-        return said.soft(rows)[0], said.predicted(rows)[0] if said.has_predictions else None
+        return said.soft(rows)[0], said.predicted(rows)[0]
 
     def _question(self, entry: int, order: str) -> dict[str, Any]:
         """One question, with everything that helps to answer it."""
@@ -204,7 +192,7 @@ class Review(Asking):
             is_known = observed[number] != UNOBSERVED
             return {
                 "soft": None if is_known else short(soft[number]),
-                "predicted": None if predicted is None else short(predicted[number]),
+                "predicted": short(predicted[number]),
             }
 
         return {

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
+from g2netpl.base.errors import InputError
 from g2netpl.base.progress import Work
-from g2netpl.runs.frames import frame_of
+from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.thresholds import Thresholds
 
 Paths = str | Path | Sequence[str | Path]
@@ -99,3 +101,19 @@ class Classifier(ABC):
                 scores = self.scores(names, workers, max_bad, on_batch or work.advance)
             scores = self.thresholds.calibrate(scores)
         return frame_of(scores, names, self.classes) if as_frame else scores
+
+
+def frame_of(values: npt.NDArray[Any], images: Sequence[str], classes: Sequence[str]) -> Any:
+    """A data frame, a row per image; labels are whole numbers, and missing where unknown."""
+    try:
+        import pandas
+    except ImportError:
+        raise InputError(
+            "as_frame: a data frame needs pandas; install it with pip install pandas, or leave out "
+            "as_frame for an array"
+        ) from None
+    rows = pandas.Index(list(images), name="image")
+    frame = pandas.DataFrame(np.asarray(values), rows, list(classes))
+    if values.dtype.kind == "i":
+        return frame.astype("Int8").mask(frame == UNOBSERVED)
+    return frame

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.files import Files, named
+from g2netpl.labels.files import Files, at_hand, named
 from g2netpl.labels.formats import (
     USUAL,
     Reading,
@@ -27,7 +27,7 @@ from g2netpl.labels.formats import (
     read_labels,
     read_matching,
 )
-from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.problems import Problems, called
 from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
 from g2netpl.labels.formats.tags import MARKS
@@ -35,8 +35,7 @@ from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
-from g2netpl.runs.classifier import OnBatch
-from g2netpl.runs.frames import frame_of
+from g2netpl.runs.classifier import OnBatch, frame_of
 from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
@@ -118,10 +117,10 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only so many that this share of them is right."""
     soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
     observed, thresholds, by = run.observed(), run.thresholds, None
-    if sure is not None and predicted is not None:
-        held_out = (run.held_out or {}).get("validation")
+    if sure is not None:
+        held_out = run.held_out.get("validation")
         by = sure_by_validation(sure, thresholds, held_out, observed.values)
-    if predicted is not None and (thresholds.by_draw or thresholds.one_of or by is not None):
+    if thresholds.by_draw or thresholds.one_of or by is not None:
         soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
     parts = (observed, soft, raw, thresholds, run.expected_positives)
     return fill_in(*parts, sure if by is None else by, predicted)
@@ -288,20 +287,22 @@ def prediction_columns(
     return columns
 
 
-def read_names(path: str) -> list[str]:
+def read_names(file: str) -> list[str]:
     """Image names: a label file of any format, or a text with one per line."""
-    header = beginning(Path(path)).strip() if Path(path).is_file() else ""
+    path = at_hand(file)
+    header = beginning(path).strip() if path.is_file() else ""
     alone = header.lower() in IMAGE_HEADERS
-    if not alone and (Path(path).suffix.lower() != ".txt" or _is_list(path)):
-        return list(read_labels(path).images)
-    lines = read_text(Path(path), Problems()).splitlines()[1 if alone else 0 :]
+    if not alone and (path.suffix.lower() != ".txt" or _is_list(path)):
+        return list(read_labels(file).images)
+    with called(path, file):
+        lines = read_text(path, Problems()).splitlines()[1 if alone else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
-def _is_list(path: str) -> bool:
+def _is_list(path: Path) -> bool:
     """Whether a .txt file is a list of a known data set."""
     try:
-        find_format(Path(path))
+        find_format(path)
     except InputError:
         return False
     return True

@@ -18,8 +18,8 @@ from g2netpl.base.options import (
     Options,
     none_from_text,
 )
+from g2netpl.base.stores import check_secrets, is_address
 from g2netpl.images.jpeg import Decoder
-from g2netpl.images.sources.remote import check_secrets
 from g2netpl.images.views import ViewName
 from g2netpl.labels.files import Files
 from g2netpl.labels.formats import FORMATS, Reading, read_aliases, read_classes
@@ -61,7 +61,8 @@ class RunConfig(Options):
     """One training. Immutable; unknown keys and values out of range are refused."""
 
     labels: Files = Field(
-        description="label file of the training images, or a folder of them; several are joined"
+        description="label file of the training images, also at s3://…, or a folder of them; "
+        "several are joined"
     )
     images: str | None = Field(
         default=None,
@@ -319,10 +320,9 @@ class RunConfig(Options):
             raise ValueError("must not be empty")
         return value
 
-    @field_validator("ignore_columns", mode="before")
-    @classmethod
-    def _some_columns(cls, value: object) -> object:
-        return (value,) if isinstance(value, str) else value
+    _columns = field_validator("ignore_columns", mode="before")(
+        lambda value: (value,) if isinstance(value, str) else value
+    )
 
     @field_validator("encoding")
     @classmethod
@@ -349,10 +349,7 @@ class RunConfig(Options):
         parse_rule(value)
         return value
 
-    @field_validator("setting")
-    @classmethod
-    def _known_setting(cls, value: str) -> str:
-        return str(Setting.parse(value))
+    _setting = field_validator("setting")(lambda value: str(Setting.parse(value)))
 
     @field_validator("expected_positives")
     @classmethod
@@ -407,5 +404,5 @@ class RunConfig(Options):
 
 def is_path(key: str, value: object) -> bool:
     """Whether what a key is set to leads to a file or folder, or to several."""
-    elsewhere = isinstance(value, str) and "://" in value
+    elsewhere = isinstance(value, str) and is_address(value)
     return key in PATHS and not elsewhere and (key, value) != ("groups", GROUPS_BY_FOLDER)

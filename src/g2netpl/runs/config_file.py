@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.stores import is_address
 from g2netpl.runs.config import PATHS, is_path
 
 _LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller
@@ -37,10 +38,11 @@ def _keys_of_file(path: Path) -> dict[str, Any]:
 
 
 def _beside(path: Path, value: Any) -> Any:
-    """A path, or each of several, as it is from here; what is none is told later."""
+    """A path, or each of several, as it is from here; an address stays, a mistake is told later."""
     if isinstance(value, list):
         return [_beside(path, each) for each in value]
-    return str(path.parent / value) if isinstance(value, str) and value else value
+    is_path = isinstance(value, str) and value and not is_address(value)
+    return str(path.parent / value) if is_path else value
 
 
 def _content(path: Path) -> bytes:

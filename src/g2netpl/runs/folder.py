@@ -41,15 +41,13 @@ CLASSES, COMPLETED = "classes.csv", "completed.csv"
 HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 TOKEN = "label-studio.token"
-PREDICTIONS = "predictions.npy"  # what an older version kept instead of logits: probabilities
 
-RESULTS = ("results.json", "results.md", "results.csv")
+RESULTS = ("results.json", "results.csv")
 _SPLIT = ("labels/train.csv", "labels/test.csv")
 FILES = {
     "train": (
         *(HISTORY, NON_FINITE, DIVERGED, MODEL, SOFT_LABELS, LOGITS, LABELS, DECIDED),
         *(THRESHOLDS, CLASSES, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
-        *(PREDICTIONS, "nonsense.jsonl"),  # of an older version
         COMPLETED,
     ),
     "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),

@@ -30,7 +30,6 @@ class Evaluation:
     precision: float  # of the labels at or above their threshold, over all known entries
     recall: float
     f1: float
-    known_entries: int
     accuracy: float | None = None  # of the likeliest class, where each image has one
 
 
@@ -98,7 +97,6 @@ def evaluate(
         precision=precision,
         recall=recall,
         f1=2 * precision * recall / max(precision + recall, 1e-12),
-        known_entries=int(np.sum(labels != UNOBSERVED)),
         accuracy=accuracy(values, labels) if one_of else None,
     )
 

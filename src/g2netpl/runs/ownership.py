@@ -124,8 +124,9 @@ def _check_same(
             f"{folder}: was written by 'g2netpl {before.get('command')}', not by {command}"
         )
     now = json.loads(json.dumps(description))
-    if "fingerprints" in now:  # of which an older version wrote fewer, or none
-        before["fingerprints"] = {**now["fingerprints"], **(before.get("fingerprints") or {})}
+    if "fingerprints" in now:  # of which an older version wrote fewer or more
+        known = before.get("fingerprints") or {}
+        before["fingerprints"] = {k: known.get(k, v) for k, v in now["fingerprints"].items()}
     changed = [key for key in now if (before.get(key) or None) != (now[key] or None)]
     grown = [key for key in changed if key in lists and _has_grown(before.get(key), now[key])]
     changed = [key for key in changed if key not in grown]

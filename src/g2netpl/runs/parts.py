@@ -54,6 +54,10 @@ class Part(NamedTuple):
             raise InputError(f"--part: expected I/N, such as 1/8 to 8/8, got {text!r}")
         return part
 
+    def among(self, blocks: int) -> range:
+        """The numbers of ours among so many."""
+        return range(self.number - 1, blocks, self.of)
+
 
 class Block(NamedTuple):
     """Some neighbouring images of a list."""

@@ -120,7 +120,6 @@ class Metrics(TypedDict):
     precision: float | None
     recall: float | None
     f1: float | None
-    known_entries: NotRequired[int]
     accuracy: NotRequired[float | None]
 
 

@@ -15,10 +15,9 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import parse_record
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.classifier import Classifier, OnBatch
+from g2netpl.runs.classifier import Classifier, OnBatch, frame_of
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import EVALUATION, HISTORY, MODEL, RESULT, RUN, THRESHOLDS, is_finished
-from g2netpl.runs.frames import frame_of
 from g2netpl.runs.records import (
     Content,
     Epoch,
@@ -154,8 +153,8 @@ class Run(Classifier):
         return found
 
     @cached_property
-    def held_out(self) -> dict[str, HeldOut] | None:
-        """Validation and test images with their scores; None for an older run."""
+    def held_out(self) -> dict[str, HeldOut]:
+        """Validation and test images with their scores."""
         return read_held_out(self.folder, self.classes)
 
     @cached_property
@@ -237,13 +236,12 @@ class Run(Classifier):
         return self._framed(np.array(self.labels.completed, dtype=np.float32), as_frame)
 
     @overload
-    def predictions(self) -> Scores | None: ...
+    def predictions(self) -> Scores: ...
     @overload
     def predictions(self, as_frame: bool) -> Any: ...
     def predictions(self, as_frame: bool = False) -> Any:
-        """What the network says of every image of the label file; None for an older run."""
-        found = self.labels.predicted
-        return None if found is None else self._framed(found.scores(), as_frame)
+        """What the network says of every image of the label file."""
+        return self._framed(self.labels.predicted.scores(), as_frame)
 
     def _framed(self, values: Scores, as_frame: bool) -> Any:
         return frame_of(values, self.labels.images, self.classes) if as_frame else values

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ import numpy as np
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import Scores
 from g2netpl.images.sources import Images, images_at
-from g2netpl.images.sources.catalogue import Catalogue
 from g2netpl.labels.entries import POSITIVE, UNOBSERVED, Entries
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.bundle import load_bundle
@@ -64,19 +62,14 @@ class FindAt:
         """Their places."""
         return self.images.find(names, exactly=True).paths
 
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Those that are not there."""
+        return [names[row] for row in self.images.find(names, exactly=True).missing]
+
     @property
     def notes(self) -> list[str]:
         """What a person should be told of what is there."""
         return self.images.find([], exactly=True).notes
-
-    @property
-    def shards(self) -> list[int] | None:
-        """How many images each shard holds, in their order; None where they do not lie in any."""
-        if not isinstance(self.images, Catalogue):
-            return None
-        groups = groupby(self.images.places.values(), lambda place: place.shard)
-        found = [(name, sum(1 for _ in places)) for name, places in groups]
-        return [size for _, size in found] if all(name for name, _ in found) else None
 
     def __reduce__(self) -> tuple[type["FindAt"], tuple[str]]:
         return FindAt, (self.address,)

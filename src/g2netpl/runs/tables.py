@@ -24,11 +24,10 @@ from g2netpl.labels.table import (
     LabelTable,
     check_values,
 )
-from g2netpl.runs.folder import CLASSES, HELD_OUT, LABELS, LOGITS, PREDICTIONS, SOFT_LABELS
+from g2netpl.runs.folder import CLASSES, HELD_OUT, LABELS, LOGITS, SOFT_LABELS
 from g2netpl.runs.thresholds import Thresholds, logits_of, sigmoid
 
 PARTS = ("validation", "test")
-_SUREST = np.float32(1 - 2**-12)  # above it float16 knows 1 only
 
 Rows = slice | npt.NDArray[np.int64]
 
@@ -37,13 +36,12 @@ Rows = slice | npt.NDArray[np.int64]
 class Predictions:
     """What the network says of every image; on disk, and read some images at a time."""
 
-    kept: npt.NDArray[np.float16]  # (N, L)
-    are_logits: bool  # an older version kept probabilities
+    logits: npt.NDArray[np.float16]  # (N, L)
 
     def scores(self, rows: Rows = slice(None), columns: Rows = slice(None)) -> Scores:
         """Of some images and classes, in [0, 1]; NaN where an image could not be read."""
-        found = np.asarray(self.kept[rows][:, columns], dtype=np.float32)
-        return sigmoid(found).astype(np.float32) if self.are_logits else np.minimum(found, _SUREST)
+        found = np.asarray(self.logits[rows][:, columns], dtype=np.float32)
+        return sigmoid(found).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class SavedLabels:
     observed: LabelMatrix  # (N, L): what the training knew
     has_soft: npt.NDArray[np.bool_]  # (N,): images with soft labels, and not predictions
     completed: npt.NDArray[np.float32]  # (N, L): observed, else soft label, else prediction
-    predicted: Predictions | None  # None in the folder of an older run
+    predicted: Predictions
 
 
 def write_saved_labels(
@@ -90,12 +88,8 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
     size = (len(images), len(classes))
     _check_table(path, observed, size, "i")
     _check_table(path, has_soft, size[:1], "b")
-    completed = _open_table(folder / SOFT_LABELS, size)
-    for name in (LOGITS, PREDICTIONS):
-        if (folder / name).is_file():
-            predicted = Predictions(_open_table(folder / name, size), name == LOGITS)
-            return SavedLabels(images, classes, observed, has_soft, completed, predicted)
-    return SavedLabels(images, classes, observed, has_soft, completed, None)
+    completed, logits = (_open_table(folder / name, size) for name in (SOFT_LABELS, LOGITS))
+    return SavedLabels(images, classes, observed, has_soft, completed, Predictions(logits))
 
 
 def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
@@ -161,13 +155,10 @@ def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:
         write_npz(file, **arrays)
 
 
-def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut] | None:
-    """What was kept, by part; None for a run of a version that kept nothing."""
+def read_held_out(folder: Path, classes: tuple[str, ...]) -> dict[str, HeldOut]:
+    """What was kept, by part."""
     path = folder / HELD_OUT
-    if not path.is_file():
-        return None
-    arrays = _read_arrays(path)
-    parts = {}
+    arrays, parts = _read_arrays(path), {}
     for part in PARTS:
         if f"{part}_logits" not in arrays:
             continue

@@ -14,8 +14,8 @@ are in dev/log/scores-and-thresholds.md.
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, NotRequired
+from dataclasses import asdict, dataclass, fields
+from typing import Annotated, Any, NotRequired, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -92,32 +92,17 @@ class Thresholds:
 
     def to_json(self) -> "Written":
         """Plain values for decisions.json."""
-        return {
-            "temperature": self.temperature,
-            "shift": self.shift,
-            "thresholds": self.per_class,
-            "rule": self.rule,
-            "basis": self.basis,
-            "by_draw": self.by_draw,
-            "grounds": self.grounds,
-            "one_of": self.one_of,
-        }
+        content = {**asdict(self), "thresholds": self.per_class}
+        del content["per_class"]
+        return cast(Written, content)
 
     @classmethod
     def from_json(cls, content: object, where: str = "decisions") -> "Thresholds":
         """The way back; what is no such content is one line that starts with `where`."""
-        found = check_record(Written, content, where)
-        per_class = tuple(found["thresholds"])
-        return cls(
-            found["temperature"],
-            found["shift"],
-            per_class,
-            found["rule"],
-            found["basis"],
-            found.get("by_draw", False),
-            tuple(found.get("grounds", ())),
-            found.get("one_of", False),
-        )
+        found: dict[str, Any] = {**check_record(Written, content, where)}
+        found["per_class"] = tuple(found["thresholds"])
+        found["grounds"] = tuple(found.get("grounds", ()))
+        return cls(**{each.name: found[each.name] for each in fields(cls) if each.name in found})
 
 
 class Written(TypedDict):
@@ -185,7 +170,7 @@ def choose_one(validation: tuple[Scores, Truth] | None, classes: int) -> Thresho
 
 def tells_prevalence(truth: Labels) -> bool:
     """Whether the share of positives among known labels is that among all labels."""
-    from g2netpl.labels.counts import from_both_signs, from_complete
+    from g2netpl.labels.observation import from_both_signs, from_complete
 
     return from_complete(truth) is not None or from_both_signs(truth) is not None
 

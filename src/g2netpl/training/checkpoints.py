@@ -226,7 +226,6 @@ def _load(path: Path) -> tuple[Snapshot, int]:
     manifest = _read_manifest(path)
     if manifest.pop("own_sha256") != _own_digest(manifest):
         raise ValueError("manifest.json is damaged")
-    manifest.setdefault("non_finite", manifest.get("nonsense", 0))  # of an older version
     manifest.setdefault("averaged", 0)  # as before there were averages
     states: dict[str, Any] = {}
     for name in (*_STATES, "optimizer"):

@@ -23,7 +23,6 @@ from g2netpl.base.disk import write_durably
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import Network, bare, check_numbers
-from g2netpl.game.network.presence import Presence
 from g2netpl.game.player import LabelPlayer
 from g2netpl.runs.answers import (
     Decision,
@@ -142,8 +141,8 @@ def with_decisions(
     )
 
 
-def take_over_network(folder: str | Path, network: Network, k: float = 1.0) -> None:
-    """Begin with the network of an earlier run, as it was before its chances were settled."""
+def take_over_network(folder: str | Path, network: Network) -> None:
+    """Begin with the network of an earlier run."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
@@ -152,8 +151,6 @@ def take_over_network(folder: str | Path, network: Network, k: float = 1.0) -> N
         state = load(path.read_bytes())
         check_numbers(bare(network), state, path)
         load_network(network, state)
-        if isinstance(network.classifier, Presence):
-            network.classifier.begin_anew(k)
     except (OSError, SafetensorError) as problem:
         raise InputError(f"{path}: cannot be read ({problem}); train again") from None
     except RuntimeError:

@@ -33,8 +33,8 @@ from g2netpl.game.player import Setup
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource
-from g2netpl.labels.counts import from_both_signs, from_complete, from_counted, observed_alike
 from g2netpl.labels.entries import IndexArray, Labels, dense, of_classes, per_class, per_image, take
+from g2netpl.labels.observation import from_both_signs, from_complete, from_counted, observed_alike
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training

@@ -23,12 +23,11 @@ from g2netpl.game.methods import find_method
 from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
 from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
-from g2netpl.images.activations import kept as kept_activations
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
-from g2netpl.images.feature_cache import cache_key, cached
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.kept_rows import default_cache
+from g2netpl.images.kept_tables import cache_key, kept
 from g2netpl.images.loader import ArraySource, DrawnPart, ImageSource, MirroredPart, Part, Source
 from g2netpl.images.pixels import check_bad, header_problem
 from g2netpl.images.sources import shards_of
@@ -251,14 +250,13 @@ class ImageInputs(Inputs):
 
     def features(self, paths: list[str]) -> Features:
         """What the backbone makes of all images, from the cache where it is there."""
-        kept = partial(cached, width=self.backbone.width)
-        features: Features = self._frozen(kept, self.backbone.module, paths)
-        return features
+        keep = partial(kept, shape=(self.backbone.width,), kind=np.float32)
+        return np.array(self._frozen(keep, self.backbone.module, paths))
 
     def _activations(self, name: str, paths: list[str]) -> ActivationSource:
         """What the frozen blocks make of all images, and for the training of views of them."""
         shape, at = self.cut.shape, f"before {self.cut.at}, "
-        keep = partial(self._frozen, partial(kept_activations, shape=shape), self.cut.lower, paths)
+        keep = partial(self._frozen, partial(kept, shape=shape), self.cut.lower, paths)
         if name != "file":
             return ActivationSource(keep(at))
         view, seed = self._view, self.config.seed
@@ -284,14 +282,14 @@ class ImageInputs(Inputs):
 
     def _frozen(
         self,
-        kept: Callable[..., Any],
+        keep: Callable[..., Any],
         module: nn.Module,
         paths: list[str],
         view: str = "",
         part: Callable[..., Part] = Part,
     ) -> Any:
         """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
-        made_by = partial(self._made_by, kept, module, paths, view, part)
+        made_by = partial(self._made_by, keep, module, paths, view, part)
         try:
             found, bad = made_by(by_engine=worth(module, len(paths)))
         except Unfit as why:
@@ -303,7 +301,7 @@ class ImageInputs(Inputs):
 
     def _made_by(
         self,
-        kept: Callable[..., Any],
+        keep: Callable[..., Any],
         module: nn.Module,
         paths: list[str],
         view: str,
@@ -329,7 +327,7 @@ class ImageInputs(Inputs):
         view = f"{config.backbone} {view} {config.decoder}" + " onnxruntime" * by_engine
         key = cache_key(module, paths, view)
         folder = Path(config.cache) if config.cache else None
-        found = kept(folder, key, paths, compute=compute, processes=self.processes, say=self._say)
+        found = keep(folder, key, paths, compute=compute, processes=self.processes, say=self._say)
         return found, bad
 
     def _computed(self, module: nn.Module, source: Source, what: str) -> Features:

@@ -124,7 +124,6 @@ def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metr
         "precision": found.precision,
         "recall": found.recall,
         "f1": found.f1,
-        "known_entries": found.known_entries,
     }
     if thresholds.one_of:
         metrics["accuracy"] = found.accuracy

@@ -10,8 +10,8 @@ from torch import nn
 
 from g2netpl.game.network.network import Backbone
 from g2netpl.images.engine import Unfit, faster, worth
-from g2netpl.images.feature_cache import cache_key
 from g2netpl.images.features import Features, compute_features
+from g2netpl.images.kept_tables import cache_key
 from g2netpl.images.loader import ImageSource, Source, in_stretches
 from g2netpl.runs.classifier import OnBatch
 from g2netpl.runs.config import RunConfig

@@ -1,7 +1,7 @@
 """The options of the game: readings of the paper where it leaves a choice open, and numbers.
 
 Readings are `response`, `map`, `cost`, `penalty_shape`, `doubt_teaches`, `order` and `prediction`;
-docs/decisions.md says which we took, and why.
+docs/method/decisions.md says which we took, and why.
 """
 
 from typing import Literal

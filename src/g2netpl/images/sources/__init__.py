@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.base import stores
 from g2netpl.base.disk import file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.places import Place
@@ -31,8 +32,12 @@ _LOOKED_AT = 100_000  # files in a folder
 class Images(Protocol):
     """All images at an address."""
 
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """Of every image, in the order that they are best read in."""
+        ...
+
+    def together(self) -> list[int] | None:
+        """How many in a row lie in a shard, or are read together; None where each lies alone."""
         ...
 
     def find(self, names: Sequence[str], exactly: bool = False) -> Located:
@@ -43,7 +48,7 @@ class Images(Protocol):
 def images_at(address: Address) -> Images:
     """The images that an address names."""
     text = str(address)
-    if remote.is_address(text):
+    if stores.is_address(text):
         return _elsewhere(text, int(time.monotonic() // _BELIEVED))
     if images_on_top(text):
         return Folder(text)
@@ -68,7 +73,7 @@ def _here(address: str, stamps: tuple[object, ...]) -> Images:
 
 def is_one_image(address: Address) -> bool:
     """Whether an address is that of a single image file of this machine."""
-    if remote.is_address(str(address)) or shards.is_address(str(address)):
+    if stores.is_address(str(address)) or shards.is_address(str(address)):
         return False
     if not os.path.exists(address):
         raise InputError(f"{address}: no such file or folder")
@@ -77,7 +82,7 @@ def is_one_image(address: Address) -> bool:
 
 def list_images(address: Address) -> list[str]:
     """Names of all images at an address."""
-    return images_at(address).names()
+    return list(images_at(address).names())
 
 
 def find(names: Sequence[str], address: Address, exactly: bool = False) -> Located:
@@ -100,7 +105,7 @@ def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
         first = names[located.missing[0]]
         above = Path(address).parent
         hint = "is --images the right folder"
-        if not remote.is_address(str(address)) and _is_file(above / first):
+        if not stores.is_address(str(address)) and _is_file(above / first):
             hint = f"try --images {quote(str(above))}"
         raise InputError(
             f"{address}: {len(located.missing):,} of {len(names):,} images of the label file are "

@@ -16,6 +16,9 @@ class Folder:
         """Of all image files, by their ending, sorted."""
         return paths.list_images(self.root)
 
+    def together(self) -> None:
+        """Each image lies alone."""
+
     def find(self, names: Sequence[str], exactly: bool = False) -> paths.Located:
         """The files of these names."""
         return paths.find(names, self.root, exactly)

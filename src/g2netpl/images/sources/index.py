@@ -3,17 +3,19 @@
 The pass reads every image once: where it is, how long, its SHA-256, and whether its first bytes are
 those of an image. The index lies in the user's cache folder and is good for a shard of the same
 size and times. It is not believed for that: what is read has the sum that the index says, or is
-refused.
+refused. A shard's index is in memory while its images are looked for, and no longer.
 """
 
 import hashlib
 import io
 import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit
@@ -22,11 +24,14 @@ from g2netpl.base.sealed import read_sealed, user_cache, write_sealed
 from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import is_text, name_problem
 
-LARGEST = 1 << 28  # bytes of one image
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
 _VERSION = 1
+_OPEN = 2  # indexes at a time
 _NUMBERS = ("first", "second", "size")
 _ROW = np.dtype([*((name, "<i8") for name in _NUMBERS), ("sum", "V32"), ("fine", "?")])
+
+Rows = npt.NDArray[np.void]
+Scan = Callable[[list[str]], Iterable["Entry"]]  # of a shard; it adds to some notes
 
 
 class Entry(NamedTuple):
@@ -65,6 +70,11 @@ class Held(Place):
         """What is read together."""
         return str(self.holder)
 
+    @classmethod
+    def together(cls, rows: Rows) -> list[int]:
+        """How many images in a row are read together."""
+        return [len(rows)] if len(rows) else []
+
     @property
     def looked_at(self) -> bool:
         """Whether its header was found right."""
@@ -94,21 +104,48 @@ class Held(Place):
         return self.holder, self.entry, self.seen
 
 
-def indexed(
-    holder: Place, kind: type[Held], scan: Callable[[list[str]], Iterable[Entry]]
-) -> tuple[list[Held], list[str]]:
-    """The images of a shard, and notes on what is passed over; `scan` is asked where need be."""
-    stamp = holder.stamp()
-    if stamp[0] < 0:
-        raise InputError(f"{holder}: no such shard")
-    path = _file(holder)
-    found = None if path is None else _kept(path, stamp)
-    if found is None:
-        notes: list[str] = []
-        found = _fit(holder, scan(notes), notes), notes
-        if path is not None:
-            _keep(path, stamp, *found)
-    return [kind(holder, entry, stamp) for entry in found[0]], found[1]
+class Index(NamedTuple):
+    """The images of a shard in their order, and notes on what is passed over."""
+
+    names: list[str]
+    rows: Rows
+    notes: list[str]
+
+
+class Shard:
+    """A file that holds images; `scan` finds out which where no index was kept."""
+
+    def __init__(self, holder: Place, kind: type[Held], scan: Scan) -> None:
+        self.holder, self.kind, self.scan = holder, kind, scan
+        self.seen = holder.stamp()
+        self.unkept: Index | None = None  # an index that cannot be kept in a file
+        if self.seen[0] < 0:
+            raise InputError(f"{holder}: no such shard")
+
+    def index(self) -> Index:
+        """What is in it."""
+        return self.unkept or _opened(self)
+
+    def held(self, name: str, row: np.void) -> Held:
+        """One of its images."""
+        return self.kind(self.holder, Entry(name, *row.item()), self.seen)
+
+
+@lru_cache(maxsize=_OPEN)
+def _opened(shard: Shard) -> Index:
+    path = _file(shard.holder)
+    kept = None if path is None else _kept(path, shard.seen)
+    if kept is not None:
+        return kept
+    if shard.holder.stamp() != shard.seen:
+        raise InputError(f"{shard.holder}: changed since it was listed; start the command again")
+    notes: list[str] = []
+    entries = _fit(shard.holder, shard.scan(notes), notes)
+    rows = np.array([entry[1:] for entry in entries], dtype=_ROW)
+    made = Index([entry.name for entry in entries], rows, notes)
+    if path is None or not _keep(path, shard.seen, made):
+        shard.unkept = made
+    return made
 
 
 def _fit(holder: Place, entries: Iterable[Entry], notes: list[str]) -> list[Entry]:
@@ -133,28 +170,22 @@ def _file(holder: Place) -> Path | None:
         return None
 
 
-def _kept(path: Path, stamp: Stamp) -> tuple[list[Entry], list[str]] | None:
+def _kept(path: Path, stamp: Stamp) -> Index | None:
     try:
         seen, text, rows = read_sealed(path, 3)
         names, notes = json.loads(text.tobytes())
         if tuple(seen.tolist()) != stamp or rows.dtype != _ROW or len(names) != len(rows):
             return None
-        fields = zip(
-            *(rows[name].tolist() for name in _NUMBERS),
-            map(bytes, rows["sum"]),
-            rows["fine"].tolist(),
-            strict=True,
-        )
-        return [Entry(name, *each) for name, each in zip(names, fields, strict=True)], notes
+        return Index(names, rows, notes)
     except Exception:  # not there, or damaged in any way: it can be made anew
         return None
 
 
-def _keep(path: Path, stamp: Stamp, entries: list[Entry], notes: list[str]) -> None:
-    rows = np.array([tuple(entry[1:]) for entry in entries], dtype=_ROW)
-    text = json.dumps([[entry.name for entry in entries], notes]).encode()
+def _keep(path: Path, stamp: Stamp, index: Index) -> bool:
+    text = json.dumps([index.names, index.notes]).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_sealed(path, [np.array(stamp), np.frombuffer(text, np.uint8), rows])
+        write_sealed(path, [np.array(stamp), np.frombuffer(text, np.uint8), index.rows])
     except OSError:  # a full or read-only disk: found out anew the next time
-        pass
+        return False
+    return True

@@ -6,15 +6,17 @@ each process, up to a bound, so that images are best read in the order of their 
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import PathBelow, Unfit
-from g2netpl.base.places import Place
-from g2netpl.images.sources.catalogue import Catalogue
-from g2netpl.images.sources.index import CHANGED, LARGEST, Entry, Held, indexed
+from g2netpl.base.places import LARGEST, Place
+from g2netpl.images.sources.catalogue import InShards
+from g2netpl.images.sources.index import CHANGED, Entry, Held, Rows, Shard
 from g2netpl.labels.formats import huggingface
 from g2netpl.labels.formats.column_files import ColumnFile
 from g2netpl.labels.formats.huggingface_data import DataSet, open_columns
@@ -32,6 +34,11 @@ class Cell(Held):
     def shard(self) -> str:
         """A group is read together."""
         return f"{self.holder}#{self.entry.first}"
+
+    @classmethod
+    def together(cls, rows: Rows) -> list[int]:
+        """The images of each group."""
+        return [sum(1 for _ in group) for _, group in groupby(rows["first"].tolist())]
 
     def content(self) -> bytes:
         """What the group has there."""
@@ -77,27 +84,24 @@ def is_address(path: Path) -> bool:
     return huggingface.recognises(path) and DataSet(path, Problems()).is_packed
 
 
-def in_columns(path: Path) -> Catalogue:
+def in_columns(path: Path) -> InShards:
     """The images of a data set, in its order; each has the name that the labels know it by."""
-    data = DataSet(path, Problems())
-    names, places, notes = iter(data.images()), dict[str, Place](), list[str]()
+    data, first, shards = DataSet(path, Problems()), 0, list[Shard]()
+    names = cache(data.images)
     for file in data.files:
-        mine = [next(names) for _ in range(file.rows)]
         holder = PathBelow(str(file.path.parent), file.path.name)
-
-        def scan(
-            notes: list[str], file: ColumnFile = file, mine: list[str] = mine
-        ) -> Iterator[Entry]:
-            yield from _scan(file, data.image, mine, notes)
-
-        held, more = indexed(holder, Cell, scan)
-        notes += more
-        places |= {place.entry.name: place for place in held}
-    return Catalogue(str(path), places, notes)
+        shards.append(Shard(holder, Cell, partial(_scan, file, data.image, names, first)))
+        first += file.rows
+    found = InShards(str(path), shards)
+    names.cache_clear()
+    return found
 
 
-def _scan(file: ColumnFile, image: str, names: list[str], notes: list[str]) -> Iterator[Entry]:
-    row = 0
+def _scan(
+    file: ColumnFile, image: str, all_names: Callable[[], list[str]], first: int, notes: list[str]
+) -> Iterator[Entry]:
+    """The pictures of a file, whose first row is the `first` of the data set."""
+    names, row = all_names()[first : first + file.rows], 0
     for group in range(file.groups):
         for place, content in enumerate(file.group((image, "bytes"), group)):
             if content is None or len(content) > LARGEST:

@@ -13,10 +13,10 @@ from typing import Any
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, Unfit
-from g2netpl.base.places import Place
+from g2netpl.base.places import LARGEST, Place
 from g2netpl.base.tar import Damaged
-from g2netpl.images.sources.catalogue import Catalogue
-from g2netpl.images.sources.index import CHANGED, LARGEST, Entry, Held, indexed
+from g2netpl.images.sources.catalogue import InShards
+from g2netpl.images.sources.index import CHANGED, Entry, Held, Shard
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.webdataset import check_plain, names_of, samples, shards_in
@@ -70,23 +70,11 @@ def in_full(pattern: str) -> list[str]:
     return ["".join(each) for each in product(*choices)]
 
 
-def in_shards(address: str, shards: Sequence[Place]) -> Catalogue:
+def in_shards(address: str, shards: Sequence[Place]) -> InShards:
     """The images in some tar files, in their order."""
     if not shards:
         raise InputError(f"{address}: no tar file there")
-    places: dict[str, Place] = {}
-    notes: list[str] = []
-    for shard in shards:
-        held, more = indexed(shard, Member, partial(_scan, shard))
-        notes += more
-        for place in held:
-            other = places.setdefault(place.entry.name, place)
-            if other is not place:
-                raise InputError(
-                    f"{shard} and {getattr(other, 'holder', other)}: both have an image "
-                    f"{place.entry.name!r}; which one is meant?"
-                )
-    return Catalogue(address, places, notes)
+    return InShards(address, [Shard(each, Member, partial(_scan, each)) for each in shards])
 
 
 def _file(path: str) -> Place:

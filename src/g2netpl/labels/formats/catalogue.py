@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.base.stores import is_address
 from g2netpl.labels.files import each_file
 from g2netpl.labels.formats import (
     coco,
@@ -32,6 +33,11 @@ from g2netpl.labels.table import LabelTable
 Paths = str | Path | Sequence[str | Path]
 
 
+def folder_of(path: Path) -> Path:
+    """A folder itself, or the folder of a file."""
+    return path if path.is_dir() else path.parent
+
+
 @dataclass(frozen=True)
 class Format:
     """How to recognise, read and write one kind of label file."""
@@ -41,7 +47,7 @@ class Format:
     write: Callable[..., list[str]]  # of a table, to a path; gives notes on what was left out
     summary: str
     endings: tuple[str, ...]  # to recognise a file by that is still to be written
-    image_folder: Callable[[Path], Path] = lambda path: path.parent  # if nobody says where they are
+    image_folder: Callable[[Path], Path] = folder_of  # where the images are, if nobody says
     lists_all: bool = False  # other images in the folder belong to other parts of the data set
     names_classes: Callable[[Path, Reading], bool] = lambda path, reading: True
     """Whether it names also a class without any label."""
@@ -61,7 +67,7 @@ def _format(
     is_text: bool = False,
 ) -> Format:
     """What a module can do; its images lie beside the file unless it says otherwise."""
-    folder = getattr(module, "image_folder", Format.image_folder)
+    folder = getattr(module, "image_folder", folder_of)
     names = getattr(module, "names_classes", lambda path, reading: names_classes)
     more = (getattr(module, name, None) for name in ("unpack", "propose"))
     does = (module.recognises, module.read, module.write)
@@ -172,5 +178,7 @@ def image_folder(files: Paths, format: str | None = None) -> Path:
 
 def image_folders(files: Paths, format: str | None = None) -> tuple[Path, list[str]]:
     """The folder that holds all images, and what leads from it to those of each file."""
+    for file in filter(is_address, each_file(files)):
+        raise InputError(f"{file}: say with --images where its images are")
     paths = [Path(file) for file in each_file(files)]
     return common_folder([find_format(path, format).image_folder(path) for path in paths])

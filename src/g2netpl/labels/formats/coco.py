@@ -8,6 +8,7 @@ Images are sorted by their ids as text, as in SPML.
 """
 
 import json
+import re
 from array import array
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,6 @@ import numpy as np
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import MOST_CELLS, per_image
-from g2netpl.labels.formats import published
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
 from g2netpl.labels.formats.problems import Problems
@@ -26,6 +26,7 @@ from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 Image = tuple[dict[str, Any], int]  # and its place in the file
+_OFFICIAL = re.compile("instances_(train|val)20(14|17)")  # every object is annotated there
 
 
 def recognises(path: Path) -> bool:
@@ -116,12 +117,11 @@ def _annotated(table: LabelTable, stem: str, reading: Reading) -> LabelTable:
             f"{len(table) - len(kept):,} images without any annotation are left out, as in "
             "the SPML protocol (--absent unobserved keeps them, unlabelled)"
         )
-    if stem not in published.PUBLISHED and reading.absent is None:
+    if not _OFFICIAL.fullmatch(stem) and reading.absent is None:
         notes.append(
             "classes without an annotation are taken as negative; where only some objects "
             "were drawn, give --absent unobserved"
         )
-    notes += published.compare(stem, len(table), len(kept), len(table.classes))
     return table.take(kept).with_notes(notes)
 
 

@@ -46,11 +46,6 @@ def recognises(path: Path) -> bool:
     return (path / SAMPLES).is_file()
 
 
-def image_folder(path: Path) -> Path:
-    """The folder itself."""
-    return path
-
-
 def names_classes(path: Path, reading: Reading) -> bool:
     """Where FiftyOne was told the classes."""
     return bool(_default_classes(path, Problems()))

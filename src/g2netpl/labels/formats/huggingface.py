@@ -19,17 +19,12 @@ import numpy as np
 
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError, Refused, counted
-from g2netpl.labels.formats import parquet, tags
-from g2netpl.labels.formats.column_files import is_number, is_picture, pyarrow
-from g2netpl.labels.formats.groups import Groups, group_header
-from g2netpl.labels.formats.huggingface_data import (
-    ENDINGS,
-    DataSet,
-    parquet_files,
-)
+from g2netpl.labels.formats import parquet
+from g2netpl.labels.formats.column_files import is_picture, pyarrow
+from g2netpl.labels.formats.groups import group_header
+from g2netpl.labels.formats.huggingface_data import ENDINGS, DataSet, parquet_files
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, in_class_order
-from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
@@ -62,16 +57,18 @@ def names_classes(path: Path, reading: Reading) -> bool:
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read any shape; mistakes are named by row, from 0, over all its files."""
-    problems = Problems()
-    data = DataSet(path, problems)
+    data = DataSet(path, Problems())
+    told = replace(reading, image_column=data.image, tags_column=data.labels)
     if data.labels is None:
-        return _read_wide(data, reading)
-    known = data.names(data.labels)
-    if known is None:
-        return tags.collect(path, data.tags(reading), reading, problems, unit=": row ")
-    told = replace(reading, classes=known)
-    table = tags.collect(path, data.tags(reading), told, problems, unit=": row ")
-    return in_class_order(table, reading, str(path))
+        others = data.other_columns(reading)
+        told = replace(told, ignore_columns=(*reading.ignore_columns, *others))
+        return parquet.read_columns(path, data.files, told, data.images())
+    names = {name: data.names(name) for name in data.kinds}
+    known = names[data.labels]
+    if known is not None:
+        told = replace(told, classes=known)
+    table = parquet.read_columns(path, data.files, told, data.images(), names)
+    return table if known is None else in_class_order(table, reading, str(path))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -119,30 +116,6 @@ def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False)
     notes = [f"{counted(lost, 'row')} without a picture left out"] if lost else []
     images = [names[name] for name in kept.images]
     return LabelTable(images, kept.classes, kept.held, None, (*table.notes, *notes), kept.groups)
-
-
-def _read_wide(data: DataSet, reading: Reading) -> LabelTable:
-    """A column per class: all of numbers, or those that the reader was told."""
-    path, problems = data.path, data.problems
-    classes = [
-        name
-        for name, kind in data.kinds.items()
-        if is_number(kind) and (reading.classes is None or name in reading.classes)
-    ]
-    if not classes:
-        what = f"expected a column 'labels', or one of 1 and 0 per class, got {[*data.kinds][:10]}"
-        problems.stop(str(path), "columns", what)
-    images, groups, parts, first = data.images(), Groups(problems), [], 0
-    for file in data.files:
-        parts.append(parquet.label_matrix(file, classes, problems, path, first))
-        first += file.rows
-    cells = (row for file in data.files for row in file.texts([*data.group]) if data.group)
-    for row, (group,) in enumerate(cells):
-        groups.add(f"{path}: row {row}", images[row], group)
-    for row, name in enumerate(images):
-        problems.add_name(f"{path}: row {row}", name)
-    at = f"{path}: row {{}}".format
-    return wide_table(images, classes, np.vstack(parts), at, groups, reading, str(path))
 
 
 def _has_pictures(path: Path) -> bool:

@@ -8,26 +8,24 @@ a class stand for is in the features that `datasets` writes into the file, or be
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, NoReturn
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.column_files import (
     ArrowFile,
     Column,
     ColumnFile,
     ParquetFile,
-    is_text,
-    pyarrow,
+    is_number,
 )
 from g2netpl.labels.formats.columns import GROUP, TAG_HEADERS
 from g2netpl.labels.formats.json_file import parse_json, read_json
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, class_problem
+from g2netpl.labels.formats.reading import Reading, checked_names
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import plain_name
@@ -51,7 +49,6 @@ class DataSet:
         self.kinds, self.features = first.kinds, _features(first, problems)
         self.image = self._only(first.pictures)
         self.labels = self._labels()
-        self.group = [name for name in first.header if name.lower() == GROUP][:1]
 
     @cached_property
     def is_packed(self) -> bool:
@@ -78,59 +75,17 @@ class DataSet:
         names = feature.get("names") if isinstance(feature, dict) else None
         if names is None:
             return None
-        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-            self._stop(f"column {column!r}: expected names of classes, got {names!r:.60}")
-        for problem in filter(None, map(class_problem, names)):
-            self._stop(f"column {column!r}: {problem}")
-        if len(set(names)) < len(names) or not names:
-            self._stop(f"column {column!r}: expected names of classes, each once")
-        return tuple(names)
+        return checked_names(names, lambda what: self._stop(f"column {column!r}: {what}"))
 
-    def tags(self, reading: Reading) -> Iterator[tags.Tags]:
-        """Names, labels and what is absent, row after row."""
-        absent = [name for name in self.kinds if name.lower() == "absent"][:1]
-        labels = [str(self.labels), *absent]
-        known = [self.names(name) for name in labels]
-        for name, names in zip(labels, known, strict=True):
-            self._check_kind(name, names)
-        cells = (row for file in self.files for row in file.texts([*labels, *self.group]))
-        for row, (image, found) in enumerate(zip(self.images(), cells, strict=True)):
-            group = found[-1] if self.group else None
-            lists = [
-                self._named(row, name, cell, names, reading)
-                for name, cell, names in zip(labels, found, known, strict=False)
-            ]
-            yield row, image, lists[0], lists[1] if absent else (), group
-
-    def _named(
-        self,
-        row: int,
-        column: str,
-        cell: Any,
-        names: Sequence[str] | None,
-        reading: Reading,
-    ) -> list[str]:
-        """The classes in one cell; −1 is none."""
-        where = f"{self.path}: row {row}"
-        if names is None:
-            return tags.in_cell(cell, reading, where, f"column {column!r}", self.problems)
-        found = []
-        for number in cell if isinstance(cell, list) else [cell]:
-            if number is not None and 0 <= number < len(names):
-                found.append(names[number])
-            elif number is not None and number != -1:
-                what = f"column {column!r}: expected a class below {len(names)}, got {number}"
-                self.problems.add(where, "cell", what)
-        return found
-
-    def _check_kind(self, name: str, names: Sequence[str] | None) -> None:
-        types = pyarrow()[0].types
-        kind = self.kinds[name]
-        inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
-        fits = is_text(inner) if names is None else types.is_integer(inner)
-        if not fits and not types.is_null(inner):
-            wanted = "text" if names is None else "numbers of classes"
-            self._stop(f"column {name!r}: expected {wanted} or lists of it, got {kind}")
+    def other_columns(self, reading: Reading) -> list[str]:
+        """What is no class where every class has a column of numbers, all or those told."""
+        wanted = {*self.kinds} if reading.classes is None else {*reading.classes}
+        kinds = {name: kind for name, kind in self.kinds.items() if name.lower() != GROUP}
+        classes = [name for name, kind in kinds.items() if is_number(kind) and name in wanted]
+        if not classes:
+            got = [*self.kinds][:10]
+            self._stop(f"expected a column 'labels', or one of 1 and 0 per class, got {got}")
+        return [name for name in kinds if name not in (self.image, *classes)]
 
     def _labels(self) -> str | None:
         """The column of labels; None where every class has one of its own."""

@@ -50,11 +50,6 @@ def metadata_file(path: Path) -> Path:
     return path if path.name == "metadata.jsonl" else path / "metadata.jsonl"
 
 
-def image_folder(path: Path) -> Path:
-    """The folder itself."""
-    return path if path.is_dir() else path.parent
-
-
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read the metadata file, or else take the folders as classes."""
     if path.is_file():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError
-from g2netpl.labels.files import each_file, named
+from g2netpl.labels.files import at_hand, each_file, named
 from g2netpl.labels.formats import imagefolder
 from g2netpl.labels.formats.aliases import renamed, unused_note, with_aliases
 from g2netpl.labels.formats.catalogue import (
@@ -20,7 +20,7 @@ from g2netpl.labels.formats.catalogue import (
 from g2netpl.labels.formats.layouts import refuse_layout, refuse_odd_classes, tags_hint
 from g2netpl.labels.formats.merging import below, merge
 from g2netpl.labels.formats.one_of import by_one
-from g2netpl.labels.formats.problems import LabelFileError, Problem
+from g2netpl.labels.formats.problems import LabelFileError, Problem, called
 from g2netpl.labels.formats.reading import (
     Reading,
     check_looks,
@@ -44,7 +44,7 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
     if not paths:
         raise InputError("expected a label file, or several, got none")
     if len(paths) == 1 and not reading.aliases:
-        table = _read_one(Path(paths[0]), format, reading)
+        table = _read_one(paths[0], format, reading)
     else:
         table = _read_joined(paths, format, reading)
     return by_one(table, named(paths)) if reading.one_of else table
@@ -61,7 +61,13 @@ def _check_there(path: Path) -> None:
         raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
 
 
-def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
+def _read_one(file: str, format: str | None, reading: Reading) -> LabelTable:
+    path = at_hand(file)
+    with called(path, file):
+        return _read_path(path, format, reading)
+
+
+def _read_path(path: Path, format: str | None, reading: Reading) -> LabelTable:
     _check_there(path)
     row = find_format(path, format)
     folder = format is None and path.is_dir() and row not in map(FORMATS.get, _WHOLE_FOLDERS)
@@ -85,7 +91,7 @@ def _read_one(path: Path, format: str | None, reading: Reading) -> LabelTable:
 def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> LabelTable:
     """The files as one table, with one name for every class; all that is wrong in any is told."""
     for path in paths:
-        _check_there(Path(path))
+        _check_there(at_hand(path))
     root, ways = (None, [""] * len(paths)) if reading.one_folder else image_folders(paths, format)
     aliases = reading.aliases or {}
     # of several files each has its own classes, and none but these can be absent
@@ -95,7 +101,7 @@ def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> 
     problems: list[Problem] = []
     for path, way in zip(paths, ways, strict=True):
         try:
-            table = _read_one(Path(path), format, replace(reading, classes=known))
+            table = _read_one(path, format, replace(reading, classes=known))
             names += table.classes
             tables[path] = below(in_class_order(renamed(table, aliases), reading, path), way)
         except LabelFileError as mistake:
@@ -119,7 +125,7 @@ def read_matching(
     files: Paths, table: LabelTable, format: str | None = None, reading: Reading = USUAL
 ) -> LabelTable:
     """More label files, which must know the same classes; their columns are put in order."""
-    paths = [Path(file) for file in each_file(files)]
+    paths = [at_hand(file) for file in each_file(files)]
     nameless = [
         path.exists() and not find_format(path, format).names_classes(path, reading)
         for path in paths
@@ -178,7 +184,7 @@ def unpack(
 
     Returns the table with their names there; a target that is no folder gets the labels alone.
     """
-    source, target = Path(source), Path(target)
+    source, target = at_hand(source), Path(target)
     unpacked = find_format(source, format).unpack
     if unpacked is None:
         return table

@@ -4,8 +4,7 @@ In a task every choice (and the label of every box or polygon) of a person is po
 a control called `absent` are negative; the rest is unobserved, or with `absent = negative` negative
 where the task was annotated. Predictions of models are not observations and are passed over.
 
-JSON-MIN, the flat export, has the data of a task, its id, what was chosen in each control, and then
-who did it: {"image": …, "id": 7, "label": "cat", "tags": {"choices": […]}, "annotator": 1, …}.
+JSON-MIN, the flat export, does not say what is a choice and what is free text: it is refused.
 """
 
 import json
@@ -22,7 +21,6 @@ from g2netpl.labels.formats.json_file import member, read_json
 from g2netpl.labels.formats.label_studio_controls import Control, prediction
 from g2netpl.labels.formats.label_studio_tasks import (
     ABSENT,
-    KINDS,
     ImagesByAddress,
     address_in,
     image_name,
@@ -68,14 +66,13 @@ def read(path: Path, reading: Reading) -> LabelTable:
 
 
 def read_tasks(path: Path, problems: Problems) -> list[Any]:
-    """The tasks of a file, those of JSON-MIN in the form of JSON."""
+    """The tasks of a file."""
     tasks = read_json(path, problems)
     if not isinstance(tasks, list):
         raise InputError(f"{path}: expected a list of tasks")
-    flat = [task for task in tasks if isinstance(task, dict) and _is_flat(task)]
-    if not flat or len(flat) < len(tasks):
-        return tasks
-    return _unfold(flat, path)
+    if any(isinstance(task, dict) and "annotation_id" in task for task in tasks):
+        raise InputError(f"{path}: this is JSON-MIN; export the project as JSON")
+    return tasks
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -164,55 +161,3 @@ def _annotations(task: dict[str, Any], where: str) -> list[Any]:
     key = "annotations" if "annotations" in task else "completions"
     found: list[Any] = [] if task.get(key) is None else member(task, key, list, where)
     return found
-
-
-def _is_flat(task: dict[str, Any]) -> bool:
-    return "annotation_id" in task and not isinstance(task.get("data"), dict)
-
-
-def _unfold(flat: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
-    """JSON-MIN as JSON: a task per id, with its annotations."""
-    chosen = {key for task in flat for key in _controls(task) if _values(task[key])}
-    plain = {key for task in flat for key in _controls(task) if isinstance(task[key], str)}
-    plain -= chosen | {ABSENT}
-    if plain and (chosen or len(plain) > 1):
-        raise InputError(
-            f"{path}: JSON-MIN does not say whether {min(plain)!r} is a choice or a text; export "
-            "the project as JSON"
-        )
-    tasks: dict[Any, dict[str, Any]] = {}
-    for place, each in enumerate(flat):
-        controls, where = _controls(each), f"{path}: task {place}"
-        id = member(each, "id", int, where)
-        data = {key: value for key, value in each.items() if key not in {*controls} | _ABOUT}
-        task = tasks.setdefault(id, {"id": id, "data": data, "annotations": []})
-        if each["annotation_id"] is not None:
-            results = [item for key in controls for item in _results(key, each[key])]
-            task["annotations"].append({"result": results})
-    return list(tasks.values())
-
-
-_ABOUT = {
-    *("id", "annotator", "annotation_id", "created_at", "updated_at", "lead_time", "agreement")
-}
-
-
-def _controls(task: dict[str, Any]) -> list[str]:
-    """What was asked: it stands between the id of a task and who answered."""
-    keys = list(task)
-    ends = [keys.index(key) for key in ("id", "annotator") if key in task]
-    return keys[ends[0] + 1 : ends[1]] if len(ends) == 2 else []
-
-
-def _values(value: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The kind and the value of each region or set of choices."""
-    parts = value if isinstance(value, list) else [value]
-    return [
-        (kind, part) for part in parts if isinstance(part, dict) for kind in KINDS if kind in part
-    ]
-
-
-def _results(control: str, value: Any) -> list[dict[str, Any]]:
-    if isinstance(value, str):
-        value = {"choices": [value]}
-    return [{"type": kind, "from_name": control, "value": part} for kind, part in _values(value)]

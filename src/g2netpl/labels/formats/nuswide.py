@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import published
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import (
     Reading,
@@ -61,10 +60,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     problems.raise_any()
     if reading.absent == "unobserved":
         values[values == NEGATIVE] = -1
-    used = len(images)
-    notes = published.compare(f"NUS-WIDE/{path.stem}", used, used, len(classes))
-    table = LabelTable(tuple(images), tuple(classes), values, notes=tuple(notes))
-    return in_class_order(table, reading, str(path))
+    return in_class_order(LabelTable(images, classes, values), reading, str(path))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

@@ -5,6 +5,8 @@ as in CSV files (`columns`). Needs pyarrow, the extra `parquet`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +29,11 @@ from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
 from g2netpl.labels.formats.sheet import HEAD, Sheet
-from g2netpl.labels.formats.twins import wide_table
+from g2netpl.labels.formats.twins import At, wide_table
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 
 _FEW, _CELLS = 20, 1 << 17  # rows, and about how many cells, that tell what the columns hold
+_NO_NAMES: Mapping[str, Sequence[str] | None] = {}
 
 
 def recognises(path: Path) -> bool:
@@ -40,28 +43,44 @@ def recognises(path: Path) -> bool:
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read either shape; mistakes are named by row, from 0."""
-    problems = Problems()
-    file = ParquetFile(path, problems)
-    columns = _columns(file, reading)
-    image, group, classes = _names(file, columns)
-    if not is_text(file.kinds[image]):
-        what = f"column {image!r}: expected text, got {file.kinds[image]}"
-        problems.stop(str(path), "column type", what)
+    return read_columns(path, [ParquetFile(path, Problems())], reading)
+
+
+def read_columns(
+    path: Path,
+    files: Sequence[ColumnFile],
+    reading: Reading,
+    images: Sequence[str] | None = None,
+    names: Mapping[str, Sequence[str] | None] = _NO_NAMES,
+) -> LabelTable:
+    """The table of files of the same columns, whose rows are counted through.
+
+    `images` are the names of the images, if no column of text has them; `names` are those that the
+    numbers in a column of labels stand for.
+    """
+    first, problems, at = files[0], files[0].problems, partial("{}: row {}".format, path)
+    columns = _columns(first, reading)
+    image, group, classes = _names(first, columns)
+    if images is None:
+        if not is_text(first.kinds[image]):
+            what = f"column {image!r}: expected text, got {first.kinds[image]}"
+            problems.stop(str(path), "column type", what)
+        images = [columns.name(name or "") for (name,) in _rows(files, [image])]
     if columns.tags is not None:
-        found = tags.collect(path, _tags(file, columns, reading), reading, problems, unit=": row ")
-        return found.with_notes((*found.notes, *columns.notes))
-    images, groups = [], Groups(problems)
-    for row, (name, *named) in enumerate(file.texts([image, *group])):
-        images.append(columns.name(name or ""))
-        problems.add_name(f"{path}: row {row}", images[-1])
-        for each in named:
-            groups.add(f"{path}: row {row}", images[-1], each)
+        known = [names.get(name) for name in classes]
+        found = _tags(files, images, dict(zip(classes, known, strict=True)), group, reading, at)
+        table = tags.collect(path, found, reading, problems, unit=": row ")
+        return table.with_notes((*table.notes, *columns.notes))
+    groups = Groups(problems)
+    for row, name in enumerate(images):
+        problems.add_name(at(row), name)
+    for row, (each,) in enumerate(_rows(files, group) if group else ()):
+        groups.add(at(row), images[row], each)
     for place in columns.classes:
-        problem = class_problem(file.header[place])
+        problem = class_problem(first.header[place])
         if problem is not None:
             problems.add(str(path), "header", f"column {place + 1}: {problem}")
-    values = label_matrix(file, classes, problems, path)
-    at = f"{path}: row {{}}".format
+    values = np.vstack(list(_label_matrices(files, classes, at)))
     return wide_table(images, classes, values, at, groups, reading, str(path), columns.notes)
 
 
@@ -152,62 +171,93 @@ def _names(file: ColumnFile, columns: Columns) -> tuple[str, list[str], list[str
     return file.header[columns.image], group, others
 
 
-def label_matrix(
-    file: ColumnFile, classes: Sequence[str], problems: Problems, path: Path, first: int = 0
-) -> LabelMatrix:
-    """The class columns as 1, 0, −1; the rows of the file are those of `path` from `first` on."""
-    values = np.full((file.rows, len(classes)), UNOBSERVED, dtype=np.int8)
-    columns = {}
-    for position, name in enumerate(classes):
-        kind = file.kinds[name]
-        if is_number(kind):
-            columns[name] = position
-        elif not pyarrow()[0].types.is_null(kind):
-            what = f"class {name!r}: expected numbers 1, 0 or null, got {kind}"
-            problems.add(str(file.path), "column type", what)
-    start = 0
-    for batch in file.labels(list(columns)) if columns else ():
-        for name, position in columns.items():
-            part = values[start : start + len(batch), position]
-            part[:] = _labels(path, name, batch.column(name), first + start, problems)
-        start += len(batch)
-    return values
+def _rows(files: Sequence[ColumnFile], columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
+    return chain.from_iterable(file.texts([*columns]) for file in files)
 
 
-def _labels(path: Path, name: str, column: Any, start: int, problems: Problems) -> LabelMatrix:
-    """A part of a class column as 1, 0, −1; its first row is the `start`th of the file."""
+def _label_matrices(
+    files: Sequence[ColumnFile], classes: Sequence[str], at: At
+) -> Iterator[LabelMatrix]:
+    """The class columns of each file as 1, 0, −1."""
+    first = 0
+    for file in files:
+        values = np.full((file.rows, len(classes)), UNOBSERVED, dtype=np.int8)
+        columns = {}
+        for position, name in enumerate(classes):
+            kind = file.kinds[name]
+            if is_number(kind):
+                columns[name] = position
+            elif not pyarrow()[0].types.is_null(kind):
+                what = f"class {name!r}: expected numbers 1, 0 or null, got {kind}"
+                file.problems.add(str(file.path), "column type", what)
+        start = 0
+        for batch in file.labels(list(columns)) if columns else ():
+            for name, position in columns.items():
+                part = values[start : start + len(batch), position]
+                part[:] = _labels(name, batch.column(name), first + start, at, file.problems)
+            start += len(batch)
+        first += file.rows
+        yield values
+
+
+def _labels(name: str, column: Any, start: int, at: At, problems: Problems) -> LabelMatrix:
+    """A part of a class column as 1, 0, −1; its first row is the `start`th of all."""
     arrow, _ = pyarrow()
     values = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
     values = np.where(np.isnan(values), UNOBSERVED, values)
     wrong = np.flatnonzero(~np.isin(values, (1, 0, -1)))
     for row in wrong[:1000]:
-        problems.add(
-            f"{path}: row {start + row}",
-            "cell",
-            f"class {name!r}: expected 1, 0 or null (unobserved), got {values[row]:g}",
-        )
+        what = f"class {name!r}: expected 1, 0 or null (unobserved), got {values[row]:g}"
+        problems.add(at(start + row), "cell", what)
     values[wrong] = UNOBSERVED
     return values.astype(np.int8)
 
 
-def _tags(file: ColumnFile, found: Columns, reading: Reading) -> Iterator[tags.Tags]:
-    """Names, tags and what is absent, row after row."""
-    types = pyarrow()[0].types
-    names, group, classes = _names(file, found)
-    for name in classes:
-        kind = file.kinds[name]
-        if types.is_list(kind) or types.is_large_list(kind):
-            kind = kind.value_type
-        if not is_text(kind) and not types.is_null(kind):
-            what = f"column {name!r}: expected text or lists of it, got {file.kinds[name]}"
-            file.problems.stop(str(file.path), "column type", what)
-    columns: list[Column] = [names, *classes, *group]
-    for row, (image, *cells) in enumerate(file.texts(columns)):
-        named = cells.pop() if group else None
+def _tags(
+    files: Sequence[ColumnFile],
+    images: Sequence[str],
+    columns: Mapping[str, Sequence[str] | None],
+    group: list[str],
+    reading: Reading,
+    at: At,
+) -> Iterator[tags.Tags]:
+    """Names, tags and what is absent, row after row; `columns` with what their numbers mean."""
+    for name, known in columns.items():
+        _check_kind(files[0], name, known)
+    cells = _rows(files, [*columns, *group])
+    for row, (image, (*found, last)) in enumerate(zip(images, cells, strict=True)):
+        said = found if group else [*found, last]
         present, *absent = (
-            tags.in_cell(
-                cell, reading, f"{file.path}: row {row}", f"column {name!r}", file.problems
-            )
-            for name, cell in zip(classes, cells, strict=True)
+            _classes_in(cell, known, reading, at(row), f"column {name!r}", files[0].problems)
+            for (name, known), cell in zip(columns.items(), said, strict=True)
         )
-        yield row, found.name(image or ""), present, absent[0] if absent else (), named
+        yield row, image, present, absent[0] if absent else (), last if group else None
+
+
+def _check_kind(file: ColumnFile, name: str, known: Sequence[str] | None) -> None:
+    types, kind = pyarrow()[0].types, file.kinds[name]
+    inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
+    fits = is_text(inner) if known is None else types.is_integer(inner)
+    if not fits and not types.is_null(inner):
+        wanted = "text" if known is None else "numbers of classes"
+        what = f"column {name!r}: expected {wanted} or lists of it, got {kind}"
+        file.problems.stop(str(file.path), "column type", what)
+
+
+def _classes_in(
+    cell: Any,
+    known: Sequence[str] | None,
+    reading: Reading,
+    where: str,
+    column: str,
+    problems: Problems,
+) -> list[str]:
+    """The classes in one cell: texts, or numbers, of which −1 is none."""
+    if known is None:
+        return tags.in_cell(cell, reading, where, column, problems)
+    numbers = [each for each in (cell if isinstance(cell, list) else [cell]) if each is not None]
+    for number in numbers:
+        if not -1 <= number < len(known):
+            what = f"{column}: expected a class below {len(known)}, got {number}"
+            problems.add(where, "cell", what)
+    return [known[number] for number in numbers if 0 <= number < len(known)]

@@ -33,11 +33,6 @@ def recognises(path: Path) -> bool:
     return False
 
 
-def image_folder(path: Path) -> Path:
-    """The folder itself."""
-    return path
-
-
 def carry_tags(folder: Path) -> bool:
     """Whether some of the photos below a folder have tags; a few of them are looked at."""
     names, library = list_images(folder), Library(folder)

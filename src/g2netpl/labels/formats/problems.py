@@ -6,10 +6,12 @@ A reader goes on after a mistake, so that all of them are told at once: `Problem
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import NoReturn
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.stores import is_address
 from g2netpl.labels.table import LabelTable, name_problem
 
 MOST_PROBLEMS = 100_000
@@ -40,6 +42,24 @@ class LabelFileError(InputError):
         rest = f" (and {more:,} more {noun}: g2netpl check lists them)" if more else ""
         super().__init__(f"{first.where}: {first.what}{rest}{'; ' if hint else ''}{hint}")
         self.problems, self.hint = tuple(problems), hint
+
+
+@contextmanager
+def called(path: Path, name: str) -> Iterator[None]:
+    """Mistakes in the copy of a file from a store are told by its address."""
+    if not is_address(name):
+        yield
+        return
+    try:
+        yield
+    except LabelFileError as mistake:
+        found = mistake.problems
+        mine = [replace(each, where=each.where.replace(str(path), name)) for each in found]
+        error = LabelFileError(mine, mistake.hint)
+        error.readable = mistake.readable
+        raise error from None
+    except InputError as problem:
+        raise InputError(str(problem).replace(str(path), name)) from None
 
 
 class Problems:

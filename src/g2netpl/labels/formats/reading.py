@@ -1,9 +1,9 @@
 """How a label file is to be read, and what every reader does with the classes in it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NoReturn
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import per_class
@@ -90,6 +90,17 @@ def class_problem(name: str) -> str | None:
     if not name.strip():
         return "the class name is empty"
     return None if is_text(name) and "\0" not in name else f"class {name!r}: the name is not text"
+
+
+def checked_names(names: Any, fail: Callable[[str], NoReturn]) -> tuple[str, ...]:
+    """Names of classes out of a file: texts that can be such, each once; `fail` is told why not."""
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        fail(f"expected names of classes, got {names!r:.60}")
+    for problem in filter(None, map(class_problem, names)):
+        fail(problem)
+    if len(set(names)) < len(names) or not names:
+        fail("expected names of classes, each once")
+    return tuple(names)
 
 
 def read_classes(path: str | Path) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ files know no class names: classes are called `class_0`, `class_1`, … unless a
 `formatted_train_classes.npy` of ours lies there too.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy.typing as npt
 from g2netpl.base.arrays import in_short, parse_npy, write_npy
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import published
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
@@ -65,10 +65,8 @@ def read(path: Path, reading: Reading) -> LabelTable:
         seen.add(name)
         if problem is not None:
             problems.add(f"{_beside(path, 'classes')}: row {row}", "class name", problem)
-    at, part = f"{path}: row {{}}".format, "train" if "train" in path.name else "val"
-    table = wide_table(names, classes, labels, at, Groups(problems), reading, str(path))
-    known = published.compare(f"spml/{part}", len(table), len(table), len(classes))
-    return table.with_notes((*table.notes, *known))
+    at = partial("{}: row {}".format, path)
+    return wide_table(names, classes, labels, at, Groups(problems), reading, str(path))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import published
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order, positives_only
@@ -48,9 +47,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         table = _read_lists(path, ids, lists, absent, problems)
     else:
         table = _read_xml(path, ids, absent, problems)
-    key = f"{_root(path).name}/{path.stem}"
-    notes = published.compare(key, len(ids), len(table), len(table.classes))
-    return in_class_order(table.with_notes(notes), reading, str(path))
+    return in_class_order(table, reading, str(path))
 
 
 def names_classes(path: Path, reading: Reading) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,7 +22,7 @@ from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.imagefolder import json_lines, known_in
 from g2netpl.labels.formats.json_file import parse_json, read_json
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order, silent_classes
+from g2netpl.labels.formats.reading import Reading, checked_names, in_class_order, silent_classes
 from g2netpl.labels.paths import SUFFIXES, images_on_top, names_on_top
 from g2netpl.labels.table import LabelTable, plain_name
 
@@ -159,14 +160,8 @@ def _text(file: BinaryIO, member: Member) -> str:
 
 def _classes(path: Path) -> tuple[str, ...]:
     problems = Problems()
-    names = read_json(path, problems)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        problems.stop(str(path), "JSON", "expected a list of the names of classes")
-    for problem in filter(None, map(class_problem, names)):
-        problems.stop(str(path), "class name", problem)
-    if len(set(names)) < len(names) or not names:
-        problems.stop(str(path), "class name", "expected names of classes, each once")
-    return tuple(names)
+    fail = partial(problems.stop, str(path), "class name")
+    return checked_names(read_json(path, problems), fail)
 
 
 def _classes_file(path: Path) -> Path:

@@ -74,11 +74,9 @@ const storageKey = () => `unsent ${page.state.key}`;
 
 function fillFilters() {
   const kept = JSON.parse(sessionStorage.getItem(`filter ${page.state.key}`) ?? "{}");
-  const orders = page.state.orders.map(({ name, summary, available }) => {
-    const option = new Option(`${name}: ${summary}`, name);
-    option.disabled = !available;
-    return option;
-  });
+  const orders = page.state.orders.map(
+    ({ name, summary }) => new Option(`${name}: ${summary}`, name),
+  );
   $("order").replaceChildren(...orders);
   $("order").value = kept.order ?? page.state.order;
   if (!$("order").value) $("order").value = page.state.order;

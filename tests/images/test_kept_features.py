@@ -1,6 +1,5 @@
-"""Features that are kept: computed once, of these very images, and never of a damaged file."""
+"""Features that are kept, as activations are, in float32: of these very images, and no others."""
 
-import errno
 import os
 import shutil
 
@@ -12,8 +11,7 @@ from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.game.network.network import build_backbone
-from g2netpl.images import feature_cache, identity
-from g2netpl.images.feature_cache import cache_key, cached
+from g2netpl.images.kept_tables import cache_key, kept
 
 
 class Pictures(SmallPictures):
@@ -25,7 +23,7 @@ class Pictures(SmallPictures):
     def get(self, cache, **named):
         """The features, and the rows that had to be computed for them."""
         before = len(self.asked)
-        features = cached(cache, "key", self.paths, 2, self.compute, **named)
+        features = kept(cache, "key", self.paths, (2,), self.compute, np.float32, **named)
         np.testing.assert_array_equal(features, self.made())
         return self.asked_since(before)
 
@@ -38,22 +36,9 @@ def pictures(tmp_path):
 def test_the_cache_computes_once_and_repairs_itself(pictures, tmp_path):
     assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
     assert pictures.get(tmp_path) == []
-    (tmp_path / "key.npy").write_bytes(b"nonsense")
+    (tmp_path / "key.f32").write_bytes(b"nonsense")
     assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
     assert pictures.get(tmp_path) == []
-
-
-def test_any_changed_byte_of_a_file_is_noticed_and_told(pictures, tmp_path):
-    pictures.get(tmp_path)
-    path, said = tmp_path / "key.npy", []
-    content = path.read_bytes()
-    for place in range(0, len(content), 5):
-        changed = content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
-        path.write_bytes(changed if place % 2 else content[:place])
-        assert pictures.get(tmp_path, say=said.append) == [0, 1, 2, 3, 4]
-        assert path.read_bytes() == content
-    assert len(said) == len(range(0, len(content), 5))
-    assert all(line.startswith(f"{path}: ") and "computed anew" in line for line in said)
 
 
 def test_what_could_not_be_read_is_tried_again_alone(pictures, tmp_path):
@@ -69,17 +54,6 @@ def test_what_could_not_be_read_is_tried_again_alone(pictures, tmp_path):
         pictures.get(tmp_path)
 
 
-def test_a_picture_that_was_replaced_is_computed_again_alone(pictures, tmp_path):
-    pictures.get(tmp_path)
-    path = pictures.folder / "b"
-    before = os.stat(path)
-    while os.stat(path).st_ctime_ns == before.st_ctime_ns:
-        pictures.write("b", b"zz")
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert pictures.get(tmp_path) == [1]
-    assert pictures.get(tmp_path) == []
-
-
 def test_pictures_that_were_copied_or_touched_are_the_same(pictures, tmp_path):
     pictures.get(tmp_path)
     shutil.copytree(pictures.folder, tmp_path / "copy")
@@ -89,18 +63,6 @@ def test_pictures_that_were_copied_or_touched_are_the_same(pictures, tmp_path):
     for path in pictures.folder.iterdir():
         os.utime(path, ns=(1, 1))
     assert pictures.get(tmp_path) == []
-
-
-def test_contents_are_looked_at_once_where_times_changed(pictures, tmp_path, monkeypatch):
-    pictures.get(tmp_path)
-    os.utime(pictures.folder / "d", ns=(1, 1))
-    looked = []
-    monkeypatch.setattr(
-        identity, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
-    )
-    pictures.get(tmp_path)
-    pictures.get(tmp_path)
-    assert looked == [str(pictures.folder / "d")]
 
 
 def test_a_picture_that_changed_while_it_was_computed_is_not_trusted(pictures, tmp_path):
@@ -114,29 +76,9 @@ def test_a_picture_that_changed_while_it_was_computed_is_not_trusted(pictures, t
 
     pictures.compute = compute
     paths = [str(pictures.folder / name) for name in pictures.names]
-    assert cached(tmp_path, "key", paths, 2, compute)[4].tolist() == [4, 40]
+    assert kept(tmp_path, "key", paths, (2,), compute, np.float32)[4].tolist() == [4, 40]
     pictures.compute = calm
     assert pictures.get(tmp_path) == [4]
-
-
-def test_who_was_stopped_goes_on_after_the_last_block(pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(feature_cache, "_BLOCK", 4)  # two pictures
-    calm, said = pictures.compute, []
-
-    def compute(rows):
-        if 4 in rows:
-            raise KeyboardInterrupt
-        return calm(rows)
-
-    pictures.compute = compute
-    with pytest.raises(KeyboardInterrupt):
-        pictures.get(tmp_path)
-    pictures.compute = calm
-    pictures.write("b", b"zz")  # replaced in between
-    assert pictures.get(tmp_path, say=said.append) == [1, 4]
-    assert said == ["key.npy: 3 of 5 images were done before it was stopped; going on"]
-    assert pictures.get(tmp_path) == []
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["key.npy"]
 
 
 def test_the_cache_key_changes_with_weights_files_and_view(photos):
@@ -165,37 +107,6 @@ def test_a_full_disk_is_told_before_the_work(pictures, tmp_path, monkeypatch):
     with pytest.raises(DiskTrouble, match=r"bytes needed for the features, 100 free"):
         pictures.get(tmp_path)
     assert pictures.asked == []
-
-
-def test_what_is_there_can_be_used_where_nothing_can_be_written(pictures, tmp_path, monkeypatch):
-    pictures.write("a", b"")
-    pictures.get(tmp_path)
-    content = (tmp_path / "key.npy").read_bytes()
-
-    def refuse(path, mark):
-        raise OSError(errno.EROFS, "read-only", str(path))
-
-    monkeypatch.setattr(feature_cache, "write_sealed", refuse)
-    assert pictures.get(tmp_path) == [0]
-    pictures.write("a", b"ok")
-    assert pictures.get(tmp_path) == [0]
-    assert (tmp_path / "key.npy").read_bytes() == content
-
-
-def test_two_processes_of_the_same_number_may_store_the_same(pictures, tmp_path, monkeypatch):
-    """As in two containers that share a cache; the second one stores while the first one does."""
-    replace, seen = os.replace, []
-
-    def slowly(old, new):
-        if not seen:
-            seen.append(old)
-            pictures.get(tmp_path)
-        replace(old, new)
-
-    monkeypatch.setattr(disk.os, "replace", slowly)
-    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4] * 2
-    assert pictures.get(tmp_path) == []
-    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["key.npy"]
 
 
 def test_without_a_home_a_folder_must_be_named(pictures, tmp_path, monkeypatch):
