@@ -3,6 +3,7 @@
 import argparse
 import errno
 import os
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from typing import Any, NoReturn
 from g2netpl import __version__
 from g2netpl.base import launch as launched
 from g2netpl.base.disk import NO_PATH
-from g2netpl.base.errors import InputError, UserError, what_lacks
+from g2netpl.base.errors import InputError, UserError, closest, did_you_mean, what_lacks
 from g2netpl.base.signals import Stopped
 from g2netpl.base.terminal import EXIT_DISK, guarded, say
 from g2netpl.commands import (
@@ -54,11 +55,20 @@ class _Parser(argparse.ArgumentParser):
     add_flags: Callable[[argparse.ArgumentParser], None] | None = None
 
     def parse_known_args(self, *given: Any, **more: Any) -> Any:
-        """As usual; of all commands, this is the one that is meant."""
+        """As usual; of all commands, this is the one that is meant, and it knows its flags."""
         add_flags, self.add_flags = self.add_flags, None
-        if add_flags is not None:
-            add_flags(self)
-        return super().parse_known_args(*given, **more)
+        if add_flags is None:
+            return super().parse_known_args(*given, **more)
+        add_flags(self)
+        parsed, unknown = super().parse_known_args(*given, **more)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown[0])}")
+        return parsed, unknown
+
+    def _meant(self, word: str) -> str:
+        flag = word.partition("=")[0]
+        close = closest(flag, self._option_string_actions) if flag.startswith("-") else None
+        return "" if close is None else f"; did you mean {close}?"
 
     def error(self, message: str) -> NoReturn:
         if launched.is_first_of_machine():
@@ -122,7 +132,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str] | None) -> int:
     try:
-        parsed = build_parser().parse_args(arguments)
+        parser, given = build_parser(), sys.argv[1:] if arguments is None else [*arguments]
+        _check_command(given[:1])
+        parsed = parser.parse_args(given)
         with launched.said_once():
             _check_launch(parsed.execute)
             _load_plugins(parsed)
@@ -151,6 +163,14 @@ def _run(arguments: Sequence[str] | None) -> int:
         say(f"g2netpl {parsed.command}: {' '.join(lacking.split())}")
         return UserError.exit_code
     return 0
+
+
+def _check_command(first: Sequence[str]) -> None:
+    names = [name_of(command) for command in COMMANDS]
+    for word in first:
+        if not word.startswith("-") and word not in names:
+            hint = did_you_mean(word, names)
+            raise InputError(f"no command {word!r:.100}: {hint} (see g2netpl --help)")
 
 
 def _load_plugins(parsed: argparse.Namespace) -> None:

@@ -442,7 +442,7 @@ CASES = {
     "tags: commas between them": Case(
         csv('image,labels\na,"cat, dog"\nb,cat\nc,dog\n', "tags.csv"),
         "tags.csv: 'cat, dog' looks like several tags, since 'cat' and 'dog' are found elsewhere; "
-        "give --separator ',' if so, or --separator ';' if the comma is a part of the name",
+        "give --separator ',' if so (';,' where both are), or ';' if the comma is a part of it",
     ),
     "tags: a column that is not there": Case(
         csv("image,labels\na,cat\n", "tags.csv"),

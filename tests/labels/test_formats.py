@@ -529,6 +529,8 @@ def test_sizes_follow_the_told_order_of_classes(tmp_path):
         (" ", "a b  c", {"a", "b", "c"}),
         (",", '"a,b;c"', {"a", "b;c"}),
         ("::", "a::b:c", {"a", "b:c"}),
+        (";,", '"a; b, c|d"', {"a", "b", "c|d"}),  # as a sheet that several people filled in
+        (" / ", "a / b/c", {"a", "b/c"}),
     ],
 )
 def test_the_separator_parts_tags(tmp_path, separator, cell, expected):

@@ -610,6 +610,7 @@ def test_a_dry_run_tells_and_writes_nothing(tmp_path, capsys):
     said = capsys.readouterr().out.splitlines()
     assert said[1:] == [
         "note: 7 sidecars, 6 of them new: 7 tags added, 1 taken out",
+        "note: added: cat 7 times",
         "note: 0.jpg.xmp: + cat, − dog",
         *(f"note: {number}.jpg.xmp (new): + cat" for number in range(1, 5)),
         "note: and 2 more",

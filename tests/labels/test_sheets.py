@@ -163,6 +163,14 @@ READ = {
         TWO,
     ),
     "another word for the image": ("File Name,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
+    "a word of another language for the image": ("Bild;cat;dog\na.jpg;1;\nb.jpg;0;1\n", {}, TWO),
+    "the same beside other columns": (
+        "n;cat;Foto;dog\n1;1;a.jpg;\n0;0;b.jpg;1\n",
+        {"ignore_columns": ("n",)},
+        TWO,
+    ),
+    "WAHR and FALSCH": ("image;cat;dog\na.jpg;WAHR;\nb.jpg;FALSCH;WAHR\n", {}, TWO),
+    "VRAI and FAUX": ("image;cat;dog\na.jpg;VRAI;\nb.jpg;FAUX;Oui\n", {}, TWO),
     "the image is not first": ("cat,dog,photo\n1,,a.jpg\n0,1,b.jpg\n", {}, TWO),
     "a class called path": (
         "image,path,cat\na.jpg,1,0\n",

@@ -311,13 +311,15 @@ def test_an_added_class_is_exported(folder, opened, capsys):
     photo = with_new_class(review, "traffic light")
     review.close()
     opened(folder, kind=Review).close()  # questions about the run's own classes go on
-    target = folder.parent / "labels.csv"
+    target = folder.parent / "our labels.csv"
     assert main(["review", str(folder), "--export", str(target)]) == 0
-    assert "new classes: 'traffic light'" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "new classes: 'traffic light'" in told
+    assert f"g2netpl train --labels '{target}' " in told  # to be copied as it is
     table = read_labels(target)
     column = table.classes.index("traffic light")
     assert np.flatnonzero(table.values[:, column] == 1).tolist() == [photo["row"]]
-    with open(folder.parent / "labels.provenance.csv", newline="") as file:
+    with open(folder.parent / "our labels.provenance.csv", newline="") as file:
         new = [x for x in csv.DictReader(file) if x["order"] == "added"]
     assert [(x["class"], x["value"], x["before"]) for x in new] == [("traffic light", "1", "")]
 

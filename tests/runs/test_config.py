@@ -90,3 +90,21 @@ def test_a_mark_of_byte_order_is_no_part_of_the_configuration(tmp_path):
     path = tmp_path / "run.toml"
     path.write_text('labels = "l.csv"\noutput = "o"\nepochs = 7\n', encoding="utf-8-sig")
     assert RunConfig.read(read_keys(path, {}), str(path)).epochs == 7
+
+
+@pytest.mark.parametrize(
+    ("asked", "images", "epochs"),
+    [
+        ({}, 300, 27),  # of 19 steps each: 500 in all
+        ({}, 17, 250),
+        ({}, 800, 10),
+        ({}, 24_000, 10),
+        ({"batch_size": 64}, 300, 100),
+        ({"epochs": 3}, 300, 3),
+        ({"mode": "end-to-end"}, 300, 10),
+        ({"mode": "top"}, 300, 10),
+    ],
+)
+def test_a_last_layer_alone_has_500_steps_unless_asked_for_others(asked, images, epochs):
+    config = RunConfig(**{"labels": "labels.csv", "output": "run", "mode": "linear", **asked})
+    assert config.epochs_on(images) == epochs

@@ -25,6 +25,10 @@ def test_without_pandas_it_is_said_how_to_have_it(monkeypatch):
         frame_of(np.zeros((1, 1), np.float32), ["a.png"], ["cat"])
 
 
+def test_a_run_introduces_itself_in_a_line(run):
+    assert repr(run) == f"Run('{run.folder}': g2netpl, 60 images × 10 classes)"
+
+
 def test_arrays_need_no_pandas(run, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert run.soft_labels().shape == run.predictions().shape == (60, 10)

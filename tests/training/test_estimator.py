@@ -101,6 +101,14 @@ def test_features_are_trained_as_in_compare(method):
         assert completed[training][visible < 0] == pytest.approx(outcome.soft[visible < 0])
 
 
+def test_few_rows_are_learnt_without_asking_for_epochs():
+    random = np.random.default_rng(0)
+    features, directions = random.standard_normal((80, 20)), random.standard_normal((20, 4))
+    truth = (features @ directions > 0).astype(float)  # which a last layer can learn
+    known = np.where(random.random(truth.shape) < 0.4, truth, np.nan)
+    assert PartialLabelClassifier().fit(features, known).score(features, truth) > 0.75
+
+
 def test_score_is_mean_average_precision_over_known_entries():
     features, truth = made_up()
     fitted = PartialLabelClassifier(epochs=3).fit(features, single_positives(truth))

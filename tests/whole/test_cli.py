@@ -288,16 +288,23 @@ def test_demo_writes_its_page_and_works_twice(tmp_path, monkeypatch, capsys, sce
     assert not re.search(r"(src|href|url)\s*[=(]\s*[\"']?(https?:)?//", page)  # loads nothing
 
 
+def test_a_command_that_is_misspelt_is_told_the_right_one(capsys):
+    assert main(["trian", "--labels", "labels.csv"]) == 2
+    said = "g2netpl: no command 'trian': did you mean 'train'? (see g2netpl --help)\n"
+    assert capsys.readouterr().err == said
+
+
 BAD = {
     "a negative learning rate": (["--learning-rate", "-1"], "learning_rate: .*greater than 0"),
     "no number": (["--learning-rate", "fast"], "learning_rate: .*got 'fast'"),
     "gamma above 1": (["--set", "gamma=1.5"], "gamma: .*less than or equal to 1"),
     "an unknown method": (["--method", "g2netp"], "did you mean 'g2netpl'"),
     "an unknown option": (["--set", "gamme=1"], "did you mean 'gamma'"),
-    "an unknown flag": (["--learningrate", "1"], "unrecognized arguments"),
+    "an unknown flag": (["--learningrate", "1"], "did you mean --learning-rate\\? .*train --help"),
     "an unknown setting": (["--setting", "fsp"], "did you mean 'fspl'"),
     "an unknown backbone": (["--backbone", "resnet5o"], "did you mean 'resnet50'"),
     "a missing label file": (["--labels", "none.csv"], "none.csv: no such label file"),
+    "labels elsewhere": (["--labels", "https://a.org/b.csv"], "label file; download it first"),
     "a missing image folder": (["--images", "none"], "none: no such image folder"),
     "a missing config": (["--config", "none.toml"], "none.toml: cannot be read"),
     "a missing weights file": (["--weights", "none.safetensors"], "no such weights file"),

@@ -265,6 +265,11 @@ def test_missing_images_are_refused_or_left_out(folder, capsys):
     arguments += ["--output", str(folder / "run"), "--only-listed", *QUICK]
     assert main(["train", *arguments]) == 2
     assert "1 of 60 images of the label file are not there" in capsys.readouterr().err
+    check = ["check", *arguments[:4], "--workers", "0"]
+    assert main(check) == 2
+    assert "is --images the right folder? (--missing leave-out goes" in capsys.readouterr().err
+    assert main([*check, "--missing", "leave-out"]) == 0
+    assert "warning: images not there: 1\n" in capsys.readouterr().out
     assert main(["train", *arguments, "--missing", "leave-out"]) == 0
     assert "1 image of" in capsys.readouterr().out
     assert "train-00003.png" not in load_run(folder / "run").observed().images

@@ -34,8 +34,8 @@ _SHOWN = 20
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parts = ("test_labels", "test_images", "overlap", "validation", "validation_labels")
-    taken = ("labels", "images", "max_bad", "workers", *READING_SEVERAL, *parts, "groups", "seed")
-    add_config_flags(parser, taken, required=("labels",))
+    taken = ("labels", "images", "missing", "max_bad", "workers", *READING_SEVERAL, *parts)
+    add_config_flags(parser, (*taken, "groups", "seed"), required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     parser.add_argument("--problems", metavar="FILE", help="write all problems as CSV")
@@ -69,6 +69,7 @@ def run(flags: argparse.Namespace) -> None:
                 work.advance,
                 decode=not flags.no_decode,
                 elsewhere=_elsewhere(config),
+                may_miss=config.missing == "leave-out",
             )
     if found.looks and not found.errors:
         _look_for_duplicates(console, found, config, flags.groups_out)

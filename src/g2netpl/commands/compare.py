@@ -110,6 +110,7 @@ def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
 def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
     """The grid."""
     from g2netpl.experiments.grid import Comparison
+    from g2netpl.runs.config import USUAL_EPOCHS
 
     methods, changes = split_list("--methods", flags.methods, str), split_changes(flags.set)
     for method, key, _ in changes:
@@ -127,7 +128,7 @@ def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
         methods=methods,
         settings=split_list("--settings", flags.settings, str),
         **split_numbers(flags),
-        epochs=config.epochs,
+        epochs=config.epochs or USUAL_EPOCHS,
         hidden=config.hidden,
         expected_positives=config.expected_positives,
         optimizer=config.optimizer,

@@ -210,7 +210,8 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {target}{format_flag(flags.export, flags.to)} --expected-positives {k:.2f}"
+        f"--labels {quoted(target)}{format_flag(flags.export, flags.to)} "
+        f"--expected-positives {k:.2f}"
         f"{'' if held_out else ' --validation 0'}{draw} … (labels that were chosen to be asked "
         "about do not tell how many positives there are)"
     )

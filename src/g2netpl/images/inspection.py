@@ -18,7 +18,7 @@ from g2netpl.base.inside import open_file
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image
-from g2netpl.images.sources import find
+from g2netpl.images.sources import GO_ON_WITHOUT, find
 from g2netpl.images.unlisted import images_around, others_left_out
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.files import Files, as_files, named
@@ -33,6 +33,7 @@ from g2netpl.labels.formats import (
     read_labels,
 )
 from g2netpl.labels.formats.sheet import write_rows
+from g2netpl.labels.formats.tags import MARKS
 from g2netpl.labels.look_alikes import SUSPICION, look_alikes
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
@@ -143,10 +144,11 @@ def inspect_images(
     advance: Callable[[int], None] = lambda count: None,
     decode: bool = True,
     elsewhere: Collection[str] = (),
+    may_miss: bool = False,
 ) -> None:
     """Look at every image that a training would use: those listed, and others in the folder.
 
-    Those at the paths `elsewhere` are of another part of the data.
+    Those at the paths `elsewhere` are of another part of the data; listed ones `may_miss`.
     """
     assert found.table is not None
     whole = not found.errors
@@ -178,9 +180,11 @@ def inspect_images(
             table = table.with_unlabelled([*unlisted])
             names += unlisted
             paths += unlisted.values()
+    if located.missing and whole and not may_miss:
+        found.remedy = f"is --images the right folder?{GO_ON_WITHOUT}"
     for row in located.missing:
         what = f"image {table.images[row]!r} is not in {root}"
-        found.refuse(found.labels, "images not there", what)
+        (found.warn if may_miss else found.refuse)(found.labels, "images not there", what)
     if not decode:
         return
     facts = []
@@ -289,6 +293,6 @@ def several_tags(classes: Sequence[str]) -> list[str]:
     return [
         name
         for name in classes
-        if any(parts_known(name, separator) for separator in (",", "/", "\t", ";", "|"))
+        if any(parts_known(name, separator) for separator in MARKS)
         or parts_known(name, " ") > name.count(" ")  # "dining table" is one class, and "table" too
     ]

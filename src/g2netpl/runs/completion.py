@@ -30,6 +30,7 @@ from g2netpl.labels.formats import (
 from g2netpl.labels.formats.problems import Problems, called
 from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
+from g2netpl.labels.formats.tags import MARKS
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.spelling import composed
@@ -40,7 +41,6 @@ from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
 from g2netpl.runs.thresholds import Thresholds, choose
 
-_MARKS = ";|,\t/"  # between the tags of an image
 TOO_OFTEN = 0.9  # of the images: a class that is on more of them is told
 SOURCES = ("observed", "soft", "predicted", "unreadable")
 Columns = dict[str, Any]  # of some rows; fractions as arrays, NaN where there is none
@@ -254,7 +254,7 @@ def mark_between(classes: Sequence[str], with_scores: bool) -> str:
     """What can stand between tags: `;`, or another mark where a class holds that one."""
     if with_scores and {"image", "labels"} & set(classes):
         raise InputError("a class is called 'image' or 'labels': give --no-scores")
-    marks = [mark for mark in _MARKS if not any(mark in name for name in classes)]
+    marks = [mark for mark in MARKS if not any(mark in name for name in classes)]
     if not marks:
         raise InputError(
             "classes: expected ; | , / or a tab to be in no name, so that it can stand between "

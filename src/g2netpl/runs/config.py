@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from math import ceil
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -31,6 +32,7 @@ PATHS = {
     *("labels", "images", "output", "test_labels", "test_images", "validation_labels", "weights"),
     *("cache", "classes", "unlabelled", "resume_labels", "groups", "aliases"),
 }
+USUAL_EPOCHS, LINEAR_STEPS = 10, 500  # the latter where the former bring fewer
 SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list of them
 
 PhaseMode = Literal["end-to-end", "top", "linear"]  # what learns: all, upper blocks, classifier
@@ -96,7 +98,10 @@ class RunConfig(Options):
         description="what a label is that the file does not name: unobserved or negative "
         "(default: as usual in its format)",
     )
-    separator: str | None = Field(default=None, description="between tags (default: ';' or '|')")
+    separator: str | None = Field(
+        default=None,
+        description="between tags; of several marks, as ';,', each (default: ';' or '|')",
+    )
     classes: str | None = Field(
         default=None, description="file with the classes there may be, one per line"
     )
@@ -184,8 +189,12 @@ class RunConfig(Options):
         "(and distorted), or pair: labels answer the weak one, the network learns from the strong",
     )
 
-    epochs: int = Field(
-        default=10, ge=1, le=MOST_EPOCHS, description="epochs (of everything, with linear-init)"
+    epochs: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_EPOCHS,
+        description="epochs (of everything, with linear-init; default: 10, and with linear as many "
+        "more as bring 500 steps)",
     )
     linear_epochs: int = Field(
         default=25, ge=1, le=MOST_EPOCHS, description="first epochs of linear-init"
@@ -366,6 +375,13 @@ class RunConfig(Options):
             level=self.tag_level or "leaf",
             one_of=self.one_of,
         )
+
+    def epochs_on(self, images: int) -> int:
+        """The epochs of the last phase; a last layer alone needs more of them on few images."""
+        if self.epochs is not None:
+            return self.epochs
+        least = LINEAR_STEPS if self.mode == "linear" else 0
+        return max(USUAL_EPOCHS, ceil(least / ceil(images / self.batch_size)))
 
     def most_bad(self, images: int) -> int:
         """How many of so many images may be unreadable."""

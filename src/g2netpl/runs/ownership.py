@@ -203,7 +203,9 @@ def check_same_training(
     """
     before = read_training(folder)
     began = {**_defaults(), **before["config"]}
-    now = {**json.loads(config.model_dump_json()), "output": os.path.abspath(folder)}
+    epochs = config.epochs_on(before["data"]["training_images"])
+    whole = config.model_copy(update={"epochs": epochs, "output": os.path.abspath(folder)})
+    now = json.loads(whole.model_dump_json())
     keys = _changed_keys(began, now, free)
     changed = ["--" + key.replace("_", "-") for key in keys]
     if not changed and fingerprints not in (None, before["data"]["fingerprints"]):

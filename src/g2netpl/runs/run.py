@@ -50,6 +50,10 @@ class Run(Classifier):
         """The run in a folder, as far as it goes."""
         return cls(Path(folder), read_training(folder))
 
+    def __repr__(self) -> str:
+        about = self.about["config"]["method"], self.about["data"]["images"], len(self.classes)
+        return "Run({!r}: {}, {:,} images × {:,} classes)".format(str(self.folder), *about)
+
     @property
     def name(self) -> str:
         """The folder's own name."""

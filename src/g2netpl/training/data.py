@@ -12,7 +12,7 @@ import numpy.typing as npt
 from g2netpl.base.errors import InputError, counted
 from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import several_tags
-from g2netpl.images.sources import find, find_all, list_images
+from g2netpl.images.sources import GO_ON_WITHOUT, find, find_all, list_images
 from g2netpl.images.unlisted import images_around, others_left_out
 from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named
@@ -245,9 +245,8 @@ def _located(
     files: Files, table: LabelTable, root: str, config: RunConfig
 ) -> tuple[Listed, list[str]]:
     """The images that are there, and a note on the others."""
-    hint = " (--missing leave-out goes on without them)"
     refuse = config.missing == "refuse"
-    located = find_all(table.images, root, hint) if refuse else find(table.images, root)
+    located = find_all(table.images, root, GO_ON_WITHOUT) if refuse else find(table.images, root)
     if located.notes:
         table = table.with_images(located.names)
     if not located.missing:

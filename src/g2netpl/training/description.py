@@ -35,7 +35,7 @@ def describe(
     return {
         "format": RUN_FORMAT,
         "command": "train",
-        "config": config.model_dump(),
+        "config": config.model_dump() | {"epochs": config.epochs_on(len(data.training))},
         "versions": versions(),
         "data": {
             "fingerprints": data.fingerprints,

@@ -45,7 +45,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
     method, options
         A name of `g2netpl.METHODS` and changes of its options.
     epochs, learning_rate, batch_size, optimizer, ema, hidden, patience
-        As in `g2netpl train`; `learning_rate=None` takes the usual one of the mode.
+        As in `g2netpl train`; `epochs=None` and `learning_rate=None` take the usual ones of the
+        mode.
     validation
         Share of the labelled images held out to choose the epoch and the thresholds by. Where
         they have no negatives, all images are trained on and the last epoch is taken.
@@ -87,7 +88,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         *,
         method: str = "g2netpl",
         options: Mapping[str, Any] | None = None,
-        epochs: int = 10,
+        epochs: int | None = None,
         learning_rate: float | None = None,
         batch_size: int = 64,
         optimizer: str = "Adam",

@@ -34,7 +34,7 @@ from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR, ViewName, kept_views
 from g2netpl.labels.entries import IndexArray
-from g2netpl.runs.config import PhaseMode, RunConfig
+from g2netpl.runs.config import USUAL_EPOCHS, PhaseMode, RunConfig
 from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation
 
@@ -265,7 +265,7 @@ class ImageInputs(Inputs):
                 f"two views with --mode top: before {self.cut.at} there are no maps (channels × "
                 "height × width); use --mode end-to-end, or a --train-from where there are"
             )
-        mirrors, drawn = kept_views(view, self.config.epochs)
+        mirrors, drawn = kept_views(view, self.config.epochs or USUAL_EPOCHS)
         size = show_size((1 + mirrors + drawn) * file_bytes(len(paths), shape))
         folder = self.config.cache or default_cache()
         self._say(f"top: {self.cut}; what is below takes {size} in {folder}")

@@ -11,7 +11,7 @@ from g2netpl.base.progress import about
 from g2netpl.game.methods import find_method, needs_of
 from g2netpl.game.network.network import starts_trained
 from g2netpl.images.pixels import squashed
-from g2netpl.runs.config import PhaseMode, RunConfig
+from g2netpl.runs.config import USUAL_EPOCHS, PhaseMode, RunConfig
 from g2netpl.training.devices import on_cpu
 from g2netpl.training.inputs import ImageInputs
 
@@ -57,7 +57,7 @@ def seconds_of_modes(config: RunConfig, inputs: ImageInputs) -> dict[PhaseMode, 
     data = inputs.data
     every, trained = len(data.all_paths), len(data.training)
     held = 0 if data.validation is None else len(data.validation)
-    epochs = config.epochs * needs_of(config.method, config.options).rounds
+    epochs = (config.epochs or USUAL_EPOCHS) * needs_of(config.method, config.options).rounds
     play = epochs * (trained * step + held * look)
     found: dict[PhaseMode, float] = {"linear": every * (load + look)}
     try:

@@ -64,12 +64,12 @@ class Phase:
     first_epoch: int = 0
 
 
-def phases_of(config: RunConfig) -> list[Phase]:
-    """What is trained, one after the other."""
+def phases_of(config: RunConfig, images: int) -> list[Phase]:
+    """What is trained on so many images, one after the other."""
     *before, last = config.modes
     return [
         *(Phase(mode, config.linear_epochs) for mode in before),
-        Phase(last, config.epochs, len(before) * config.linear_epochs),
+        Phase(last, config.epochs_on(images), len(before) * config.linear_epochs),
     ]
 
 
@@ -92,7 +92,7 @@ class Session:
     ) -> None:
         self.config, self.data, self.inputs, self.processes = config, data, inputs, processes
         self.accelerator: Any = accelerator or OneDevice(torch.device(device_of(config.device)))
-        self.phases = phases_of(config)
+        self.phases = phases_of(config, len(data.training))
         found, self.origin_of_k = k or expected.find(config, data, inputs)
         self.k = processes.broadcast(found)
         self.observation, self.reason = observation_of(config, data)

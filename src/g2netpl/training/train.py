@@ -147,7 +147,7 @@ class _FolderTraining:
         foreseen = foresee(self.config.thresholds, data.validation, session.network.draws)
         if foreseen:
             self.console.print(foreseen)
-        with self.open_trackers() as trackers:
+        with self.open_trackers(description["config"]) as trackers:
             snapshot = self.play(session, trackers, old)
         result = self.finish(session, snapshot, began)
         if result is not None:
@@ -233,11 +233,11 @@ class _FolderTraining:
             rehearse(session)
         return old
 
-    def open_trackers(self) -> Trackers:
+    def open_trackers(self, config: dict[str, Any]) -> Trackers:
         """What is told after every epoch, by the first rank."""
         say = None if self.console.quiet else self.console.print
         tracked = self.config.track if self.processes.is_main else ()
-        return open_trackers(tracked, self.folder, self.config.model_dump(), say)
+        return open_trackers(tracked, self.folder, config, say)
 
     def play(self, session: Session, trackers: Trackers, old: Backup | None) -> Snapshot:
         """Play all phases, from the last checkpoint where there is one."""

@@ -95,6 +95,9 @@ def locate(names: Sequence[str], address: Address) -> list[str]:
     return find_all(names, address).paths
 
 
+GO_ON_WITHOUT = " (--missing leave-out goes on without them)"
+
+
 def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
     """Look for the named images, all of which must be there; `more` to the hint."""
     located = find(names, address)

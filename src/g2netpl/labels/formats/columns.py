@@ -13,6 +13,7 @@ from g2netpl.base.errors import closest, listed
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet
 from g2netpl.labels.formats.text import IMAGE_HEADERS, unguarded
+from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, plain_name
 
 GROUP = "group"
@@ -31,8 +32,8 @@ _NAMED = 8  # columns, in a note
 _INDEX = ("", "unnamed:0")  # how pandas calls the column of its row numbers
 
 _WORDS = {  # of cells, without capitals
-    POSITIVE: ("1", "1.0", "1,0", "true", "yes", "x", "✓", "✔"),
-    NEGATIVE: ("0", "0.0", "0,0", "false", "no"),
+    POSITIVE: ("1", "1.0", "1,0", "true", "yes", "x", "✓", "✔", "wahr", "ja", "vrai", "oui"),
+    NEGATIVE: ("0", "0.0", "0,0", "false", "no", "falsch", "nein", "faux", "non"),
     UNOBSERVED: ("", "-1", "-1.0", "-1,0", "?", "na", "n/a", "nan", "null"),
 }
 CELLS = {word: value for value, words in _WORDS.items() for word in words}
@@ -105,7 +106,14 @@ def image_place(sheet: Sheet, places: Sequence[int], told: str | None = None) ->
         for place in places:
             if _key(sheet.header[place]) == word and not _holds_labels(sheet, place):
                 return place
-    return None
+    return next((place for place in places if _names_files(sheet, place)), None)
+
+
+def _names_files(sheet: Sheet, place: int) -> bool:
+    """Whether every cell is a file's name and the header none: `Bild`, whatever the language."""
+    cells, header = sheet.column(place), sheet.header[place].lower()
+    named = all(cell.lower().endswith(SUFFIXES) for cell in cells)
+    return bool(cells) and named and not header.endswith(SUFFIXES)
 
 
 def _tags_place(
@@ -216,7 +224,7 @@ def _stop(sheet: Sheet) -> NoReturn:
         sheet.where(sheet.line),
         "header",
         f"expected a header 'image,<class>,…', 'image,labels' or 'image,tags', got {came!r}; "
-        "--image-column NAME says which column names the images",
+        "--image-column NAME says which column names the images, --tags-column NAME which has tags",
     )
 
 

@@ -1,5 +1,6 @@
 """Label files of any format: read, several as one, held against others, and written."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +53,8 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
 def _check_there(path: Path) -> None:
     try:
         if not path.exists():
-            raise InputError(f"{path}: no such label file")
+            hint = "; download it first" if re.search(r"(^|/)\w{2,}:/", str(path)) else ""
+            raise InputError(f"{path}: no such label file{hint}")
         if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
             raise InputError(f"{path}: not a regular file")
     except OSError as problem:

@@ -9,8 +9,10 @@ together in a split. With `absent = negative` every
 class that a listed image is not tagged with is negative: for tags known to be complete.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from g2netpl.labels.formats.text import beginning, delimiter, unguarded
 from g2netpl.labels.formats.twins import united_note
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
+MARKS = ";|,\t/"  # that may stand between tags
 Tags = tuple[int, str, Iterable[str], Iterable[str], Any]  # place, image, present, absent, group
 
 
@@ -76,7 +79,7 @@ def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
                 str(sheet.path),
                 "several tags in one",
                 f"{odd!r} looks like several tags, since {known} are found elsewhere; give "
-                "--separator ',' if so, or --separator ';' if the comma is a part of the name",
+                "--separator ',' if so (';,' where both are), or ';' if the comma is a part of it",
             )
     return table.with_notes((*columns.notes, *table.notes))
 
@@ -151,9 +154,14 @@ def in_cell(cell: Any, reading: Reading, where: str, what: str, problems: Proble
 
 
 def split(text: str, reading: Reading, between: str = ";|") -> list[str]:
-    """The tags in a cell, parted at any mark of `between` unless the reader was told another."""
-    if reading.separator is None:
-        for mark in between[1:]:
-            text = text.replace(mark, between[0])
-    parts = text.split(reading.separator or between[0])
+    """The tags in a cell, parted at any mark of `between` unless the reader was told others."""
+    parts = re.split(_between(reading.separator or between), text)
     return [tag for part in parts if (tag := part.strip())]
+
+
+@cache
+def _between(separator: str) -> re.Pattern[str]:
+    """Marks part tags each by itself (`;,`), anything else as a whole (`::`, ` and `)."""
+    marks = set(separator.strip(" "))
+    alone = len(marks) > 1 and marks <= set(MARKS)
+    return re.compile(f"[{re.escape(''.join(sorted(marks)))}]" if alone else re.escape(separator))

@@ -6,6 +6,7 @@ changes are tried before the first is made.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.disk import written_whole
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.errors import InputError, counted, listed
 from g2netpl.base.system import copy_mode
 from g2netpl.labels.formats.photos import xmp
 from g2netpl.labels.formats.photos.library import Library, Photo, Places, TagPath, Tags, whole, why
@@ -109,9 +110,12 @@ class Plan:
         return notes
 
     def preview(self) -> list[str]:
-        """The same, and the first changes."""
+        """The same, how often each tag is added, and the first changes."""
         more = len(self.changes) - _SHOWN
         shown = [str(each) for each in self.changes[:_SHOWN]]
+        often = Counter(name for each in self.changes for name in each.added).most_common()
+        tags = listed((f"{name} {count:,} times" for name, count in often), _SHOWN)
+        shown[:0] = [f"added: {tags}"] if more > 0 and often else []
         return [*self.notes(), *shown, *([f"and {more:,} more"] if more > 0 else [])]
 
     def _change(self, row: int, photo: Photo, values: LabelMatrix) -> Change:
