@@ -49,7 +49,8 @@ def kept(
     """A row of this shape for each image at `paths`: stored under `key`, or computed and stored.
 
     `compute` is asked for some rows at a time; of what cannot be read it gives NaN. The ranks
-    compute together, and the first of each machine writes. What is given stays in the file.
+    compute together, and of those of a machine the first writes, and each whose images lie
+    elsewhere. What is given stays in the file.
     """
     path = (folder or default_cache()) / f"{key}.{_ENDINGS[kind]}"
     stored = _open(path, len(paths), shape, kind, say)
@@ -66,7 +67,8 @@ def kept(
             if not processes.all_max(int(not unknown.all())):
                 return stored.rows
             compute = _again(rows, found)
-        writes = launched.is_first_of_machine()
+        above = processes.gather_text(str(path))[: processes.rank][-launched.local_rank() :]
+        writes = launched.is_first_of_machine() or str(path) not in above
         making = TableInMaking(path, paths, stamps, shape, kind) if writes else None
         with nullcontext() if making is None else making:
             left = rows[:0] if making is None else making.go_on(rows, stored, say)
