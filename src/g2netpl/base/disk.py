@@ -204,3 +204,12 @@ def write_json(path: Path, content: Any) -> None:
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     with written_whole(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def user_cache(kind: str, otherwise: str) -> Path:
+    """A folder of the user for what can be made anew."""
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise InputError(f"cache: there is no home folder to keep {kind} in; {otherwise}") from None
+    return Path(base) / "g2netpl" / kind

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.disk import written_whole
-from g2netpl.base.errors import InputError
 
 SUM = hashlib.sha256().digest_size
 
@@ -47,12 +46,3 @@ def read_sealed(path: Path, count: int) -> list[npt.NDArray[Any]]:
     with open(path, "rb") as file:
         check_sum(file)
         return [np.load(file, allow_pickle=False) for _ in range(count)]
-
-
-def user_cache(kind: str, otherwise: str) -> Path:
-    """A folder of the user for what can be made anew."""
-    try:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    except RuntimeError:
-        raise InputError(f"cache: there is no home folder to keep {kind} in; {otherwise}") from None
-    return Path(base) / "g2netpl" / kind

@@ -18,12 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from g2netpl.base.disk import written_whole
+from g2netpl.base.disk import user_cache, written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit
 from g2netpl.base.memory import parse_size
 from g2netpl.base.places import LARGEST, Opened, Place, Stamp, Unreachable
-from g2netpl.base.sealed import user_cache
 
 SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
 BLOCK = 1 << 20  # bytes of an object that are kept as one file

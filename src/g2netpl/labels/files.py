@@ -11,7 +11,6 @@ from pathlib import Path
 from g2netpl.base.disk import check_space
 from g2netpl.base.errors import InputError
 from g2netpl.base.stores import is_address, object_at
-from g2netpl.labels.table import name_problem
 
 Files = str | tuple[str, ...]  # of several, in the order of the user
 _PIECE = 1 << 24  # bytes that a store is asked for at a time
@@ -47,6 +46,8 @@ def at_hand(file: str | Path) -> Path:
 
 @cache
 def _fetched(address: str) -> Path:
+    from g2netpl.labels.table import name_problem  # it needs NumPy, --help does not
+
     there, name = object_at(address), address.rpartition("/")[2]
     problem = name_problem(name)
     if problem is not None:
