@@ -10,7 +10,7 @@ import pytest
 from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.runs.config import parse_trackers
+from g2netpl.runs.tracker_names import parse_trackers
 from g2netpl.training.trackers import STATE, TRACKERS, open_trackers
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}

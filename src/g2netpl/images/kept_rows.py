@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import FULL, check_space, file_stamp
+from g2netpl.base.disk import FULL, check_space, file_stamp, user_cache
 from g2netpl.base.errors import InputError
 from g2netpl.base.processes import Processes
-from g2netpl.base.sealed import SUM, user_cache
+from g2netpl.base.sealed import SUM
 from g2netpl.images.identity import digests_of
 
 Rows = npt.NDArray[np.int64]

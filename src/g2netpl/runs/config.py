@@ -1,13 +1,12 @@
 """RunConfig: everything one training depends on, checked at once."""
 
 import os
-from collections.abc import Iterable
 from math import ceil
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.base.errors import did_you_mean
 from g2netpl.base.memory import parse_size
 from g2netpl.base.options import (
     LARGEST_BATCH,
@@ -27,6 +26,7 @@ from g2netpl.labels.formats import FORMATS, Reading, read_aliases, read_classes
 from g2netpl.labels.formats.reading import Absent, Contradictions, Duplicates
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.thresholds import parse_rule
+from g2netpl.runs.tracker_names import parse_trackers
 
 GROUPS_BY_FOLDER = "folder"  # what --groups may say instead of a file
 PATHS = {
@@ -39,23 +39,6 @@ SEVERAL = {"labels", "test_labels", "validation_labels"}  # one path, or a list 
 PhaseMode = Literal["end-to-end", "top", "linear"]  # what learns: all, upper blocks, classifier
 Mode = Literal[PhaseMode, "linear-init"]
 AskedMode = Literal[Mode, "auto"]
-
-
-TRACKERS = ("tensorboard", "mlflow", "trackio")
-
-
-def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
-    """Read `tensorboard,mlflow:WHERE` or a list of such; `none` is no tracker."""
-    parts = [texts] if isinstance(texts, str) else texts
-    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise InputError(f"track: expected names of trackers, got {texts!r}")
-    names = [name.strip() for part in parts for name in part.split(",")]
-    names = [name for name in names if name and name != "none"]
-    for name in names:
-        kind = name.partition(":")[0]
-        if kind not in TRACKERS:
-            raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
-    return tuple(dict.fromkeys(names))
 
 
 class RunConfig(Options):

@@ -26,9 +26,9 @@ from typing import Any, Self
 
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError
-from g2netpl.runs.config import parse_trackers
 from g2netpl.runs.folder import HISTORY
 from g2netpl.runs.folder import TRACKERS as STATE
+from g2netpl.runs.tracker_names import parse_trackers
 
 Numbers = dict[str, float]
 Memory = dict[str, Any]

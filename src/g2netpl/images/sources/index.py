@@ -17,10 +17,11 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from g2netpl.base.disk import user_cache
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit
 from g2netpl.base.places import Opened, Place, Stamp
-from g2netpl.base.sealed import read_sealed, user_cache, write_sealed
+from g2netpl.base.sealed import read_sealed, write_sealed
 from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import is_text, name_problem
 
