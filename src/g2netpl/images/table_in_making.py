@@ -52,7 +52,8 @@ class Table(NamedTuple):
 class TableInMaking:
     """The file `PATH.part`; where another process is at work on it, one of our own.
 
-    Around the work: at its end the table has its name. Where it is broken off, the part stays.
+    Around the work: at its end the table has its name. Where it is broken off, the part stays
+    if a block of it is finished.
     """
 
     def __init__(
@@ -106,7 +107,8 @@ class TableInMaking:
             self._file.close()  # and nobody else may have it before it has its name
         if kind is None and not OPEN_FILES_CAN_GO:
             self._take_name()
-        if kind is not None and self._place.name != f"{self.path.name}.part":
+        is_ours_alone = self._place.name != f"{self.path.name}.part"
+        if kind is not None and (is_ours_alone or self._end == self._size):
             self._place.unlink(missing_ok=True)
 
     def go_on(self, rows: Rows, stored: Table | None, say: Callable[[str], None]) -> Rows:
