@@ -129,7 +129,7 @@ def _saved(training, outcome):
 BEFORE = (
     ("g2netpl linear", {"at": "g2netpl.images.pixels:open_image", "number": 20}),
     ("g2netpl linear", {"at": "g2netpl.images.kept_tables:kept", "number": 2}),
-    ("g2netpl linear", {"at": "os:replace", "matching": ".npy"}),
+    ("g2netpl linear", {"at": "os:replace", "matching": ".f32"}),
     ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
     ("g2netpl k", {"at": "g2netpl.game.network_step:network_cost", "number": 99}),
     ("g2netpl", {"at": "g2netpl.training.data:read_training_data"}),

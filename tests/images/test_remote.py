@@ -24,8 +24,8 @@ from g2netpl.cli import main
 from g2netpl.images import sources
 from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.images.sources import list_images, locate
-from g2netpl.labels import files
-from g2netpl.labels.files import at_hand
+from g2netpl.labels import fetching
+from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.formats import LabelFileError, Reading, read_labels, read_matching, write_labels
 from g2netpl.runs.completion import read_names
 from g2netpl.runs.config import RunConfig
@@ -345,7 +345,7 @@ def test_labels_come_from_a_store_as_from_a_file(store, tmp_path, format):
 
 
 def test_labels_are_asked_for_again_and_in_pieces(store, labels, monkeypatch):
-    monkeypatch.setattr(files, "_PIECE", 16)
+    monkeypatch.setattr(fetching, "_PIECE", 16)
     monkeypatch.setattr(stores, "BLOCK", 8)
     faults = [None, b"x"]
     store.fault = lambda key, content: faults.pop() if faults else content

@@ -17,6 +17,11 @@ NOWHERE: Stamp = (-1, -1, -1)
 LARGEST = 1 << 28  # bytes of one image
 
 
+def is_address(text: str) -> bool:
+    """Whether a text is no path of this machine."""
+    return "://" in text
+
+
 class Place(str):
     """Where one image is."""
 

@@ -175,11 +175,6 @@ class _Cache:
 _cache = _Cache()
 
 
-def is_address(text: str) -> bool:
-    """Whether a text is no path of this machine."""
-    return "://" in text
-
-
 def check_secrets(address: str) -> None:
     """Refuse an address with credentials, which is not repeated."""
     if _CREDENTIALS.search(address):

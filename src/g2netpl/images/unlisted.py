@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from g2netpl.images.sources import list_images
-from g2netpl.labels.files import Files, at_hand, each_file
+from g2netpl.labels.fetching import at_hand
+from g2netpl.labels.files import Files, each_file
 from g2netpl.labels.formats import find_format, image_folders
 
 

@@ -1,19 +1,12 @@
-"""One label file, or several that are read as one: how they are held, fetched and named."""
+"""One label file, or several that are read as one: how they are held, named and changed."""
 
-import atexit
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
-from functools import cache
 from pathlib import Path
 
-from g2netpl.base.disk import check_space
-from g2netpl.base.errors import InputError
-from g2netpl.base.stores import is_address, object_at
+from g2netpl.base.places import is_address
 
 Files = str | tuple[str, ...]  # of several, in the order of the user
-_PIECE = 1 << 24  # bytes that a store is asked for at a time
 
 
 def each_file(files: str | Path | Sequence[str | Path]) -> tuple[str, ...]:
@@ -36,27 +29,3 @@ def named(files: str | Path | Sequence[str | Path]) -> str:
 def of_each(files: str | Sequence[str], change: Callable[[str], str]) -> Files:
     """Each of them as `change` makes it; an address of a store stays as it is."""
     return as_files([file if is_address(file) else change(file) for file in each_file(files)])
-
-
-def at_hand(file: str | Path) -> Path:
-    """A file on this machine; of one that lies in a store there is a copy until we end."""
-    text = os.fspath(file)
-    return _fetched(text) if is_address(text) else Path(text)
-
-
-@cache
-def _fetched(address: str) -> Path:
-    from g2netpl.labels.table import name_problem  # it needs NumPy, --help does not
-
-    there, name = object_at(address), address.rpartition("/")[2]
-    problem = name_problem(name)
-    if problem is not None:
-        raise InputError(f"{address}: {problem}")
-    folder = Path(tempfile.mkdtemp(prefix="g2netpl-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    size, _, _ = there.stamp()
-    check_space(folder, size, f"copy of {address}", "set TMPDIR")
-    with open(folder / name, "wb") as file:
-        for start in range(0, size, _PIECE):
-            file.write(there.read(start, start + _PIECE))
-    return folder / name

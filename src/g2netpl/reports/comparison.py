@@ -2,6 +2,7 @@
 
 import base64
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NotRequired
@@ -12,6 +13,7 @@ from typing_extensions import TypedDict
 
 from g2netpl import __version__
 from g2netpl.base.errors import InputError
+from g2netpl.base.options import check_record
 from g2netpl.experiments.cells import Outcome, Row, choose
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells
 from g2netpl.labels.table import POSITIVE, LabelTable
@@ -25,7 +27,7 @@ from g2netpl.reports.run_charts import (
     truth_chart,
 )
 from g2netpl.reports.tables import Grid, cell_lines, grid, groups, moments, spread, summarise
-from g2netpl.runs.records import Content, read_run
+from g2netpl.runs.records import CellResult, Content, read_run
 
 PAGES = {"compare": "report.html", "demo": "comparison.html"}
 _RESULTS = {"compare": "results.json", "demo": "result.json"}
@@ -55,7 +57,7 @@ def write_comparison_report(
     if not rows:
         raise InputError(f"{folder}: no training is finished yet ({CELLS} has no line)")
     trained = {cell_of(row): row for row in rows}
-    chosen = [trained[cell_of(row)] for row in choose(rows)]
+    chosen = [trained[cell_of(row)] for row in _chosen(folder, rows)]
     taken = {cell_of(row) for row in chosen}
     table = _grid(chosen)
     ks = {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
@@ -79,6 +81,19 @@ def write_comparison_report(
         others=_trainings([row for row in rows if cell_of(row) not in taken]),
         demo=_demo(outcomes, chosen) if outcomes else None,
     )
+
+
+def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
+    """What the comparison chose; while it is not finished, or says nothing, from what there is."""
+    path = folder / "results.json"
+    try:
+        found = json.loads(path.read_bytes())
+        rows_found = found if type(found) is list else ()
+        chosen: list[Row] = [{**check_record(CellResult, row, str(path))} for row in rows_found]
+    except (OSError, ValueError, RecursionError, InputError):
+        chosen = []
+    there = {cell_of(row) for row in rows}
+    return [row for row in chosen if cell_of(row) in there] or choose(rows)
 
 
 def _grid(rows: Sequence[Row]) -> Grid:

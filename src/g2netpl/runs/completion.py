@@ -18,7 +18,8 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.files import Files, at_hand, named
+from g2netpl.labels.fetching import at_hand
+from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import (
     USUAL,
     Reading,

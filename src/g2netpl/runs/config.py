@@ -17,7 +17,8 @@ from g2netpl.base.options import (
     Options,
     none_from_text,
 )
-from g2netpl.base.stores import check_secrets, is_address
+from g2netpl.base.places import is_address
+from g2netpl.base.stores import check_secrets
 from g2netpl.images.jpeg import Decoder
 from g2netpl.images.views import ViewName
 from g2netpl.labels.files import Files

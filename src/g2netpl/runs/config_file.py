@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.stores import is_address
+from g2netpl.base.places import is_address
 from g2netpl.runs.config import PATHS, is_path
 
 _LARGEST_FILE = 1 << 22  # bytes; one with a weight for each of 100,000 classes is smaller

@@ -15,10 +15,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base import stores
 from g2netpl.base.disk import file_stamp
 from g2netpl.base.errors import InputError
-from g2netpl.base.places import Place
+from g2netpl.base.places import Place, is_address
 from g2netpl.images.sources import parquet, remote, shards
 from g2netpl.images.sources.folder import Folder
 from g2netpl.labels.formats.webdataset import holds_shards
@@ -48,7 +47,7 @@ class Images(Protocol):
 def images_at(address: Address) -> Images:
     """The images that an address names."""
     text = str(address)
-    if stores.is_address(text):
+    if is_address(text):
         return _elsewhere(text, int(time.monotonic() // _BELIEVED))
     if images_on_top(text):
         return Folder(text)
@@ -73,7 +72,7 @@ def _here(address: str, stamps: tuple[object, ...]) -> Images:
 
 def is_one_image(address: Address) -> bool:
     """Whether an address is that of a single image file of this machine."""
-    if stores.is_address(str(address)) or shards.is_address(str(address)):
+    if is_address(str(address)) or shards.is_address(str(address)):
         return False
     if not os.path.exists(address):
         raise InputError(f"{address}: no such file or folder")
@@ -105,7 +104,7 @@ def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
         first = names[located.missing[0]]
         above = Path(address).parent
         hint = "is --images the right folder"
-        if not stores.is_address(str(address)) and _is_file(above / first):
+        if not is_address(str(address)) and _is_file(above / first):
             hint = f"try --images {quote(str(above))}"
         raise InputError(
             f"{address}: {len(located.missing):,} of {len(names):,} images of the label file are "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.base.stores import is_address
+from g2netpl.base.places import is_address
 from g2netpl.labels.files import each_file
 from g2netpl.labels.formats import (
     coco,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError
-from g2netpl.labels.files import at_hand, each_file, named
+from g2netpl.labels.fetching import at_hand
+from g2netpl.labels.files import each_file, named
 from g2netpl.labels.formats import imagefolder
 from g2netpl.labels.formats.aliases import renamed, unused_note, with_aliases
 from g2netpl.labels.formats.catalogue import (

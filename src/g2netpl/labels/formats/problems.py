@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.stores import is_address
+from g2netpl.base.places import is_address
 from g2netpl.labels.table import LabelTable, name_problem
 
 MOST_PROBLEMS = 100_000
