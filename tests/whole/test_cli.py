@@ -304,7 +304,7 @@ BAD = {
     "an unknown setting": (["--setting", "fsp"], "did you mean 'fspl'"),
     "an unknown backbone": (["--backbone", "resnet5o"], "did you mean 'resnet50'"),
     "a missing label file": (["--labels", "none.csv"], "none.csv: no such label file"),
-    "labels elsewhere": (["--labels", "https://a.org/b.csv"], "label file; download it first"),
+    "labels elsewhere": (["--labels", "https://a.org/b.csv"], "an address that begins with s3"),
     "a missing image folder": (["--images", "none"], "none: no such image folder"),
     "a missing config": (["--config", "none.toml"], "none.toml: cannot be read"),
     "a missing weights file": (["--weights", "none.safetensors"], "no such weights file"),

@@ -1,6 +1,5 @@
 """Label files of any format: read, several as one, held against others, and written."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,8 +53,7 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
 def _check_there(path: Path) -> None:
     try:
         if not path.exists():
-            hint = "; download it first" if re.search(r"(^|/)\w{2,}:/", str(path)) else ""
-            raise InputError(f"{path}: no such label file{hint}")
+            raise InputError(f"{path}: no such label file")
         if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
             raise InputError(f"{path}: not a regular file")
     except OSError as problem:
