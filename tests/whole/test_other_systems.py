@@ -100,7 +100,7 @@ with enter_again:
     pass
 print("locks")
 
-from g2netpl.images import activations
+from g2netpl.images import kept_tables
 pictures = []
 for number in range(5):
     Path(f"{number}.png").write_bytes(bytes([number]))
@@ -115,9 +115,9 @@ def compute(rows):
     return truth[rows]
 
 def kept():
-    return activations.kept(Path("cache"), "key", pictures, (4,), compute)
+    return kept_tables.kept(Path("cache"), "key", pictures, (4,), compute)
 
-activations._BLOCK = 8
+kept_tables._BLOCK = 8
 Path("cache").mkdir()
 try:
     kept()
