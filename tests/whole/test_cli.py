@@ -94,6 +94,12 @@ def test_methods_are_listed_with_their_options(capsys):
     assert "step_growth" in capsys.readouterr().out
 
 
+def test_flags_that_a_training_needs_are_named_as_flags(capsys):
+    for given, lacking in (([], "--labels and --output"), (["--labels", "a.csv"], "--output")):
+        assert main(["train", *given]) == 2
+        assert f"expected {lacking}; g2netpl train --help" in capsys.readouterr().err
+
+
 def test_compare_writes_rows_and_cells(features, tmp_path, capsys, result_keys):
     assert compare(features, tmp_path / "out", "--methods", "an,g2netpl", "--settings", "fspl") == 0
     rows = json.loads((tmp_path / "out" / "results.json").read_text())

@@ -2,6 +2,7 @@
 
 examples:
   g2netpl features --labels train.csv --test-labels test.csv --images photos --output features
+  g2netpl features --labels VOC2012/ImageSets/Main/train.txt --output f224 --image-size 224
   g2netpl features --labels all.csv --images photos --backbone resnet50 --image-size 448 \\
       --output f50
 
@@ -38,7 +39,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.training_flags import add_config_flags
 
     taken = (*_TAKEN, *READING_SEVERAL)
-    add_config_flags(parser, taken, {"image_size": 256}, ("images", "output"))
+    add_config_flags(parser, taken, {"image_size": 256}, ("output",))
     add_part_flags(parser)
     parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
@@ -62,6 +63,8 @@ def _write_parts(flags: argparse.Namespace) -> None:
     from g2netpl.runs.scoring import FindAt
     from g2netpl.training.vectors import Vectors
 
+    if flags.images is None:
+        raise InputError("features: expected --images, --labels or both")
     if not is_folder(flags.output):
         raise InputError(f"{flags.output}: without --labels, --output is a folder of Parquet files")
     console = Console(quiet=not launched.is_first_of_machine())
@@ -128,11 +131,12 @@ def _computed(
 
     from g2netpl.images.features import FeatureFolder
     from g2netpl.images.sources import locate
-    from g2netpl.training.data import Listed, TrainingData, keep_test_apart
+    from g2netpl.training.data import Listed, TrainingData, folder_of, keep_test_apart
     from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import ImageInputs, backbone_of
 
-    roots = (config.images or "", config.test_images or config.images or "")
+    tested = (config.test_labels or config.labels, config.test_images)
+    roots = [folder_of(*part, config) for part in ((config.labels, None), tested)]
     paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
     parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
     way_out = "leave them out of one part, or keep them together with --groups"

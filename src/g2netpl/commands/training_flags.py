@@ -95,7 +95,13 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     before = _keys_before(given, resume and flags.config is None)
     if "method" in given and given["method"] != before.get("method"):
         before.pop("options", None)  # those of another method
-    config = RunConfig.read(over(before, given), flags.config or "train")
+    keys = over(before, given)
+    lacking = [f"--{key}" for key in ("labels", "output") if key not in keys]
+    if lacking and flags.config is None:
+        raise InputError(
+            f"expected {' and '.join(lacking)}; g2netpl {flags.command} --help has examples"
+        )
+    config = RunConfig.read(keys, flags.config or "train")
     for method, key, _ in changes:
         if method is not None and method != config.method:
             raise InputError(f"--set {method}.{key}: the method of this run is {config.method}")

@@ -212,7 +212,7 @@ def _split(
     return split_indices(len(table), share, SPML_SEED, True)
 
 
-def _root(files: Files, images: str | None, config: RunConfig) -> str:
+def folder_of(files: Files, images: str | None, config: RunConfig) -> str:
     """The folder of the images of label files."""
     return images or config.images or str(image_folder(files, config.format))
 
@@ -226,7 +226,7 @@ def _read_listed(config: RunConfig) -> tuple[Listed, list[str]]:
     notes += look_alikes_note(table)
     if not config.one_of and one_of.looks_so(table.held):
         notes.append(one_of.HINT)
-    root = _root(config.labels, None, config)
+    root = folder_of(config.labels, None, config)
     listed, missing = _located(config.labels, table, root, config)
     return listed, [*notes, *missing]
 
@@ -237,7 +237,7 @@ def _read_other(
     if files is None:
         return None, []
     other = read_matching(files, table, config.format, config.reading(images))
-    listed, missing = _located(files, other, _root(files, images, config), config)
+    listed, missing = _located(files, other, folder_of(files, images, config), config)
     return listed, [*(f"{named(files)}: {note}" for note in other.notes), *missing]
 
 
@@ -265,7 +265,7 @@ def _with_unlisted(
     paths: list[str] = []
     notes: list[str] = []
     taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
-    root, every = _root(config.labels, None, config), config.only_listed is False
+    root, every = folder_of(config.labels, None, config), config.only_listed is False
     around = images_around(config.labels, config.format, config.images, every)
     found = _new(around, root, taken)
     leave_out = config.only_listed
