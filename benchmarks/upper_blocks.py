@@ -6,8 +6,8 @@
 Six epochs of the last layer of lite0 at 224 px, then four of its last block too; usual rates, batch
 16, a fifth held out to choose the epoch by. The last layer takes seconds, the block one to two
 minutes on a core, and once what is below it for all photos. Every training is a run folder, and
-none is trained twice. Writes results.csv and results.png: test mAP × 100 at the best epoch, mean
-and deviation over the seeds.
+none is trained twice. Writes results-rows.csv and a picture, results.png: test mAP × 100, mean and
+deviation over the seeds.
 """
 
 import argparse
@@ -15,7 +15,9 @@ import json
 from pathlib import Path
 
 from g2netpl import RunConfig, train
-from g2netpl.reports.figures import table_rows, write_figure
+from g2netpl.labels.formats.sheet import write_rows
+from g2netpl.reports.charts import write_png
+from g2netpl.reports.figures import table_rows
 from g2netpl.reports.tables import moments, spread
 
 METHODS = "an,an-ls,wan,epr,role,ll-r,gr,em-apl,draw,g2netpl"
@@ -66,5 +68,8 @@ if __name__ == "__main__":
             ]
             best, last = ([row[key] for row in rows] for key in ("test_map", "last_test_map"))
             print(f"{method:12} {setting:10} {spread(best)} / {spread(last)}", flush=True)
-            lines.append([method, method, setting, 0, *moments(best), 0, 0, None])
-    write_figure(output / "results.png", table_rows(lines))
+            lines.append([method, method, setting, len(rows), *moments(best), *moments(last), None])
+    header = ("method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last")
+    write_rows(output / "results-rows.csv", header, [line[1:-1] for line in lines])
+    _, _, charts = table_rows(lines)
+    write_png(output / "results.png", charts)

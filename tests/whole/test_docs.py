@@ -203,13 +203,13 @@ def test_what_game_md_says_about_the_cubic():
 def test_the_tables_of_results_md_say_what_their_files_say():
     page = text_of("method/results.md")
     written = {}
-    for path in (DOCS / "figures").glob("coco-*-rows.csv"):
+    for path in (DOCS / "figures").glob("*-rows.csv"):
         with path.open(encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 if row["best epoch"]:
                     texts = written.setdefault(row.get("row", row["method"]), set())
                     pairs = [
-                        (float(row[f"{which} epoch"]), float(row[f"± {which}"]))
+                        (float(row[f"{which} epoch"]), float(row[f"± {which}"] or "nan"))
                         for which in ("best", "last")
                     ]
                     best, last = (f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in pairs)
