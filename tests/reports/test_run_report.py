@@ -469,6 +469,7 @@ def test_a_method_without_soft_labels_and_data_without_negatives(hostile_photos,
     text = page.sentences()
     assert "The method an keeps no soft labels" in text
     assert "There are no test images with labels." in text
+    assert "cannot be told from tags alone. Look at some of them with g2netpl review" in text
     assert "There is no curve of mAP. Epoch: the last one" in text
     assert "no validation or test images with labels to hold the scores against" in text
     assert "nothing can be disputed" in text
