@@ -65,6 +65,18 @@ def test_one_line_with_a_labelled_time_and_what_fits_of_the_note(clock, width):
     assert (room == NOTE) == (width >= 200) or len(shown) == width
 
 
+def test_a_slow_start_is_not_taken_for_the_rate(console, clock):
+    """A minute until the first 10 of 1,000 images, then 20 in a second: 970 are left, 48.5 s."""
+    work = Work(console, "predict", 1000)
+    assert str(work) == "predict: 0%"
+    clock.passes(60)
+    work.advance(10)
+    assert str(work).startswith("predict: 1%, 0.2 images/s")
+    clock.passes(1)
+    work.advance(20)
+    assert str(work) == "predict: 3%, 20 images/s, left 0:48"
+
+
 def test_the_time_that_is_left_is_called_so(clock):
     screen = terminal(80, clock)
     with Work(screen, "features", 100) as work:

@@ -45,6 +45,7 @@ class Work:
         self.shown = bar and console.is_terminal and not console.quiet
         self.began = self._spoke = console.get_time()
         self.note, self._lines = "", 0
+        self._first: tuple[float, int] | None = None  # when the first of it was done, and how much
         self.progress = _progress(console, self)
         self.task = self.progress.add_task(
             self.place, total=total, completed=before, note="", work=self
@@ -71,22 +72,33 @@ class Work:
         return self.console.get_time() - self.began
 
     @property
+    def rate(self) -> float | None:
+        """How much in a second, the first of it left out, which takes longer; None before that."""
+        if self.done == self.before:
+            return None
+        since, done = self.began, self.before
+        if self._first is not None and self._first[1] < self.done:
+            since, done = self._first
+        return (self.done - done) / max(self.console.get_time() - since, 1e-9)
+
+    @property
     def left(self) -> float | None:
-        """How many seconds it will take still; None before anything is done."""
-        done = self.done - self.before
-        return (self.total - self.done) * self.seconds / done if done > 0 else None
+        """How many seconds it will take still."""
+        return None if self.rate is None else (self.total - self.done) / self.rate
 
     def __str__(self) -> str:
         parts = [f"{self.done / max(self.total, 1):.0%}"]
-        if self.left is not None:
-            rate = (self.done - self.before) / max(self.seconds, 1e-9)
-            parts += [f"{rate:,.{0 if rate >= 10 else 1}f} {self.unit}/s"] if self.unit else []
+        if self.rate is not None and self.left is not None:
+            speed = f"{self.rate:,.{0 if self.rate >= 10 else 1}f} {self.unit}/s"
+            parts += [speed] if self.unit else []
             parts.append(f"left {clock_time(self.left)}")
         return f"{self.place}: {', '.join(parts)}"
 
     def advance(self, count: int = 1) -> None:
         """Some more is done."""
         self.done += count
+        if self._first is None:
+            self._first = self.console.get_time(), self.done
         self._draw()
         self.beat()
 

@@ -1,6 +1,7 @@
 """What happened, epoch by epoch: JSON lines on disk, words and warnings for who waits."""
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -97,8 +98,7 @@ class Epochs(Work):
     ) -> None:
         self._left, self._images, self._finished = left, images, finished
         self._looks = 1 + _FORWARD * held_out / max(images, 1)
-        self._steps, self._explained = 0, False
-        self._first: tuple[float, int] | None = None
+        self._steps, self._foretold, self._explained = 0, False, False
         super().__init__(console, "training", left * images)
 
     @property
@@ -111,15 +111,13 @@ class Epochs(Work):
         """A step is done."""
         super().advance(count)
         self._steps += 1
-        if self._steps == 1:  # it takes longer than the others
-            self._first = (self.seconds, self.done)
-        elif self._first and self._steps >= _FEW_STEPS and self.seconds >= _A_WHILE:
-            self._foretell(*self._first)
+        if self._steps >= _FEW_STEPS and self.seconds >= _A_WHILE and not self._foretold:
+            self._foretold = True
+            self._foretell()
 
-    def _foretell(self, seconds: float, done: int) -> None:
-        """How long it will take, said once, and of what is short never."""
-        each, self._first = (self.seconds - seconds) / max(self.done - done, 1), None
-        whole = each * self.total * self._looks
+    def _foretell(self) -> None:
+        """How long it will take; of what is short nothing is said."""
+        whole = self.total * self._looks / (self.rate or math.inf)
         if whole >= _SHORT:
             self.tell(f"{about(whole)} for {counted(self._left, 'epoch')}")
 
