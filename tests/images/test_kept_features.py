@@ -11,6 +11,7 @@ from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.game.network.network import build_backbone
+from g2netpl.images import identity
 from g2netpl.images.kept_tables import cache_key, kept
 
 
@@ -63,6 +64,18 @@ def test_pictures_that_were_copied_or_touched_are_the_same(pictures, tmp_path):
     for path in pictures.folder.iterdir():
         os.utime(path, ns=(1, 1))
     assert pictures.get(tmp_path) == []
+
+
+def test_contents_are_looked_at_once_where_times_changed(pictures, tmp_path, monkeypatch):
+    pictures.get(tmp_path)
+    os.utime(pictures.folder / "d", ns=(1, 1))
+    looked = []
+    monkeypatch.setattr(
+        identity, "file_digest", lambda path: [looked.append(path), disk.file_digest(path)][1]
+    )
+    pictures.get(tmp_path)
+    pictures.get(tmp_path)
+    assert looked == [str(pictures.folder / "d")]
 
 
 def test_a_picture_that_changed_while_it_was_computed_is_not_trusted(pictures, tmp_path):

@@ -54,19 +54,20 @@ def kept(
     """
     path = (folder or default_cache()) / f"{key}.{_ENDINGS[kind]}"
     stored = _open(path, len(paths), shape, kind, say)
-    stamps, rows = stamps_of(paths), np.arange(len(paths))
+    stamps, rows, is_touched = stamps_of(paths), np.arange(len(paths)), False
     if stored is not None:
         good = np.asarray(stored.digests.any(axis=1))
         rows = lacking(good, stored.stamps, stored.digests, stamps, paths)
+        is_touched = bool((stored.stamps != stamps).any()) and os.access(path.parent, os.W_OK)
     rows = of_any(processes, rows)
-    if len(rows):
-        few = len(rows) * math.prod(shape) <= _BLOCK
-        if few and not processes.all_max(int(stored is None)) and stored is not None:
-            found = compute(rows)
-            unknown = is_nan(found) & is_nan(stored.rows[rows])  # as before
-            if not processes.all_max(int(not unknown.all())):
-                return stored.rows
-            compute = _again(rows, found)
+    are_few = 0 < len(rows) * math.prod(shape) <= _BLOCK
+    if are_few and not processes.all_max(int(stored is None)) and stored is not None:
+        found = compute(rows)
+        unknown = is_nan(found) & is_nan(stored.rows[rows])  # as before
+        if not processes.all_max(int(not unknown.all())):
+            return stored.rows
+        compute = _again(rows, found)
+    if len(rows) or processes.all_max(int(is_touched)):  # then contents need not be looked at again
         above = processes.gather_text(str(path))[: processes.rank][-launched.local_rank() :]
         writes = launched.is_first_of_machine() or str(path) not in above
         making = TableInMaking(path, paths, stamps, shape, kind) if writes else None
