@@ -1,7 +1,10 @@
-"""Every method where the last block of a backbone learns: a table, and a picture of it.
+"""Every method where a backbone learns: a table, and a picture of it.
 
     python benchmarks/upper_blocks.py --labels VOC2012/ImageSets/Main/train.txt \
         --test-labels VOC2012/ImageSets/Main/val.txt --output runs/blocks
+    … --backbone lite2 --image-size 260               a stronger backbone
+    … --view pair                                     two views of each photo
+    … --train-from none --image-size 160 --epochs 5 --learning-rate 3e-5   everything learns
 
 Six epochs of the last layer of lite0 at 224 px, then four of its last block too; usual rates, batch
 16, a fifth held out to choose the epoch by. The last layer takes seconds, the block one to two
@@ -28,13 +31,7 @@ def trained(folder, **keys):
     result = folder / "result.json"
     if not result.is_file():
         config = RunConfig(
-            **keys,
-            output=str(folder),
-            mode="linear-init",
-            train_from="blocks.6",
-            linear_epochs=6,
-            epochs=4,
-            patience=0,
+            **keys, output=str(folder), mode="linear-init", linear_epochs=6, patience=0
         )
         train(config, resume=folder.exists(), progress=True)
     return json.loads(result.read_text())
@@ -49,22 +46,30 @@ if __name__ == "__main__":
     parser.add_argument("--settings", default="fspl,sspl:0.2")
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--view", default="paper", help="pair: two views of each photo")
-    flags = parser.parse_args()
-    output, lines = Path(flags.output), []
-    for method in flags.methods.split(","):
-        for setting in flags.settings.split(","):
+    parser.add_argument("--backbone", default="lite0")
+    parser.add_argument("--image-size", type=int, default=224)
+    parser.add_argument("--train-from", default="blocks.6", help="none: everything learns")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--learning-rate", type=float)
+    flags = vars(parser.parse_args())
+    output = Path(flags.pop("output"))
+    methods, settings, seeds = (
+        flags.pop(name).split(",") for name in ("methods", "settings", "seeds")
+    )
+    if flags["train_from"] == "none":
+        flags["train_from"] = None
+    lines = []
+    for method in methods:
+        for setting in settings:
             rows = [
                 trained(
-                    output / f"{setting.replace(':', '-')}-{method}-{flags.view}-{seed}",
-                    labels=flags.labels,
-                    test_labels=flags.test_labels,
-                    images=flags.images,
+                    output / f"{setting.replace(':', '-')}-{method}-{flags['view']}-{seed}",
+                    **flags,
                     method=method,
                     setting=setting,
-                    view=flags.view,
                     seed=int(seed),
                 )
-                for seed in flags.seeds.split(",")
+                for seed in seeds
             ]
             best, last = ([row[key] for row in rows] for key in ("test_map", "last_test_map"))
             print(f"{method:12} {setting:10} {spread(best)} / {spread(last)}", flush=True)

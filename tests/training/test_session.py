@@ -167,6 +167,15 @@ def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, m
     assert not torch.equal(start["backbone.1.weight"], moved["backbone.1.weight"])
 
 
+def test_a_rate_that_is_given_is_of_what_learns_last(config):
+    """Linear epochs before it keep theirs: a last layer needs larger steps than a backbone."""
+    both = config(mode="linear-init", learning_rate=3e-5, batch_size=16)
+    assert (both.rate("linear"), both.rate("end-to-end")) == (2.5e-4, 3e-5)
+    assert config(mode="linear", learning_rate=3e-5).rate("linear") == 3e-5
+    usual = config(mode="linear-init", learning_rate=None, batch_size=64)
+    assert (usual.rate("linear"), usual.rate("end-to-end")) == (1e-3, 1e-4)
+
+
 class Stop(Exception):
     pass
 

@@ -187,7 +187,8 @@ class RunConfig(Options):
     learning_rate: float | None = Field(
         default=None,
         gt=0,
-        description="none: 1e-4 end to end, 1e-3 linear (in proportion less below batch 64)",
+        description="of what learns last (none: 1e-4, of a last layer alone 1e-3, in proportion "
+        "less below batch 64); linear epochs before it keep their usual one",
     )
     optimizer: str = Field(default="Adam", description="any optimizer of torch.optim")
     ema: float | None = Field(
@@ -381,9 +382,14 @@ class RunConfig(Options):
 
     def rate(self, mode: PhaseMode) -> float:
         """The learning rate of a phase."""
-        if self.learning_rate is not None:
-            return self.learning_rate
+        given = self.given_rate(mode)
+        if given is not None:
+            return given
         return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
+
+    def given_rate(self, mode: PhaseMode) -> float | None:
+        """The one that was asked for, which is that of what learns last."""
+        return self.learning_rate if mode == self.modes[-1] else None
 
 
 def is_path(key: str, value: object) -> bool:

@@ -120,7 +120,7 @@ class Session:
         """The learning rate of everything, but for shares that are one of two experts."""
         rate = self.config.rate(mode)
         alone = self.network.draws and not self.network.pools
-        return rate * self._patience if alone and self.config.learning_rate is None else rate
+        return rate * self._patience if alone and self.config.given_rate(mode) is None else rate
 
     @property
     def _patience(self) -> float:
