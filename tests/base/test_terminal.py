@@ -202,7 +202,7 @@ def test_a_terminal_without_our_letters_stops_no_training(small_training, tmp_pa
     monkeypatch.setattr(sys, "stdout", heard)
     assert main(["train", *flags_of(small_training())]) == 0
     text = heard.buffer.getvalue().decode("ascii")
-    assert "epoch 2: cost" in text
+    assert "epoch 2 of 2: cost" in text
     assert "\\x" not in text
     heard = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", heard)

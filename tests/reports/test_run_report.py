@@ -726,7 +726,7 @@ def test_labels_that_are_contradicted_come_up():
     table = LabelTable(names, ("cat", "dog", "owl"), observed)
     values = np.where(observed == -1, 0, observed).astype(np.int8)
     completed = Completed(table, values, soft, np.ones((4, 3), np.int8))
-    opinions = Opinions(completed, np.ones(4, dtype=bool), predicted, predicted > 0.55)
+    opinions = Opinions(completed, completed, np.ones(4, dtype=bool), predicted, predicted > 0.55)
     new, disputed, wrong = make_shelves(opinions, lambda name: None)
     assert new.cards == []
     assert [(card.image, card.label) for card in disputed.cards] == [("y.png", "dog")]
@@ -744,10 +744,31 @@ def test_a_new_positive_that_the_network_doubts_comes_after_one_that_both_believ
     soft = np.array([[0.99, 0.1], [0.1, 0.8]], np.float32)
     predicted = np.array([[0.2, 0.1], [0.1, 0.9]], np.float32)
     completed = Completed(table, (soft > 0.5).astype(np.int8), soft, np.ones((2, 2), np.int8))
-    opinions = Opinions(completed, np.ones(2, dtype=bool), predicted, predicted > 0.5)
+    opinions = Opinions(completed, completed, np.ones(2, dtype=bool), predicted, predicted > 0.5)
     new, disputed, _ = make_shelves(opinions, lambda name: None)
     assert [card.image for card in new.cards] == ["b.png", "a.png"]
     assert [card.image for card in disputed.cards] == ["a.png"]
+
+
+def test_soft_labels_have_their_own_say_where_the_network_decides():
+    """As under `draw`: what is filled in is the network's word, and it may be disputed."""
+    table = LabelTable(("a.png", "b.png"), ("cat", "dog"), np.full((2, 2), -1, np.int8))
+    predicted = np.array([[0.9, 0.4], [0.8, 0.1]], np.float32)
+    soft = np.array([[0.95, 0.9], [0.2, 0.1]], np.float32)
+    completed, by_soft = (
+        Completed(table, (each > 0.5).astype(np.int8), each, np.ones((2, 2), np.int8))
+        for each in (predicted, soft)
+    )
+    opinions = Opinions(completed, by_soft, np.ones(2, dtype=bool), predicted, predicted > 0.5)
+    new, disputed, _ = make_shelves(opinions, lambda name: None)
+    assert [(card.image, card.label, round(card.soft, 2)) for card in new.cards] == [
+        ("a.png", "cat", 0.95),
+        ("b.png", "cat", 0.2),
+    ]
+    assert [(card.image, card.label) for card in disputed.cards] == [
+        ("b.png", "cat"),
+        ("a.png", "dog"),
+    ]
 
 
 def test_percentages_do_not_claim_more_than_they_know():

@@ -12,9 +12,10 @@ from g2netpl.cli import main
 from g2netpl.review import photos
 from g2netpl.review.counting import CountReview
 from g2netpl.review.photos import PhotoReview
+from g2netpl.review.questions import Opinions
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
-from g2netpl.runs.completion import complete
+from g2netpl.runs.completion import by_soft_labels, complete
 from g2netpl.runs.run import Run
 
 IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
@@ -104,7 +105,9 @@ def test_on_is_what_complete_would_call_positive(tmp_path, opened, by_draw):
     content = json.loads((run / "decisions.json").read_text())
     content |= {"thresholds": [0.3, 0.4, 0.5, 0.6, None, 0.8], "shift": -0.4, "by_draw": by_draw}
     (run / "decisions.json").write_text(json.dumps(content))
-    completed = complete(Run.open(run))
+    completed, by_soft = complete(Run.open(run)), by_soft_labels(Run.open(run))
+    said = Opinions(Run.open(run).labels, Run.open(run).thresholds, 1.7).soft(np.arange(40))
+    assert by_soft.scores[observed < 0] == pytest.approx(said[observed < 0], abs=1e-3)
     found = opened(run).questions("random", 60)
     assert len(found) == 40
     for photo in found:

@@ -102,9 +102,9 @@ def test_a_mark_of_byte_order_is_no_part_of_the_configuration(tmp_path):
         ({"batch_size": 64}, 300, 100),
         ({"epochs": 3}, 300, 3),
         ({"mode": "end-to-end"}, 300, 10),
-        ({"mode": "top"}, 300, 10),
+        ({"mode": "top"}, 300, 27),
     ],
 )
-def test_a_last_layer_alone_has_500_steps_unless_asked_for_others(asked, images, epochs):
+def test_a_last_layer_at_its_start_has_500_steps_unless_asked_for_others(asked, images, epochs):
     config = RunConfig(**{"labels": "labels.csv", "output": "run", "mode": "linear", **asked})
     assert config.epochs_on(images) == epochs

@@ -723,7 +723,7 @@ def test_the_command_line_on_two_ranks(pair, values):
     said = [rank.communicate(timeout=120)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], said
     assert said[1] == ""
-    assert "epoch 1: cost" in said[0]
+    assert "epoch 1 of " in said[0]
     assert said[0].count("written to") == 1
     pair.run(training, values("other", **common))
     assert_equal(load_run(values("run")["output"]), load_run(values("other")["output"]))

@@ -322,10 +322,24 @@ def test_a_collapse_of_the_predictions_is_said_once(capsys):
     from g2netpl.training.progress import warn_of_collapse
 
     history = []
-    for seen in (9.0, 9.0, 9.0, 9.0):
+    for seen in (9.0, 9.0, 9.0, 9.5, 9.0):
         history.append({"predicted_positives": seen, "soft_positives": 1.0})
-        warn_of_collapse(Console(width=200), history, 2.0)
-    assert capsys.readouterr().out.count("predicts 9.00 positives per image, k is 2.00") == 1
+        warn_of_collapse(Console(width=200), history, 2.0, 5)
+    said = capsys.readouterr().out
+    assert "predicts 9.50 positives per image, k is 2.00; if what it adds suffers" in said
+    assert said.count("predicts") == 1
+
+
+def test_predictions_that_come_down_to_k_in_time_are_no_collapse(capsys):
+    from rich.console import Console
+
+    from g2netpl.training.progress import warn_of_collapse
+
+    history = []
+    for seen in (14.0, 12.0, 9.0, 4.0):  # as soft labels that start at 0.5 have it
+        history.append({"predicted_positives": seen, "soft_positives": 1.0})
+        warn_of_collapse(Console(width=200), history, 2.0, 4)
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(

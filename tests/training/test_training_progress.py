@@ -78,7 +78,7 @@ def test_each_epoch_has_a_line_and_its_words_are_explained_once(console):
         epochs.epoch(RECORD)
         epochs.epoch(RECORD)
     plain, terms, first, second = console.file.getvalue().splitlines()
-    assert plain == "epoch 2: cost 0.3000 · mAP 25.0%"
+    assert plain == "epoch 2 of 4: cost 0.3000 · mAP 25.0%"
     assert terms == (
         "regret: what the soft labels would still gain by their best move; undecided: soft labels "
         "between 0.25 and 0.75"

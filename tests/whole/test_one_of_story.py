@@ -160,7 +160,7 @@ def test_in_python_and_with_progress(birds, tmp_path, capsys):
     keys = {"labels": birds / "sorted", "output": tmp_path / "run", "one_of": True, "epochs": 1}
     keys |= {"backbone": "tiny", "image_size": 32, "workers": 0, "device": "cpu"}
     found = train(RunConfig(**keys), progress=True)
-    assert "\nepoch 1: cost " in capsys.readouterr().out
+    assert "\nepoch 1 of 1: cost " in capsys.readouterr().out
     assert found.config.one_of
     assert found.expected_positives == 1.0
     assert found.thresholds.one_of

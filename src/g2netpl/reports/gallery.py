@@ -57,6 +57,7 @@ class Opinions:
     """What was observed, what the soft labels say, and what the network says, of every image."""
 
     completed: Completed
+    by_soft: Completed  # as the soft labels alone would have it
     soft: Mask  # (N,) images that have soft labels
     predicted: Scores  # (N, L) calibrated
     accepted: Mask  # (N, L) labels that the network's thresholds propose
@@ -84,16 +85,16 @@ def make_shelves(opinions: Opinions, photo_of: FindPhoto) -> list[Shelf]:
 
 
 def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
-    completed, predicted = opinions.completed, opinions.predicted
-    values, scores = completed.observed.values, completed.scores
+    completed, by_soft, predicted = opinions.completed, opinions.by_soft, opinions.predicted
+    values = completed.observed.values
     unknown = values == UNOBSERVED
     yield (
         "Confident new positives",
         "Labels that nobody observed and that would be filled in; first those that soft label and "
         "network are both surest of.",
-        clearest(np.minimum(scores, predicted), completed.proposed(), _SHELF),
+        clearest(np.minimum(by_soft.scores, predicted), completed.proposed(), _SHELF),
     )
-    apart = (completed.values == POSITIVE) != opinions.accepted
+    apart = (by_soft.values == POSITIVE) != opinions.accepted
     apart &= unknown & opinions.soft[:, None] & ~np.isnan(predicted)
     yield (
         "Most disputed",
@@ -101,7 +102,7 @@ def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int
         "those where they are furthest apart."
         if opinions.soft.any()
         else "This method has no soft labels, so nothing can be disputed.",
-        clearest(np.abs(scores - predicted), apart, _SHELF),
+        clearest(np.abs(by_soft.scores - predicted), apart, _SHELF),
     )
     half = _SHELF // 2
     against = clearest(1 - predicted, (values == POSITIVE) & (predicted < 0.5), _SHELF)
@@ -143,7 +144,7 @@ def _soft_label(opinions: Opinions, row: int, column: int) -> float | None:
     observed = opinions.completed.observed.values[row, column] != UNOBSERVED
     if observed or not opinions.soft[row]:
         return None
-    return float(opinions.completed.scores[row, column])
+    return float(opinions.by_soft.scores[row, column])
 
 
 def _known_of(opinions: Opinions, row: int, column: int) -> str:

@@ -23,7 +23,7 @@ from g2netpl.reports.run_charts import (
     spread_classes,
 )
 from g2netpl.reports.tables import spread
-from g2netpl.runs.completion import Completed, complete
+from g2netpl.runs.completion import Completed, by_soft_labels, complete
 from g2netpl.runs.curves import class_figures
 from g2netpl.runs.folder import REPORT as PAGE
 from g2netpl.runs.metrics import can_rank
@@ -183,7 +183,8 @@ def _gallery(run: Run, completed: Completed, images: str | None) -> Content:
     """The labels to look at, with photos where they are to be found."""
     predicted = run.thresholds.calibrate(run.predictions())
     decided = run.thresholds.decide(predicted)
-    opinions = Opinions(completed, run.labels.has_soft, predicted, decided)
+    by_soft = by_soft_labels(run)
+    opinions = Opinions(completed, by_soft, run.labels.has_soft, predicted, decided)
     shelves = make_shelves(opinions, photo_finder(run.config, images))
     bare = [card.image for shelf in shelves for card in shelf.cards if card.photo is None]
     return {"shelves": shelves, "bare": bare}

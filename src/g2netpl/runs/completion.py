@@ -127,6 +127,12 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     return fill_in(*parts, sure if by is None else by, predicted)
 
 
+def by_soft_labels(run: Run) -> Completed:
+    """The same by the soft labels alone, where images have them, whoever decides in the end."""
+    parts = (run.observed(), run.has_soft_labels(), run.soft_labels())
+    return fill_in(*parts, run.thresholds, run.expected_positives)
+
+
 def fill_in(
     observed: LabelTable,
     soft: npt.NDArray[np.bool_],

@@ -362,11 +362,15 @@ class RunConfig(Options):
         )
 
     def epochs_on(self, images: int) -> int:
-        """The epochs of the last phase; a last layer alone needs more of them on few images."""
+        """The epochs of the last phase; a last layer at its start needs more on few images."""
         if self.epochs is not None:
             return self.epochs
-        least = LINEAR_STEPS if self.mode == "linear" else 0
-        return max(USUAL_EPOCHS, ceil(least / ceil(images / self.batch_size)))
+        least = self.epochs_of_a_layer(images) if self.mode in ("linear", "top") else 0
+        return max(USUAL_EPOCHS, least)
+
+    def epochs_of_a_layer(self, images: int) -> int:
+        """So many a last layer that starts at random needs to learn anything."""
+        return ceil(LINEAR_STEPS / ceil(images / self.batch_size))
 
     def most_bad(self, images: int) -> int:
         """How many of so many images may be unreadable."""

@@ -7,10 +7,11 @@ from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.disk import file_digest
+from g2netpl.base.errors import counted
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.base.system import NOTES
 from g2netpl.images.identity import content_of
-from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import LINEAR_STEPS, RunConfig
 from g2netpl.runs.records import RUN_FORMAT
 from g2netpl.training.data import TrainingData
 
@@ -70,7 +71,7 @@ def _digest(path: str) -> str | None:
 def announce(console: Console, config: RunConfig, data: TrainingData, known: str) -> None:
     """What is trained on what, and everything a person should know about the data."""
     visible = data.visible
-    for note in (*NOTES, *data.notes):
+    for note in (*NOTES, *data.notes, *_on_few_steps(config, len(visible))):
         console.print(f"note: {note}")
     console.print(
         f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "
@@ -78,3 +79,14 @@ def announce(console: Console, config: RunConfig, data: TrainingData, known: str
         f"method {config.method}, {config.mode}, {config.backbone} at {config.image_size} px; "
         f"epoch: {data.note}\n{known}"
     )
+
+
+def _on_few_steps(config: RunConfig, images: int) -> list[str]:
+    """What to say of linear epochs that are too few for a last layer."""
+    given, needed = config.linear_epochs, config.epochs_of_a_layer(images)
+    if config.mode != "linear-init" or given >= needed:
+        return []
+    return [
+        f"{counted(given, 'linear epoch')} on {images:,} images are few for a last layer, which "
+        f"wants {LINEAR_STEPS} steps: --linear-epochs {needed}"
+    ]

@@ -12,6 +12,7 @@ from g2netpl.base.errors import counted
 from g2netpl.base.progress import Work, about
 from g2netpl.runs.records import Epoch, Reading
 
+_LATE = 0.75  # of the epochs, from which on predictions should be near k
 _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
 _FEW_STEPS, _A_WHILE = 3, 10.0  # steps and seconds from which the time of all is told
 _SHORT = 60.0  # seconds that need not be told
@@ -68,14 +69,18 @@ def restless_words(history: Sequence[Reading]) -> str:
     )
 
 
-def warn_of_collapse(console: Console, history: list[Epoch], k: float) -> None:
-    """Say once when the predictions of the game have run away from k, after the first epochs."""
+def warn_of_collapse(console: Console, history: list[Epoch], k: float, epochs: int) -> None:
+    """Say once when the predictions of the game stay away from k, in the last of all epochs.
+
+    Before that it is no wonder: soft labels start at 0.5 and decide late.
+    """
     away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
-    if len(history) >= 3 and away[-1] and not any(away[2:-1]):
-        seen = history[-1]["predicted_positives"]
+    first = max(2, int(_LATE * epochs))
+    if len(history) > first and away[-1] and not any(away[first:-1]):
+        suffers = "what it adds" if history[-1].get("validation_map") is None else "mAP"
         console.print(
-            f"warning: the network now predicts {seen:.2f} positives per image, k is {k:.2f}; "
-            "if mAP suffers, try a smaller --learning-rate"
+            f"warning: the network now predicts {history[-1]['predicted_positives']:.2f} positives "
+            f"per image, k is {k:.2f}; if {suffers} suffers, try a smaller --learning-rate"
         )
 
 
@@ -105,7 +110,10 @@ class Epochs(Work):
     def place(self) -> str:
         """Which epoch is played."""
         played = min(self.done // max(self._images, 1) + 1, self._left)
-        return f"epoch {self._finished + played} of {self._finished + self._left}"
+        return self._named(self._finished + played)
+
+    def _named(self, epoch: int) -> str:
+        return f"epoch {epoch} of {self._finished + self._left}"
 
     def advance(self, count: int = 1) -> None:
         """A step is done."""
@@ -128,4 +136,4 @@ class Epochs(Work):
             self._explained = True
             self.tell("; ".join(terms))
         note = describe(record)
-        self.say(note if self.shown else f"epoch {record['epoch']}: {note}")
+        self.say(note if self.shown else f"{self._named(record['epoch'])}: {note}")

@@ -110,7 +110,7 @@ class Session:
             self.k,
             self.rate(first.mode),
             config.seed,
-            sum(phase.epochs for phase in self.phases),
+            self._epochs,
             deep=first.mode != "linear",
             memory_place=memory_place,
         )
@@ -123,10 +123,14 @@ class Session:
         return rate * self._patience if alone and self.config.given_rate(mode) is None else rate
 
     @property
+    def _epochs(self) -> int:
+        """Of all phases."""
+        return sum(phase.epochs for phase in self.phases)
+
+    @property
     def _patience(self) -> float:
         """Shares are learnt faster, so of many steps each is smaller."""
-        epochs = sum(phase.epochs for phase in self.phases)
-        steps = epochs * -(-len(self.data.training) // self.config.batch_size)
+        steps = self._epochs * -(-len(self.data.training) // self.config.batch_size)
         return min(1.0, max(_SMALLEST_RATE, _FEW_STEPS / max(steps, 1)))
 
     @property
@@ -206,7 +210,7 @@ class Session:
 
             def after_epoch(now: Snapshot) -> None:
                 bar.epoch(now.history[-1])
-                warn_of_collapse(console, now.history, self.k)
+                warn_of_collapse(console, now.history, self.k, self._epochs)
                 warn_of_jumps(console, now.history)
                 if watch is not None:
                     watch(now, learner, self.player, self.inputs, phase.mode)
@@ -264,7 +268,7 @@ class Session:
             batch_size=config.batch_size,
             seed=config.seed,
             first_epoch=phase.first_epoch,
-            total_epochs=sum(each.epochs for each in self.phases),
+            total_epochs=self._epochs,
             patience=config.patience,
             regret_tolerance=config.regret_tolerance,
             movement_tolerance=config.movement_tolerance,
