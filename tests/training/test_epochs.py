@@ -202,6 +202,14 @@ def test_a_resume_among_quiet_epochs_stops_where_the_unbroken_run_stops():
     assert resumed.finished == whole.finished
 
 
+def test_labels_that_have_not_begun_to_move_are_at_no_equilibrium():
+    """At first the network says ½ as they do, and their steps are η·φ²: all is quiet."""
+    calm = {"regret_tolerance": 0.2, "movement_tolerance": 0.2, "patience": 1}
+    snapshot, _ = play(options={"step_growth": 4.0}, epochs=12, rate=1e-6, **calm)
+    assert [record["undecided"] for record in snapshot.history[:3]] == [1.0] * 3
+    assert snapshot.history[-1]["undecided"] < 1
+
+
 def test_with_everything_observed_there_is_no_equilibrium_to_stop_at():
     observed = torch.from_numpy(TRUTH[:60])
     network = build_network("features", 4, width=6, seed=0)
@@ -215,10 +223,11 @@ def test_with_everything_observed_there_is_no_equilibrium_to_stop_at():
 
 
 def test_quiet_epochs_of_an_earlier_phase_do_not_count():
-    quiet = {"regret": 0.0, "movement": 0.0}
+    quiet = {"regret": 0.0, "movement": 0.0, "undecided": 0.0}
     earlier = Snapshot(history=[{"epoch": number, **quiet} for number in (1, 2, 3)])
     calm = {"regret_tolerance": 9.0, "movement_tolerance": 9.0, "first_epoch": 3}
-    snapshot, _ = play(epochs=6, start=earlier, patience=3, **calm)
+    decides = {"response": "best_response", "penalty": 4.0}
+    snapshot, _ = play(options=decides, epochs=6, start=earlier, patience=3, **calm)
     assert snapshot.finished == 3
 
 

@@ -167,6 +167,23 @@ def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, m
     assert not torch.equal(start["backbone.1.weight"], moved["backbone.1.weight"])
 
 
+def test_linear_epochs_that_were_better_are_told(capsys):
+    from rich.console import Console
+
+    from g2netpl.training.progress import warn_of_loss
+
+    def told(*scores, linear):
+        numbers = (1, 2, 7, 8)  # the linear phase of six epochs stopped early
+        history = [{"epoch": n, "validation_map": s} for n, s in zip(numbers, scores, strict=True)]
+        warn_of_loss(Console(width=200), history, linear)
+        return capsys.readouterr().out
+
+    assert "mAP of 40.0%, those after them 35.0%" in told(0.3, 0.4, 0.2, 0.35, linear=6)
+    assert told(0.3, 0.4, 0.2, 0.41, linear=6) == ""
+    assert told(0.3, 0.4, 0.2, 0.35, linear=0) == ""
+    assert told(None, None, None, None, linear=6) == ""
+
+
 def test_a_rate_that_is_given_is_of_what_learns_last(config):
     """Linear epochs before it keep theirs: a last layer needs larger steps than a backbone."""
     both = config(mode="linear-init", learning_rate=3e-5, batch_size=16)

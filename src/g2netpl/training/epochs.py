@@ -348,10 +348,13 @@ class Steps:
 
 
 def _is_quiet(record: Epoch, schedule: Schedule) -> bool:
-    regret, movement = record["regret"], record["movement"]
+    """Nobody moves any more; labels that are all in doubt have not begun to."""
+    regret, movement, undecided = record["regret"], record["movement"], record["undecided"]
     return (
         regret is not None
         and movement is not None
+        and undecided is not None
+        and undecided < 1
         and regret < schedule.regret_tolerance
         and movement < schedule.movement_tolerance
     )

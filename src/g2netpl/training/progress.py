@@ -90,6 +90,20 @@ def warn_of_jumps(console: Console, history: list[Epoch]) -> None:
         console.print(f"warning: {restless_words(history)}")
 
 
+def warn_of_loss(console: Console, history: Sequence[Epoch], linear: int) -> None:
+    """Say where the linear epochs, up to the one given, were better than those after them."""
+    scores = [(record["epoch"] <= linear, record.get("validation_map")) for record in history]
+    before, after = (
+        max((score for first, score in scores if first is which and score), default=0.0)
+        for which in (True, False)
+    )
+    if before > after > 0:
+        console.print(
+            f"warning: the linear epochs had a validation mAP of {before:.1%}, those after them "
+            f"{after:.1%}, which are kept; use --mode linear, or a smaller --learning-rate"
+        )
+
+
 class Epochs(Work):
     """The epochs that are left of a phase; from the first steps it says how long they take.
 

@@ -44,7 +44,7 @@ from g2netpl.training.data import ENOUGH_COUNTED, Counts, TrainingData, observe_
 from g2netpl.training.devices import OneDevice, device_of
 from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
-from g2netpl.training.progress import Epochs, warn_of_collapse, warn_of_jumps
+from g2netpl.training.progress import Epochs, warn_of_collapse, warn_of_jumps, warn_of_loss
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
@@ -191,6 +191,7 @@ class Session:
             if saver is not None:
                 saver.phase = number
             snapshot = self._play_phase(phase, snapshot, console, watch, saver)
+        warn_of_loss(console, snapshot.history, self.phases[-1].first_epoch)
         return snapshot
 
     def _play_phase(
