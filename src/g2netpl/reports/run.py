@@ -131,7 +131,7 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
             decided = run.thresholds.decide(scores)
             figures.append(class_figures(scores, held_out[part].truth, decided))
             header += [f"{part} positives", f"{part} precision", f"{part} recall"]
-    grounds = run.thresholds.grounds
+    grounds = run.thresholds.grounds if len(set(run.thresholds.grounds)) > 1 else ()
     header += [
         "threshold",
         *(["decided by"] if grounds else []),

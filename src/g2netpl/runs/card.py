@@ -60,7 +60,7 @@ def make_card(
         output=OUTPUT,
         about=contents,
         exported=exported,
-        facts=_facts(contents),
+        facts=_facts(run, contents),
         figures=[name for name in _FIGURES if name != "accuracy" or contents.one_of],
         parts=[{"name": part, "figures": _figures(run.evaluation[part])} for part in parts],
         chosen=training["chosen_epoch"] if "validation" in parts else None,
@@ -129,7 +129,7 @@ def one_line(licence: str) -> str:
     return licence
 
 
-def _facts(contents: Contents) -> list[tuple[str, str]]:
+def _facts(run: Run, contents: Contents) -> list[tuple[str, str]]:
     training = contents.training
     images, trained = training["images"], training["training_images"]
     options = ", ".join(f"{key} = {value}" for key, value in training["options"].items())
@@ -145,7 +145,7 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
         ("backbone", f"{training['backbone']}, {_start(training)}"),
         ("classifier", f"linear{hidden}"),
         ("image size", f"{contents.image_size} × {contents.image_size}"),
-        ("mode", f"{training['mode']}, {counted(training['epochs'], 'epoch')}"),
+        ("mode", f"{training['mode']}, {counted(len(run.history), 'epoch')}"),
         ("batch size", str(training["batch_size"])),
         ("epoch", training["chosen_epoch"]),
         ("seed", str(training["seed"])),

@@ -138,6 +138,6 @@ def thresholds_of_presence(rule: str, classes: int, k: float) -> Thresholds:
     """Thresholds on chances that are presences already."""
     name, target = parse_rule(rule)
     limit, said = (target, rule) if name == "precision" else (0.5, "more likely there than not")
-    basis = f"the names that were given, and k = {k:.2f} positives per image"
+    basis = f"chances that add up to k = {k:.2f} positives per image"
     grounds = (f"draw: a chance of {limit:g} or more, no validation labels",) * classes
     return Thresholds(1.0, 0.0, (limit,) * classes, said, basis, by_draw=True, grounds=grounds)
