@@ -142,6 +142,7 @@ def test_overwrite_removes_what_the_comparison_wrote_and_nothing_else(compare, t
     code, said = compare("--seeds", "1", "--overwrite", test=None)
     assert code == 3
     assert "review.jsonl: not of the comparison, so --overwrite does not touch it" in said.err
+    assert "--overwrite" not in compare("--seeds", "1", test=None)[1].err
     assert (cell / "model.safetensors").read_bytes() == before
     (cell / "review.jsonl").unlink()
     (out / "labels" / "test.csv").write_text("stale")
