@@ -222,6 +222,21 @@ def test_a_run_that_was_killed_before_it_saved_anything_is_to_be_begun_again(tmp
         assert "nothing was saved there yet; run the command that" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--classes cat doog", "; --classes takes one value: file with the classes"),
+        ("--labels a.csv b.csv", "--labels takes one value each time: label file"),
+        ("--max-bad 3 %", "; --max-bad takes one value: unreadable images"),
+        ("--no-decode x", "unrecognized arguments: x (see"),
+    ],
+)
+def test_a_word_too_many_is_told_what_the_flag_before_it_takes(words, hint, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "--labels", "a.csv", *words.split()])
+    assert hint in capsys.readouterr().err
+
+
 def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features, tmp_path, capsys):
     output = tmp_path / "out"
     arguments = ["--methods", "an", "--settings", "fspl"]
