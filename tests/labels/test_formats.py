@@ -527,7 +527,7 @@ def test_an_unknown_class_is_told_once_with_its_number_and_the_way_to_learn_the_
 
 @pytest.mark.parametrize("name", ["cat,dog", "c" * 300, ""])
 def test_classes_that_are_no_file_are_told_what_is_expected(tmp_path, name):
-    with pytest.raises(InputError, match="; --classes takes a file with one class per line$"):
+    with pytest.raises(InputError, match=r"; --classes takes a file with one class per line$"):
         read_classes(tmp_path / name)
 
 
