@@ -54,21 +54,31 @@ class _Parser(argparse.ArgumentParser):
 
     add_flags: Callable[[argparse.ArgumentParser], None] | None = None
 
-    def parse_known_args(self, *given: Any, **more: Any) -> Any:
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As usual; of all commands, this is the one that is meant, and it knows its flags."""
         add_flags, self.add_flags = self.add_flags, None
         if add_flags is None:
-            return super().parse_known_args(*given, **more)
+            return super().parse_known_args(args, namespace)
         add_flags(self)
-        parsed, unknown = super().parse_known_args(*given, **more)
+        parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._meant(unknown[0])}")
+            hint = self._meant(unknown[0]) or self._one_too_many(unknown[0], args)
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed, unknown
 
     def _meant(self, word: str) -> str:
         flag = word.partition("=")[0]
         close = closest(flag, self._option_string_actions) if flag.startswith("-") else None
         return "" if close is None else f"; did you mean {close}?"
+
+    def _one_too_many(self, word: str, given: Sequence[str]) -> str:
+        """What a flag takes that has its value already, where a word stands behind that."""
+        flag = given[max(given.index(word) - 2, 0)] if word in given else ""
+        action = self._option_string_actions.get(flag)
+        if action is None or action.nargs is not None or not isinstance(action.help, str):
+            return ""
+        again = "" if type(action) is argparse._StoreAction else " each time"
+        return f"; {flag} takes one value{again}: {action.help.replace('%%', '%')}"
 
     def error(self, message: str) -> NoReturn:
         if launched.is_first_of_machine():

@@ -72,7 +72,10 @@ def test_a_backbone_may_start_at_random_or_from_a_file(compare, tmp_path):
 
 def test_the_upper_blocks_may_learn_alone(compare, tmp_path):
     code, said = compare("--mode", "top", "--train-from", "nowhere")
-    assert (code, "train_from: the backbone cannot be cut at 'nowhere'" in said.err) == (2, True)
+    assert (code, "--train-from: the backbone cannot be cut at 'nowhere'" in said.err) == (
+        2,
+        True,
+    )
     assert not (tmp_path / "out").exists()
     assert compare("--mode", "top", "--train-from", "9")[0] == 0
     (run,) = (tmp_path / "out" / "runs").glob("*/run.json")
@@ -142,6 +145,7 @@ def test_overwrite_removes_what_the_comparison_wrote_and_nothing_else(compare, t
     code, said = compare("--seeds", "1", "--overwrite", test=None)
     assert code == 3
     assert "review.jsonl: not of the comparison, so --overwrite does not touch it" in said.err
+    assert "--overwrite" not in compare("--seeds", "1", test=None)[1].err
     assert (cell / "model.safetensors").read_bytes() == before
     (cell / "review.jsonl").unlink()
     (out / "labels" / "test.csv").write_text("stale")

@@ -109,9 +109,15 @@ def test_the_gradient_is_that_of_the_whole_with_a_frozen_lower_part(name):
 def test_names_and_places_that_cannot_be_cut_are_refused():
     for name, at, hint in (
         ("lite0", "blocks.9", "did you mean 'blocks."),
+        (
+            "lite0",
+            "nowhere",
+            "; it can at blocks, blocks.0, blocks.1, ",
+        ),
         ("lite0", "conv_stem", "did you mean 'conv_head'"),  # nothing is below
         ("resnet18", "layer4.1.conv2", "did you mean 'layer4."),  # beside a residual
-        ("tiny", "nowhere", "known: 1"),
+        ("resnet18", "nowhere", "at 'nowhere'; it can at layer1, layer2, layer3, layer4"),
+        ("tiny", "nowhere", "it can at "),
     ):
         with pytest.raises(InputError, match="cannot be cut at") as refused:
             cut(backbone(name), at, SIZE)

@@ -429,6 +429,9 @@ CASES = {
     "tags: none at all": Case(
         csv("image,labels\na,\nb,;\n", "tags.csv"), "tags.csv: no image has a tag"
     ),
+    "tags: none at all, in a column of another name": Case(
+        csv("image,tags\na,\n", "tags.csv"), "no image has a tag; expected tags in 'tags'"
+    ),
     "tags: there and not there": Case(
         csv("image,labels,absent\na,cat,dog\nb,cat;dog,cat\n", "tags.csv"),
         "tags.csv:3: image 'b', class 'cat': negative here, positive elsewhere",

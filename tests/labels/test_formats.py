@@ -509,6 +509,28 @@ def test_every_unknown_class_gets_its_own_hint(tmp_path):
     ]
 
 
+def test_an_unknown_class_is_told_once_with_its_number_and_the_way_to_learn_the_others(tmp_path):
+    path = put(tmp_path / "tags.csv", "image,tags\na,cat;cow\nb,cow\nc,cow;ant\n")
+    with pytest.raises(
+        LabelFileError, match=r"2: unknown class 'cow' .*--ignore-columns"
+    ) as caught:
+        read_labels(path, reading=Reading(classes=("cat", "dog")))
+    assert [(problem.where, problem.what) for problem in caught.value.problems] == [
+        (f"{path}:2", "unknown class 'cow' (known: cat, dog), 3 times"),
+        (f"{path}:4", "unknown class 'ant' (did you mean 'cat'?)"),
+    ]
+    wide = tmp_path / "wide.csv"
+    write_labels(read_labels(path), wide)
+    told = Reading(classes=("cat", "dog"), ignore_columns=("cow,ant",))
+    assert read_labels(wide, reading=told).classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize("name", ["cat,dog", "c" * 300, ""])
+def test_classes_that_are_no_file_are_told_what_is_expected(tmp_path, name):
+    with pytest.raises(InputError, match=r"; --classes takes a file with one class per line$"):
+        read_classes(tmp_path / name)
+
+
 def test_sizes_follow_the_told_order_of_classes(tmp_path):
     path = lvis(tmp_path)
     content = json.loads(path.read_text())

@@ -194,8 +194,8 @@ def test_long_work_has_the_name_of_what_is_made(config, monkeypatch, mode, what)
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"train_from": "blocks.5"}, "train_from: the backbone cannot be cut at 'blocks.5'"),
-        ({"mode": "linear"}, "train_from: .* use --mode top"),
+        ({"train_from": "blocks.5"}, "--train-from: the backbone cannot be cut at 'blocks.5'"),
+        ({"mode": "linear"}, "--train-from: .* use --mode top"),
         ({"view": "weak"}, "view weak: .* use another view, or --mode end-to-end"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

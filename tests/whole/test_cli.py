@@ -207,6 +207,34 @@ def test_overwrite_touches_only_what_is_ours(photos, tmp_path, capsys):
     assert main([*arguments, "--overwrite"]) == 3
     assert "holds no run.json of 'g2netpl train'" in capsys.readouterr().err
     assert (mine / "thesis.txt").read_text() == "years of work"
+    assert main(arguments) == 3
+    said = "is not empty, and not of 'g2netpl train'; choose another --output"
+    assert capsys.readouterr().err == f"g2netpl: {mine}: {said}\n"
+
+
+def test_a_run_that_was_killed_before_it_saved_anything_is_to_be_begun_again(tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    assert main(["train", "--resume", "--output", str(tmp_path / "run")]) == 2
+    assert "run: no run folder (run.json is missing)" in capsys.readouterr().err
+    (tmp_path / "run" / ".lock").write_text("")
+    for command in (["train", "--resume", "--output"], ["report"]):
+        assert main([*command, str(tmp_path / "run")]) == 2
+        assert "nothing was saved there yet; run the command that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--classes cat doog", "; --classes takes one value: file with the classes"),
+        ("--labels a.csv b.csv", "--labels takes one value each time: label file"),
+        ("--max-bad 3 %", "; --max-bad takes one value: unreadable images"),
+        ("--no-decode x", "unrecognized arguments: x (see"),
+    ],
+)
+def test_a_word_too_many_is_told_what_the_flag_before_it_takes(words, hint, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["check", "--labels", "a.csv", *words.split()])
+    assert hint in capsys.readouterr().err
 
 
 def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features, tmp_path, capsys):

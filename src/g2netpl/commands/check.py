@@ -48,6 +48,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Work
     from g2netpl.images.inspection import inspect_images, write_problems
+    from g2netpl.images.sources import check_there
 
     console, config = Console(), checked(flags)
     targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
@@ -57,6 +58,8 @@ def run(flags: argparse.Namespace) -> None:
             check_target(target, (ending,), flags.overwrite, read)
     if flags.groups_out is not None and flags.no_decode:
         raise InputError("--groups-out: the images must be looked at; leave out --no-decode")
+    if config.images is not None:
+        check_there(config.images)
     found = _inspected(config)
     if found.table is not None:
         with Work(console, "looking at images", len(found.table)) as work:

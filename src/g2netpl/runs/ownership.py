@@ -46,31 +46,43 @@ def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None
     """Whether results may be written there; nothing is touched."""
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
-    if not is_empty(folder):
-        ours = _is_of(folder, command)
-        if not overwrite and ours and command in _RESUMED:
-            what, result = _RESUMED[command]
-            if (folder / result).is_file():
-                state, advice = "is finished", "choose another --output"
-            else:
-                state, advice = "is not finished", "go on with --resume"
-            raise Refused(
-                f"{folder}: holds a {what} that {state}; {advice}, or begin anew with --overwrite"
-            )
-        if not overwrite:
-            raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
-        if not ours:
-            raise Refused(
-                f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not "
-                "touch it; choose another --output"
-            )
-        for cell in cells(folder, command):
-            for name in sorted(path.name for path in cell.iterdir()):
-                if name.removesuffix(".new") not in _OF_CELL:
-                    raise Refused(
-                        f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
-                        "move it away"
-                    )
+    if is_empty(folder):
+        return
+    why = _untouchable(folder, command)
+    if overwrite and why is not None:
+        raise Refused(why)
+    if not overwrite:
+        anew = "" if why else ", or begin anew with --overwrite"
+        raise Refused(f"{folder}: {_held(folder, command)}{anew}")
+
+
+def _held(folder: Path, command: str) -> str:
+    """What is in a folder, and where to write instead."""
+    if not _is_of(folder, command):
+        return f"is not empty, and not of 'g2netpl {command}'; choose another --output"
+    if command not in _RESUMED:
+        return "is not empty; choose another --output"
+    what, result = _RESUMED[command]
+    if (folder / result).is_file():
+        return f"holds a {what} that is finished; choose another --output"
+    return f"holds a {what} that is not finished; go on with --resume"
+
+
+def _untouchable(folder: Path, command: str) -> str | None:
+    """Why nothing in a folder may be replaced; None where it may."""
+    if not _is_of(folder, command):
+        return (
+            f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not touch "
+            "it; choose another --output"
+        )
+    for cell in cells(folder, command):
+        for name in sorted(path.name for path in cell.iterdir()):
+            if name.removesuffix(".new") not in _OF_CELL:
+                return (
+                    f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
+                    "move it away"
+                )
+    return None
 
 
 def is_empty(folder: Path) -> bool:

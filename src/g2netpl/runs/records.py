@@ -10,6 +10,7 @@ from pydantic import FiniteFloat
 from typing_extensions import TypedDict
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.locks import LOCK
 from g2netpl.base.options import check_record, parse_record
 from g2netpl.runs.backup import recover
 from g2netpl.runs.folder import (
@@ -135,6 +136,11 @@ def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
     recover(Path(folder))
     path = Path(folder) / RUN
     if not is_begun(Path(folder)):
+        if (Path(folder) / LOCK).is_file():
+            raise InputError(
+                f"{folder}: nothing was saved there yet; run the command that began it again, "
+                "unless it is still at work"
+            )
         raise InputError(f"{folder}: no run folder ({RUN} is missing)")
     content = parse_record(dict[str, Any], path.read_bytes(), str(path))
     if content.get("format") != RUN_FORMAT:

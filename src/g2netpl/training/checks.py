@@ -95,7 +95,7 @@ def check_config(config: RunConfig) -> RunConfig:
     last = config.modes[-1]
     if config.train_from is not None and last != "top":
         raise InputError(
-            f"train_from: there is no such block in mode {config.mode}: use --mode top"
+            f"--train-from: there is no such block in mode {config.mode}: use --mode top"
         )
     if last == "top" and config.view == "weak":
         raise InputError(

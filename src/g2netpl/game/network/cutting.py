@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.base.errors import InputError, closest, listed
 
 _USUAL_SHARE = 0.2  # of the compute, about, that learns
 _WAY_OUT = "use --mode linear or end-to-end"
@@ -54,7 +54,7 @@ def cut(backbone: nn.Module, at: str | None = None, image_size: int = 224) -> Cu
     finally:
         backbone.train(training)
     if not same:
-        raise InputError(f"train_from: the parts of this backbone do not make it up; {_WAY_OUT}")
+        raise InputError(f"--train-from: the parts of this backbone do not make it up; {_WAY_OUT}")
     return found
 
 
@@ -101,10 +101,10 @@ def _measured(backbone: nn.Module, images: Tensor) -> _Measured:
         graphs = [_Tracer().trace(root.train(training)) for training in (True, False)]
         measured = _Measured(fx.GraphModule(root, graphs[1]), images)
     except Exception:  # a forward can do anything
-        raise InputError(f"train_from: this backbone cannot be traced; {_WAY_OUT}") from None
+        raise InputError(f"--train-from: this backbone cannot be traced; {_WAY_OUT}") from None
     if str(graphs[0]) != str(graphs[1]):
         raise InputError(
-            f"train_from: this backbone calls other blocks in training than later; {_WAY_OUT}"
+            f"--train-from: this backbone calls other blocks in training than later; {_WAY_OUT}"
         )
     return measured
 
@@ -119,12 +119,14 @@ def _at(measured: _Measured, at: str | None) -> Cut:
         name: sum(measured.costs[node] for node in nodes[number:]) / total
         for name, (number, _) in places.items()
     }
+    worth = [name for name, (number, _) in places.items() if measured.costs[nodes[number]]]
     if at is None:
-        worth = [name for name, (number, _) in places.items() if measured.costs[nodes[number]]]
         at = min(worth, key=lambda name: abs(shares[name] - _USUAL_SHARE), default="")
     if at not in places:
-        hint = did_you_mean(at, places) if places else _WAY_OUT
-        raise InputError(f"train_from: the backbone cannot be cut at {at!r} ({hint})")
+        close = closest(at, places)
+        hint = "" if close is None else f" (did you mean {close!r}?)"
+        way_out = f"it can at {listed(_outer(worth), 20)}" if worth else _WAY_OUT
+        raise InputError(f"--train-from: the backbone cannot be cut at {at!r}{hint}; {way_out}")
     number, passing = places[at]
     return Cut(
         at,
@@ -133,6 +135,12 @@ def _at(measured: _Measured, at: str | None) -> Cut:
         measured.shapes[passing],
         shares[at],
     )
+
+
+def _outer(names: Sequence[str]) -> list[str]:
+    """The names of outer blocks, or where these are few those just inside them too."""
+    outer = [name for name in names if "." not in name]
+    return outer if len(outer) > 2 else [name for name in names if name.count(".") < 2]
 
 
 def _places(whole: nn.Module, nodes: Sequence[fx.Node]) -> dict[str, tuple[int, fx.Node]]:

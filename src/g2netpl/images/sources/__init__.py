@@ -89,6 +89,11 @@ def find(names: Sequence[str], address: Address, exactly: bool = False) -> Locat
     return images_at(address).find(names, exactly)
 
 
+def check_there(address: Address) -> None:
+    """Refuse an address at which no images can be."""
+    images_at(address).find([])
+
+
 def locate(names: Sequence[str], address: Address) -> list[str]:
     """Places of the named images, all of which must be there."""
     return find_all(names, address).paths

@@ -137,7 +137,7 @@ class Collector:
             if name not in self._unknown:
                 told = Reading(classes=self.known)
                 self._unknown[name] = unknown_class(name, told, len(self._unknown))
-            self.problems.add(self.at(place), "unknown class", self._unknown[name])
+            self.problems.add_often(self.at(place), "unknown class", self._unknown[name])
             return None
         column = self.classes[name] = self._looks[composed(name)] = len(self.classes)
         return column

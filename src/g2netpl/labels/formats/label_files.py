@@ -33,6 +33,10 @@ from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
 USUAL = Reading()
 # folders that are one data set, whatever else lies in them
 _WHOLE_FOLDERS = ("huggingface", "webdataset", "fiftyone")
+_LEARN_SOME = (
+    "--classes must list all that there are; to learn some alone, leave out the columns of the "
+    "others with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
+)
 
 
 def read_labels(files: Paths, format: str | None = None, reading: Reading = USUAL) -> LabelTable:
@@ -40,6 +44,18 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
 
     Several files become one table, of all images and classes that any of them has.
     """
+    try:
+        return _read_all(files, format, reading)
+    except LabelFileError as mistake:
+        told = reading.classes is not None and not mistake.hint
+        if not told or all(each.kind != "unknown class" for each in mistake.problems):
+            raise
+        error = LabelFileError(mistake.problems, _LEARN_SOME)
+        error.readable = mistake.readable
+        raise error from None
+
+
+def _read_all(files: Paths, format: str | None, reading: Reading) -> LabelTable:
     paths = each_file(files)
     if not paths:
         raise InputError("expected a label file, or several, got none")
@@ -130,7 +146,7 @@ def read_matching(
         for path in paths
     ]
     if any(nameless):
-        return read_labels(files, format, replace(reading, classes=table.classes))
+        return _read_all(files, format, replace(reading, classes=table.classes))
     other = read_labels(files, format, replace(reading, classes=None))
     found = places(other.classes, table.classes)
     unlike = [name for name, place in zip(other.classes, found, strict=True) if place is None]

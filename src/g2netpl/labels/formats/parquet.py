@@ -69,7 +69,8 @@ def read_columns(
     if columns.tags is not None:
         known = [names.get(name) for name in classes]
         found = _tags(files, images, dict(zip(classes, known, strict=True)), group, reading, at)
-        table = tags.collect(path, found, reading, problems, unit=": row ")
+        column = first.header[columns.tags]
+        table = tags.collect(path, found, reading, problems, ": row ", column)
         return table.with_notes((*table.notes, *columns.notes))
     groups = Groups(problems)
     for row, name in enumerate(images):

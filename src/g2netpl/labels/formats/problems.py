@@ -67,12 +67,23 @@ class Problems:
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
+        self._often: dict[tuple[str, str], tuple[int, int]] = {}  # its place in `found`, and times
 
     def add(self, where: str, kind: str, what: str, column: str = "") -> None:
         """Keep one more; beyond a hundred thousand there is no point in reading on."""
         self.found.append(Problem(where, kind, what, column))
         if len(self.found) >= MOST_PROBLEMS:
             self.raise_any()
+
+    def add_often(self, where: str, kind: str, what: str) -> None:
+        """Keep one that may come again: it is told once, at its first place, with the number."""
+        place, times = self._often.get((kind, what), (len(self.found), 0))
+        self._often[kind, what] = place, times + 1
+        if times:
+            told = f"{what}, {times + 1:,} times"
+            self.found[place] = replace(self.found[place], what=told)
+        else:
+            self.add(where, kind, what)
 
     def add_name(self, where: str, name: str) -> bool:
         """Keep what stands against an image name; whether that is anything."""

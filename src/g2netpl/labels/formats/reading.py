@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.entries import per_class
-from g2netpl.labels.formats.problems import Problems
+from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, is_text
@@ -106,8 +106,14 @@ def checked_names(names: Any, fail: Callable[[str], NoReturn]) -> tuple[str, ...
 def read_classes(path: str | Path) -> tuple[str, ...]:
     """A list of class names, one per line."""
     problems = Problems()
+    try:
+        lines = list(numbered_lines(Path(path), problems))
+    except LabelFileError:
+        raise
+    except InputError as problem:  # no file
+        raise InputError(f"{problem}; --classes takes a file with one class per line") from None
     names: dict[str, str] = {}
-    for line, name in numbered_lines(Path(path), problems):
+    for line, name in lines:
         if composed(name) in names:
             problems.add(f"{path}:{line}", "class name", f"class {name!r} is listed twice")
         names.setdefault(composed(name), name)

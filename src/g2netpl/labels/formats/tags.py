@@ -70,7 +70,8 @@ def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
             if not sheet.is_unnamed(line, image):
                 yield line, image, named, gone, group
 
-    table = collect(sheet.path, tags(), reading, sheet.problems)
+    named = "" if columns.tags is None else sheet.header[columns.tags]
+    table = collect(sheet.path, tags(), reading, sheet.problems, column=named)
     if reading.separator is None and reading.classes is None and "," not in between:
         odd = looks_separated(table.classes)
         if odd:
@@ -102,9 +103,14 @@ def _parts(name: str) -> list[str]:
 
 
 def collect(
-    path: Path, tags: Iterable[Tags], reading: Reading, problems: Problems, unit: str = ":"
+    path: Path,
+    tags: Iterable[Tags],
+    reading: Reading,
+    problems: Problems,
+    unit: str = ":",
+    column: str = "labels",
 ) -> LabelTable:
-    """A table from the tags of each image."""
+    """A table from the tags of each image, which the file has in this column."""
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
     groups, rows = Groups(problems), 0
     unite = reading.duplicates == "unite"
@@ -117,7 +123,7 @@ def collect(
                 for name in sorted(set(names)):  # in the order that the table will have
                     collector.label(place, row, name, value)
         if not problems.found and not collector.classes:
-            problems.stop(str(path), "no tag", "no image has a tag; expected tags in 'labels'")
+            problems.stop(str(path), "no tag", f"no image has a tag; expected tags in {column!r}")
         notes = united_note(rows - len(collector.images)) if unite else []
         return groups.on(collector.table(reading.absent_value("unobserved"), notes))
     except LabelFileError as mistake:
