@@ -358,7 +358,7 @@ def test_labels_are_asked_for_again_and_in_pieces(store, labels, monkeypatch):
 def test_mistakes_in_labels_of_a_store_are_told_by_its_address(store, labels, tmp_path, capfd):
     address = labels.removeprefix("s3://bucket/")
     store.objects[address] = LABELS.replace("b.png,0", "b.png,7").encode()
-    assert main(["check", "--labels", labels, "--images", "s3://bucket/photos"]) == 2
+    assert main(["check", "--labels", labels, "--images", str(tmp_path)]) == 2
     told = "".join(capfd.readouterr())
     assert f"{labels}:3: class 'cat'" in told
     assert "g2netpl-" not in told

@@ -301,6 +301,38 @@ def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
+def test_all_unreadable_images_are_counted_at_once_and_what_is_advised_works(folder, mode, capsys):
+    bad = [folder / "photos" / f"train-0000{number}.png" for number in range(1, 5)]
+    content = bad[3].read_bytes()
+    for path, held in zip(bad, (b"", b"no image", content[:-60]), strict=False):
+        path.write_bytes(held)
+    bad.pop().unlink()  # not there at all
+    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
+    train = ["train", "--mode", mode, "--cache", str(folder / "cache"), *QUICK]
+    train += ["--output", str(folder / "run")]
+    assert main(["check", *arguments, "--workers", "0"]) == 2
+    error = capsys.readouterr().err
+    assert "(--missing leave-out goes on without them); unreadable images: remove them" in error
+    assert error.endswith("or give --max-bad 3\n")
+    for most in ([], ["--max-bad", "2"]):
+        assert main([*train, *arguments, "--missing", "leave-out", *most]) == 2
+        error = capsys.readouterr().err
+        assert f"3 images cannot be read, --max-bad allows {2 if most else 1}: " in error
+        assert all(str(path) in error for path in bad)
+        assert error.endswith(
+            "; remove them from the label file and from the folder, or give --max-bad 3\n"
+        )
+    train.append("--overwrite")  # in the middle of an epoch there is a run already
+    assert main([*train, *arguments, "--missing", "leave-out", "--max-bad", "3"]) == 0
+    table = read_labels(folder / "labels.csv")
+    write_labels(table.take([row for row in range(60) if row not in range(1, 5)]), folder / "a.csv")
+    for path in bad:
+        path.unlink()
+    arguments[1] = str(folder / "a.csv")
+    assert main([*train, *arguments]) == 0
+
+
 def test_what_could_not_be_read_does_not_matter_to_the_rest(folder):
     """Training with a broken image equals training on the others, up to the order of batches."""
     arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]

@@ -20,7 +20,8 @@ from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.game.network.cutting import cut
 from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
-from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.images.loader import by_headers
+from g2netpl.images.pixels import check_bad
 from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
@@ -259,10 +260,9 @@ class PhotoData:
         if config.test_labels is None:  # else it was looked at when they were read
             way_out = "keep them together with --groups, which g2netpl check --groups-out writes"
             apart = keep_test_apart(train, test, config, way_out)
-        for part in (train, test):
-            problems = [problem for problem in map(header_problem, part.paths) if problem]
-            check_bad(problems, config.most_bad(len(part.paths)))
-            self.told.update(problems)
+        tried = [by_headers(part.paths, config.most_bad(len(part.paths))) for part in (train, test)]
+        check_bad(*tried)
+        self.told.update(*(each.problems for each in tried))
         notes = [f"note: {note}" for note in (*self.read.notes, *apart)]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]
 

@@ -17,7 +17,7 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import open_file
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.near_duplicates import look_of
-from g2netpl.images.pixels import open_image
+from g2netpl.images.pixels import open_image, way_out
 from g2netpl.images.sources import GO_ON_WITHOUT, find
 from g2netpl.images.unlisted import images_around, others_left_out
 from g2netpl.labels.entries import per_class
@@ -245,6 +245,8 @@ def _judge_files(
     ]
     allowed = max(1, len(table) // 1000) if max_bad is None else max_bad
     (found.errors if len(bad) > allowed else found.warnings).extend(bad)
+    if len(bad) > allowed:
+        found.remedy += f"{'; ' if found.remedy else ''}unreadable images: {way_out(len(bad))}"
     readable = [each for each in facts if each.problem is None]
     found.looks |= {each.path: each.look for each in readable}
     if readable:

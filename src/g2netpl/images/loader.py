@@ -23,7 +23,7 @@ from g2netpl.base.places import Unreachable
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.cache import ImageCache
 from g2netpl.images.jpeg import Decoder
-from g2netpl.images.pixels import Pixels, check_bad, squashed
+from g2netpl.images.pixels import Pixels, Tried, check_bad, header_problem, squashed
 from g2netpl.images.views import ViewName, changed
 from g2netpl.images.workers import ignore_interrupts, lost_worker, started
 
@@ -215,7 +215,19 @@ def share_bad(source: Source, processes: Processes) -> None:
     if isinstance(source, ImageSource):
         for text in processes.gather_text(json.dumps(source.bad)):
             source.bad |= {int(row): problem for row, problem in json.loads(text).items()}
-        check_bad(source.bad.values(), source.max_bad)
+        source.check_bad()
+
+
+def by_headers(paths: Sequence[str], most: int, processes: Processes = ALONE) -> Tried:
+    """What the first bytes of images tell, which is quick; the others may be damaged further on.
+
+    Each rank looks at its share, and is told of all.
+    """
+    mine = range(processes.rank, len(paths), processes.size)
+    found = {row: problem for row in mine if (problem := header_problem(paths[row]))}
+    texts = processes.gather_text(json.dumps(found))
+    bad = {int(row): problem for text in texts for row, problem in json.loads(text).items()}
+    return Tried(bad.values(), most, [path for row, path in enumerate(paths) if row not in bad])
 
 
 class ImageSource:
@@ -277,8 +289,15 @@ class ImageSource:
                     raise problem
                 inputs[position] = torch.nan
                 self.bad[int(rows[position])] = problem
-            check_bad(self.bad.values(), self.max_bad)
+            self.check_bad()
             yield inputs
+
+    def check_bad(self) -> None:
+        """Stop where more files were unreadable than may be."""
+        if len(self.bad) > self.max_bad:
+            paths = enumerate(self.dataset.paths)
+            others = [path for row, path in paths if row not in self.bad]
+            check_bad(Tried(self.bad.values(), self.max_bad, others))
 
     def decoded(self, groups: Sequence[Rows], epoch: int | None) -> "Iterator[Decoded]":
         """What the workers send: bytes, which travel four times as fast as floats."""

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,13 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit, open_file
-from g2netpl.base.places import Place
+from g2netpl.base.places import Place, is_address
 from g2netpl.images.jpeg import Decoder, decode_jpeg
 from g2netpl.images.resize import resize
 
 MAX_PIXELS = 64_000_000
+_FEW = 1_000  # images, that are decoded only to tell how many cannot be
+_NAMED = 5  # of them
 
 DECODED = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF")
 
@@ -99,15 +101,55 @@ def _by_torch(pixels: Pixels, size: int) -> Pixels:
     return small
 
 
-def check_bad(problems: Collection[str], most: int) -> None:
-    """Stop where more images than `most` cannot be read; the first ten are named."""
-    if len(problems) > most:
-        named = "; ".join(list(problems)[:10])
-        if len(problems) == 1:
-            raise InputError(named)
-        raise InputError(
-            f"{len(problems):,} images cannot be read, --max-bad allows {most:,}: {named}"
-        )
+class Tried(NamedTuple):
+    """What is wrong with images of a list, of which `most` may be unreadable."""
+
+    problems: Collection[str]
+    most: int
+    others: Collection[str] | None = ()  # that were not decoded yet; None: nobody knows them
+
+
+def check_bad(*lists: Tried) -> None:
+    """Stop where more images of a list cannot be read than may be; the first are named.
+
+    Few others are decoded then, so that the number is that of all.
+    """
+    if all(len(each.problems) <= each.most for each in lists):
+        return
+    others = [path for each in lists for path in each.others or ()]
+    is_all = len(others) <= _FEW and not any(map(is_address, others))
+    is_all = is_all and all(each.others is not None for each in lists)
+    found = [
+        [*each.problems, *(filter(None, map(_problem, each.others or ())) if is_all else ())]
+        for each in lists
+    ]
+    over = [
+        (bad, each.most) for bad, each in zip(found, lists, strict=True) if len(bad) > each.most
+    ]
+    bad, most = [problem for bad, _ in over for problem in bad], over[0][1]
+    named = "; ".join((*bad[:_NAMED], *(["…"] if len(bad) > _NAMED else [])))
+    if len(bad) == 1:
+        raise InputError(f"{named}; leave it out")
+    what = f"{'' if is_all else 'at least '}{len(bad):,} images cannot be read"
+    if most == 0:  # which was asked for, or nothing else can be
+        raise InputError(f"{what}: {named}; leave them out")
+    needed = max(map(len, found)) if is_all else None
+    raise InputError(f"{what}, --max-bad allows {most:,}: {named}; {way_out(needed)}")
+
+
+def way_out(count: int | None) -> str:
+    """What to do about so many unreadable images; None where they were not counted."""
+    number = "as many as g2netpl check finds" if count is None else count
+    return f"remove them from the label file and from the folder, or give --max-bad {number}"
+
+
+def _problem(path: str) -> str | None:
+    """Why an image cannot be decoded; None if it can."""
+    try:
+        open_image(path, size=1)
+    except InputError as problem:
+        return str(problem)
+    return None
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import Options
 from g2netpl.base.system import MOST_PROCESSES
-from g2netpl.images.pixels import MAX_PIXELS, Pixels, check_bad, open_image, squash
+from g2netpl.images.pixels import MAX_PIXELS, Pixels, Tried, check_bad, open_image, squash
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import class_problem
@@ -137,7 +137,7 @@ class Bundle(Classifier):
             batches(), size, workers if count >= _WORTH_PROCESSES else 0
         ):
             bad += problems.values()
-            check_bad(bad, lengths[0] if max_bad is None else max_bad)
+            check_bad(Tried(bad, lengths[0] if max_bad is None else max_bad, None))
             made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:

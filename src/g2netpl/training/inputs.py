@@ -1,7 +1,6 @@
 """What the network of a training sees: image files, their frozen features, or arrays in memory."""
 
 import hashlib
-import json
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,8 +27,16 @@ from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.kept_rows import default_cache
 from g2netpl.images.kept_tables import cache_key, kept
-from g2netpl.images.loader import ArraySource, DrawnPart, ImageSource, MirroredPart, Part, Source
-from g2netpl.images.pixels import check_bad, header_problem
+from g2netpl.images.loader import (
+    ArraySource,
+    DrawnPart,
+    ImageSource,
+    MirroredPart,
+    Part,
+    Source,
+    by_headers,
+)
+from g2netpl.images.pixels import Tried, check_bad
 from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR, ViewName, kept_views
@@ -147,12 +154,9 @@ class ImageInputs(Inputs):
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
         test = [] if self.data.test is None else self.data.test.paths
-        for paths in (self.data.paths, self.data.validation_paths or [], test):
-            mine = paths[self.processes.rank :: self.processes.size]
-            found = json.dumps([problem for problem in map(header_problem, mine) if problem])
-            told = map(json.loads, self.processes.gather_text(found))
-            problems = [problem for part in told for problem in part]
-            check_bad(problems, self.config.most_bad(len(paths)))
+        parts = (self.data.paths, self.data.validation_paths or [], test)
+        most = self.config.most_bad
+        check_bad(*(by_headers(paths, most(len(paths)), self.processes) for paths in parts))
         for mode in self.config.modes:
             self.all(mode)  # which makes its cache
             self.validation(mode)
@@ -188,8 +192,12 @@ class ImageInputs(Inputs):
             upper = self.cut.upper if mode == "top" else nn.Identity()
             return compute_features(upper, part, processes=self.processes)
         allowed = self.config.most_bad(len(self.data.paths))
-        source = self._images([self.data.paths[row] for row in chosen], allowed)
-        return self._computed(self.backbone.module, source, "features for k")
+        source = self._images([self.data.paths[row] for row in chosen], max_bad=len(chosen))
+        found = self._computed(self.backbone.module, source, "features for k")
+        bad = {source.dataset.paths[row]: problem for row, problem in source.bad.items()}
+        others = [path for path in self.data.paths if path not in bad]
+        check_bad(Tried(bad.values(), allowed, others))
+        return found
 
     @property
     def _view(self) -> ViewName | tuple[ViewName, ...]:
@@ -295,7 +303,7 @@ class ImageInputs(Inputs):
         except Unfit as why:
             self._say(f"note: features by PyTorch: {why}")
             found, bad = made_by(by_engine=False)
-        check_bad(bad.values(), self.config.most_bad(len(paths)))
+        check_bad(Tried(bad.values(), self.config.most_bad(len(paths))))
         self._bad = bad | self._bad
         return found
 
