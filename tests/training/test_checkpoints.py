@@ -8,6 +8,8 @@ import threading
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch import nn
 
 from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble, check_space
@@ -305,6 +307,25 @@ def test_nothing_is_pickled(tmp_path):
         else:
             header = int.from_bytes(path.read_bytes()[:8], "little")
             json.loads(path.read_bytes()[8 : 8 + header])
+
+
+def test_weights_with_two_names_are_saved_under_both(tmp_path):
+    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    network.append(network[0])
+    state = network.state_dict()
+    save_state(tmp_path / "model.safetensors", state)
+    found = load_file(tmp_path / "model.safetensors")
+    assert found.keys() == state.keys()
+    assert all(torch.equal(value, state[name]) for name, value in found.items())
+    save_checkpoint(tmp_path, Snapshot(network=state), 0)
+    loaded, _ = load_checkpoint(tmp_path)
+    assert all(torch.equal(value, state[name]) for name, value in loaded.network.items())
+
+
+def test_what_shares_no_memory_is_not_copied():
+    state = {"a": torch.ones(3), "b": torch.ones(3)}
+    found = checkpoints._plain(state)
+    assert all(found[name].data_ptr() == value.data_ptr() for name, value in state.items())
 
 
 def test_weights_can_be_read_by_everybody_the_umask_allows(tmp_path):

@@ -24,7 +24,11 @@ from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
 from g2netpl.runs.run import Run, load_run
-from g2netpl.training.continuation import decisions_for, take_over_network
+from g2netpl.training.continuation import (
+    config_after_review,
+    decisions_for,
+    take_over_network,
+)
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.train import train
 
@@ -371,3 +375,51 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, 
     assert go_on(run, tmp_path / "second") == 0
     assert read_training(run)["observation"] == "draw"
     assert read_training(tmp_path / "second")["observation"] == "draw"
+
+
+def frozen_flags(photos, tmp_path):
+    """A last layer that learns in steps of one image: of 48, 11 epochs bring 500."""
+    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--mode"]
+    flags += ["linear", "--backbone", "tiny", "--image-size", "32", "--batch-size", "1"]
+    flags += ["--patience", "0", "--workers", "0", "--device", "cpu", "--cache", tmp_path / "cache"]
+    return [*map(str, flags)]
+
+
+def test_usual_epochs_are_those_of_the_mode_that_goes_on(photos, tmp_path, monkeypatch):
+    run, save = tmp_path / "first", CheckpointSaver.epoch
+
+    def stop(keeper, now):
+        save(keeper, now)
+        keeper.writer.settle()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointSaver, "epoch", stop)
+        flags = frozen_flags(photos, tmp_path)
+        assert main(["train", *flags, "--output", str(run)]) == 130
+    assert main(["train", "--resume", "--output", str(run)]) == 0
+    answer(run, trained_on(run)[:2], ("yes", "no"))
+    assert go_on(run, tmp_path / "second") == 0
+    assert go_on(tmp_path / "second", tmp_path / "third", "--mode", "end-to-end") == 0
+    folders = ("first", "second", "third")
+    epochs = [read_training(tmp_path / name)["config"]["epochs"] for name in folders]
+    assert epochs == [11, 11, 10]
+
+
+def test_epochs_that_were_asked_for_stay_and_so_do_those_of_older_versions(reviewed):
+    assert config_after_review(reviewed, {"mode": "linear"})["epochs"] == 2
+    about = read_training(reviewed)
+    del about["asked"]
+    (reviewed / "run.json").write_text(json.dumps(about))
+    assert config_after_review(reviewed, {"mode": "linear"})["epochs"] == 2
+
+
+def test_a_block_to_train_from_does_not_outlive_its_mode(reviewed, tmp_path):
+    top = ["--mode", "top", "--train-from", "9", "--epochs", "1"]
+    assert go_on(reviewed, tmp_path / "top", *top) == 0
+    assert go_on(tmp_path / "top", tmp_path / "same", "--mode", "top") == 0
+    for mode in ("end-to-end", "linear"):
+        assert go_on(tmp_path / "top", tmp_path / mode, "--mode", mode) == 0
+    folders = ("same", "end-to-end", "linear")
+    blocks = [read_training(tmp_path / name)["config"]["train_from"] for name in folders]
+    assert blocks == ["9", None, None]

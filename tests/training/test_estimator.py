@@ -257,7 +257,7 @@ def test_an_image_that_cannot_be_read_has_no_scores(pictures, tmp_path):
         ({"epochs": 0}, "epochs: .*greater than or equal to 1"),
         ({"mode": "linear-init"}, "mode: expected 'linear' or 'end-to-end'"),
         ({"method": "bce"}, "method bce needs full labels: some are unobserved"),
-        ({"method": "fixmatch"}, "compares views of images: give image paths"),
+        ({"method": "fixmatch"}, "views of images: give image paths and mode='end-to-end'$"),
         ({"expected_positives": "truth"}, "expected a number or 'estimate', got 'truth'"),
         ({"classes": ["a", "b"]}, "y: expected 2 classes, got 4 columns"),
         ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),

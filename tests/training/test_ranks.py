@@ -26,7 +26,7 @@ from g2netpl.base.processes import ALONE, Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.game.batches import training_batches
 from g2netpl.game.methods import make_player
-from g2netpl.game.network.network import build_network
+from g2netpl.game.network.network import Network, build_network
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource, ImageSource
@@ -282,6 +282,27 @@ def test_statistics_of_batch_norm_are_the_mean_over_the_ranks(pair):
     first = next(name for name in alone if name.endswith("running_mean"))
     torch.testing.assert_close(one[first], alone[first], atol=1e-6, rtol=0)
     assert (one[first] != 0).any()
+
+
+def steps_with_one_image_each(count):
+    """An epoch in batches of two; batch norm sees vectors, one of them alone on two ranks."""
+    processes = the_processes()
+    torch.manual_seed(0)
+    network = Network(nn.BatchNorm1d(6), nn.Linear(6, 4))
+    free = nn.parallel.DistributedDataParallel(network) if processes.size > 1 else network
+    observed = torch.from_numpy(VISIBLE[:count])
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
+    player = make_player("an", {}, Setup(observed, 1.4, 0.05, 0))
+    game = (free, player, ArraySource(INPUTS[:count]), observed, 1.4, optimizer)
+    return fit(*game, Schedule(1, 2, 0), loop=Loop(processes=processes)).network
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_ranks_with_one_image_each_have_the_same_network(pair, count):
+    one, two = pair.run(steps_with_one_image_each, count)
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert (one["backbone.running_mean"] == 0).all()  # nothing was gathered
+    assert (one["backbone.weight"] != 1).all()  # and all learn
 
 
 def test_labels_in_files_that_ranks_share_are_those_in_memory(pair, values):

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import nn
 
 from g2netpl import RunConfig, load_run, observe, read_labels, train
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.game.network.network import BACKBONES, Backbone
 from g2netpl.game.players.soft import SoftPlayer
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting
@@ -237,6 +239,29 @@ def test_a_resumed_run_equals_one_that_was_never_stopped(
     assert all(torch.equal(value, two[name]) for name, value in one.items())
     assert (whole.soft_labels() == resumed.soft_labels()).all()
     assert not list(resumed.folder.glob("checkpoint*"))
+
+
+def one_position(pretrained):
+    """A backbone with batch norm where an image has a single value per channel."""
+    layers = [nn.Conv2d(3, 8, 5, stride=4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.BatchNorm2d(8)]
+    return Backbone(nn.Sequential(*layers, nn.Flatten()), 8)
+
+
+@pytest.mark.parametrize("mode", ["end-to-end", "top"])
+def test_a_batch_of_one_image_is_learnt_from(config, tmp_path, break_off, monkeypatch, mode):
+    monkeypatch.setitem(BACKBONES, "one position", one_position)
+    settings = {"backbone": "one position", "mode": mode, "batch_size": 1, "learning_rate": 0.01}
+    settings["train_from"] = "2" if mode == "top" else None
+    whole = train(config(output=str(tmp_path / "whole"), **settings))
+    broken = config(output=str(tmp_path / "broken"), **settings)
+    break_off(broken)
+    resumed = train(broken, resume=True)
+    one, two = (load_file(run.folder / "model.safetensors") for run in (whole, resumed))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert (one["backbone.3.weight"] != 1).all()
+    assert int(one["backbone.3.num_batches_tracked"]) == 0
+    again = train(whole.config, overwrite=True)  # one step is tried first
+    assert timeless(history(again.folder)) == timeless(history(resumed.folder))
 
 
 def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, tmp_path, break_off):

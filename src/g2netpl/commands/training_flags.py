@@ -122,5 +122,5 @@ def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
             before: dict[str, Any] = read_training(given["output"])["config"]
             return before
     if "resume_labels" in given:
-        return config_after_review(given["resume_labels"], {})
+        return config_after_review(given["resume_labels"], given)
     return {}

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.batches import Batch, in_two_views, strong_view, weak_view
 from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft_bce
-from g2netpl.game.network.network import bare, batch_statistics, share_dropout
+from g2netpl.game.network.network import any_batch_size, bare, batch_statistics, share_dropout
 from g2netpl.game.network.presence import logits_of_rates, pool
 from g2netpl.game.player import LabelPlayer, Proposal
 from g2netpl.labels.table import NEGATIVE, POSITIVE
@@ -166,9 +166,10 @@ class NetworkStep:
         for parameter in self._learn:
             parameter.grad = None
         seen = self._seen(batch, proposal)
-        cost, logits = batch_cost(
-            self.network, seen, proposal, self.expected, self._gather, batch.observed
-        )
+        with any_batch_size(self.network, len(seen)):
+            cost, logits = batch_cost(
+                self.network, seen, proposal, self.expected, self._gather, batch.observed
+            )
         value = cost.item()
         if self.on_non_finite is not None and not math.isfinite(value):
             self.on_non_finite(batch, value)

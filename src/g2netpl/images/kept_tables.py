@@ -64,7 +64,7 @@ def kept(
     if are_few and not processes.all_max(int(stored is None)) and stored is not None:
         found = compute(rows)
         unknown = is_nan(found) & is_nan(stored.rows[rows])  # as before
-        if not processes.all_max(int(not unknown.all())):
+        if not processes.all_max(int(is_touched or not unknown.all())):
             return stored.rows
         compute = _again(rows, found)
     if len(rows) or processes.all_max(int(is_touched)):  # then contents need not be looked at again

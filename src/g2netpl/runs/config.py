@@ -386,10 +386,8 @@ class RunConfig(Options):
 
     def rate(self, mode: PhaseMode) -> float:
         """The learning rate of a phase."""
-        given = self.given_rate(mode)
-        if given is not None:
-            return given
-        return 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
+        usual = 1e-3 * min(1.0, self.batch_size / 64) if mode == "linear" else 1e-4
+        return self.given_rate(mode) or usual
 
     def given_rate(self, mode: PhaseMode) -> float | None:
         """The one that was asked for, which is that of what learns last."""

@@ -48,6 +48,7 @@ class Training(AnyRun):
     """run.json of a training."""
 
     config: Content
+    asked: NotRequired[Content]  # keys as they were given, where config has what came of them
     versions: dict[str, str]
     data: Data
     classes: list[str]

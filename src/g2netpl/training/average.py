@@ -24,7 +24,8 @@ class Average:
         self._other = {name: value.clone() for name, value in self._shown.items()}
         for name, value in (learner or {}).items():
             self._other[name].copy_(value)
-        self._weights = [name for name, _ in module.named_parameters()]
+        named = module.named_parameters(remove_duplicate=False)  # tied weights by all their names
+        self._weights = [name for name, _ in named]
         self._buffers = [name for name in self._shown if name not in {*self._weights}]
 
     @contextmanager

@@ -81,7 +81,7 @@ def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
     optimizer, rest = _flat_optimizer(snapshot.optimizer)
     digests = {}
     for name, state in {**_states(snapshot), "optimizer": optimizer}.items():
-        content = bytes_from_tensors({key: _plain(value) for key, value in state.items()})
+        content = bytes_from_tensors(_plain(state))
         digests[name] = hashlib.sha256(content).hexdigest()
         write_durably(folder / f"{name}.safetensors", content)
     manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
@@ -211,7 +211,7 @@ class Writer:
 def save_state(path: Path, state: State) -> None:
     """Write tensors as safetensors; the file is there whole or not at all."""
     with written_whole(path) as file:
-        file.write(bytes_from_tensors({key: _plain(value) for key, value in state.items()}))
+        file.write(bytes_from_tensors(_plain(state)))
 
 
 def saved(folder: Path) -> list[Path]:
@@ -276,8 +276,15 @@ def _nested_optimizer(flat: State, rest: dict[str, Any]) -> dict[str, Any]:
     return {"state": state, **{key: value for key, value in rest.items() if key != "numbers"}}
 
 
-def _plain(value: Tensor) -> Tensor:
-    return value.detach().cpu().contiguous()
+def _plain(state: State) -> State:
+    """The tensors in main memory; those that share it are copied, as tied weights do."""
+    plain, seen = {}, set()
+    for name, value in state.items():
+        own = value.detach().cpu().contiguous()
+        place = own.untyped_storage().data_ptr()
+        plain[name] = own.clone() if place in seen else own
+        seen.add(place)
+    return plain
 
 
 def _snapshot_bytes(snapshot: Snapshot) -> int:

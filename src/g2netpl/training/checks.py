@@ -57,12 +57,11 @@ def check_method(
         raise InputError(f"method {name} {why}: {ways_out[why]}")
 
 
-def check_view(config: RunConfig) -> None:
+def check_view(config: RunConfig, needed: str = "mode top or end-to-end") -> None:
     """Refuse two views where the network does not look at images."""
     if config.view == "pair" and config.modes[-1] == "linear":
         raise InputError(
-            "view pair: a frozen backbone looks at an image once, in one view; two need mode "
-            "top or end-to-end"
+            f"view pair: a frozen backbone looks at an image once, in one view; two need {needed}"
         )
 
 

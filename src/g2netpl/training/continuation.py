@@ -41,11 +41,17 @@ from g2netpl.training.data import TrainingData
 from g2netpl.training.snapshots import load_network
 
 
-def config_after_review(folder: str | Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a reviewed run to go on with, and what shall be different: output, at least."""
-    before: dict[str, Any] = Run.open(folder).about["config"]
+def config_after_review(folder: str | Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a reviewed run to go on with; `given` are those that shall be different.
+
+    Those that follow from the mode of that run, or belong to it, do not outlive it.
+    """
+    about = Run.open(folder).about
+    before: dict[str, Any] = {**about["config"], **about.get("asked", {})}
     del before["output"]  # the run that was reviewed stays as it is
-    return {**before, **changes, "resume_labels": str(folder)}
+    if given.get("mode", before.get("mode")) != before.get("mode"):
+        before.pop("train_from", None)
+    return {**before, "resume_labels": str(folder)}
 
 
 def decisions_for(config: RunConfig, resume: bool, processes: Processes = ALONE) -> list[Decision]:

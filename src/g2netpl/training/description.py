@@ -37,6 +37,7 @@ def describe(
         "format": RUN_FORMAT,
         "command": "train",
         "config": config.model_dump() | {"epochs": config.epochs_on(len(data.training))},
+        "asked": _asked(config, before),
         "versions": versions(),
         "data": {
             "fingerprints": data.fingerprints,
@@ -53,6 +54,14 @@ def describe(
         },
         "classes": list(data.table.classes),
     }
+
+
+def _asked(config: RunConfig, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Keys as they were asked for, where the configuration has what came of that."""
+    if before is None:
+        return {"epochs": config.epochs}
+    asked: dict[str, Any] = before.get("asked", {})  # an older version did not keep it
+    return asked
 
 
 def versions() -> dict[str, str]:

@@ -173,7 +173,10 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         self.classes_ = [np.array([0, 1]) for _ in self.class_names_]
 
     def predict_proba(self, X: npt.ArrayLike | Images) -> Scores:
-        """Calibrated scores (N, L) in [0, 1]; NaN for images that cannot be read."""
+        """Calibrated scores (N, L) in [0, 1].
+
+        Up to `max_bad` images may be unreadable, none unless it is given; their scores are NaN.
+        """
         check_is_fitted(self)
         with _as_value_error():
             network = self.network_.to(device_of(self.device))

@@ -11,6 +11,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory, show_size
 from g2netpl.game.batches import Batch, readable_batch, stacked_views, strong_view
 from g2netpl.game.methods import find_method
+from g2netpl.game.network.network import any_batch_size
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.images.loader import epoch_groups, shards_in
 from g2netpl.labels.table import POSITIVE
@@ -64,7 +65,7 @@ def _try_step(session: Session, phase: Phase, batch: Batch) -> None:
     try:
         with torch.random.fork_rng(devices=[]):
             for _ in range(2):
-                with session.accelerator.autocast():
+                with session.accelerator.autocast(), any_batch_size(network, len(seen)):
                     logits = network(seen)
                 targets = wanted.repeat(len(logits) // len(wanted), 1)  # of several views
                 cost = binary_cross_entropy_with_logits(logits.float(), targets)

@@ -50,7 +50,7 @@ from g2netpl.training.snapshots import Snapshot, State, load_network
 
 _FEW_STEPS = 1000  # of a network of shares at the usual learning rate; with more it is smaller
 _SMALLEST_RATE = 0.3  # times the usual one
-_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='top' or 'end-to-end'"}
+_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='end-to-end'"}
 
 Watch = Callable[[Snapshot, nn.Module, LabelPlayer, Inputs, PhaseMode], None]
 
@@ -361,6 +361,6 @@ def on_images(
 
 
 def _check_method(config: RunConfig, table: LabelTable, images: bool) -> None:
-    check_view(config)
+    check_view(config, "mode='end-to-end'")
     given, full = (config.method, config.options), table.is_complete
     check_method(*given, full=full, mode=config.mode, images=images, ways_out=_WAYS_OUT)

@@ -131,11 +131,34 @@ def share_dropout(network: nn.Module, before: int = 0, after: int = 0) -> None:
 
 def batch_statistics(network: nn.Module) -> list[Tensor]:
     """Means and variances that batch norm has gathered, as the network holds them."""
-    norms = [
-        each for each in network.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm)
-    ]
-    kept = [statistic for norm in norms for statistic in (norm.running_mean, norm.running_var)]
+    kept = [each for norm in _norms(network) for each in (norm.running_mean, norm.running_var)]
     return [statistic for statistic in kept if statistic is not None]
+
+
+@contextmanager
+def any_batch_size(network: nn.Module, images: int) -> Iterator[None]:
+    """Let a network that learns see that many images, also one alone.
+
+    Of one image a channel may have a single value, as at 1 × 1 positions. It has no variance, so
+    batch norm goes by what it has gathered there, and gathers nothing.
+    """
+    norms = [norm for norm in _norms(network) if norm.training] if images == 1 else []
+
+    def look(norm: nn.Module, seen: tuple[Tensor, ...]) -> None:
+        norm.training = seen[0].numel() > seen[0].shape[1]
+
+    hooks = [norm.register_forward_pre_hook(look) for norm in norms]
+    try:
+        yield
+    finally:
+        for norm, hook in zip(norms, hooks, strict=True):
+            norm.training = True
+            hook.remove()
+
+
+def _norms(network: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    kind = nn.modules.batchnorm._BatchNorm
+    return [each for each in network.modules() if isinstance(each, kind)]
 
 
 def build_network(
