@@ -195,6 +195,33 @@ def test_a_rate_that_is_given_is_of_what_learns_last(config):
     assert (usual.rate("linear"), usual.rate("end-to-end")) == (1e-3, 1e-4)
 
 
+@pytest.mark.parametrize("mode", ["linear-init", "end-to-end", "top"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_after_linear_epochs_batch_norm_keeps_what_pretraining_gathered(
+    config, tmp_path, mode, trained
+):
+    """The last layer was trained on it; a random start has gathered nothing to keep."""
+    from safetensors.torch import load_file, save_file
+
+    from g2netpl.game.network.network import build_backbone
+
+    state = build_backbone("tiny", seed=5).module.state_dict()
+    means = [name for name in state if name.endswith("running_mean")]
+    for number, name in enumerate(means):
+        state[name].fill_(0.01 + 0.01 * number)
+    save_file({name: value.contiguous() for name, value in state.items()}, tmp_path / "own")
+    own = {"weights": str(tmp_path / "own")} if trained else {}
+    run = train(config(mode=mode, linear_epochs=1, epochs=1, **own))
+    after = load_file(run.folder / "model.safetensors")
+    kept = [
+        bool((after[f"backbone.{name}"] == (state[name] if trained else 0.0)).all())
+        for name in means
+    ]
+    assert kept[-1] == (mode == "linear-init" and trained)
+    learnt = [name for name in state if name.endswith("weight")][-1]
+    assert not torch.equal(after[f"backbone.{learnt}"], state[learnt])
+
+
 class Stop(Exception):
     pass
 

@@ -243,6 +243,8 @@ class Session:
         """What learns and how, on its device; the player is told."""
         rate = self.rate(phase.mode)
         learner: nn.Module = self.part_of_network(phase.mode)
+        # linear epochs went by what batch norm gathered in pretraining: to gather anew undoes them
+        self.network.keeps_statistics = phase.first_epoch > 0 and _is_trained(self.config)
         optimizer = self._optimizer(learner, rate)
         with nullcontext() if saver is None else saver.interrupts.noted():
             self.processes.barrier()  # what comes now needs all ranks, and all of them well

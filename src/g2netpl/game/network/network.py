@@ -41,10 +41,20 @@ class Network(nn.Module):
     The backbone turns inputs into vectors, the classifier vectors into logits.
     """
 
+    keeps_statistics = False
+    """Whether batch norm goes by what it has gathered while the network learns, too."""
+
     def __init__(self, backbone: nn.Module, classifier: nn.Module) -> None:
         super().__init__()
         self.backbone = backbone
         self.classifier = classifier
+
+    def train(self, mode: bool = True) -> "Network":
+        """Learn, or say what was learnt."""
+        super().train(mode)
+        for norm in _norms(self.backbone) if self.keeps_statistics else ():
+            norm.eval()
+        return self
 
     def forward(
         self, inputs: Tensor, apart: bool = False, experts: bool = False
