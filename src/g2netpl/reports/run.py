@@ -131,7 +131,8 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
             decided = run.thresholds.decide(scores)
             figures.append(class_figures(scores, held_out[part].truth, decided))
             header += [f"{part} positives", f"{part} precision", f"{part} recall"]
-    grounds = run.thresholds.grounds if len(set(run.thresholds.grounds)) > 1 else ()
+    alike = set(run.thresholds.grounds) if len(set(run.thresholds.grounds)) == 1 else set[str]()
+    grounds = () if alike else run.thresholds.grounds  # what is the same for all is said once
     header += [
         "threshold",
         *(["decided by"] if grounds else []),
@@ -157,7 +158,8 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
     rows.sort(key=lambda row: [1.0 if share is None else -share for _, share in row["bars"]])
     half = _MOST_ROWS // 2
     shown = rows if len(rows) <= _MOST_ROWS else rows[:half] + rows[-half:]
-    return {"header": header, "rows": shown, "left_out": len(rows) > _MOST_ROWS, "half": half}
+    left_out = len(rows) > _MOST_ROWS
+    return {"header": header, "rows": shown, "alike": alike, "left_out": left_out, "half": half}
 
 
 def _against_truth(run: Run, ranked: Mapping[str, HeldOut], columns: list[int]) -> Content:
