@@ -169,6 +169,17 @@ def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, m
     assert not torch.equal(start["backbone.1.weight"], moved["backbone.1.weight"])
 
 
+def test_linear_epochs_that_are_few_for_a_last_layer_are_told(config, capsys):
+    from rich.console import Console
+
+    few = "1 linear epoch on 48 images: few for a last layer, which wants 500 steps; "
+    sizes = {"mode": "linear-init", "epochs": 1, "batch_size": 1}
+    train(config(**sizes, linear_epochs=1), console=Console(width=300))
+    assert f"{few}use --linear-epochs 11" in capsys.readouterr().out
+    train(config(**sizes, linear_epochs=11), console=Console(width=300), overwrite=True)
+    assert "few for a last layer" not in capsys.readouterr().out
+
+
 def test_linear_epochs_that_were_better_are_told(capsys):
     from rich.console import Console
 

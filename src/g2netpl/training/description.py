@@ -96,6 +96,6 @@ def _on_few_steps(config: RunConfig, images: int) -> list[str]:
     if config.mode != "linear-init" or given >= needed:
         return []
     return [
-        f"{counted(given, 'linear epoch')} on {images:,} images are few for a last layer, which "
-        f"wants {LINEAR_STEPS} steps: --linear-epochs {needed}"
+        f"{counted(given, 'linear epoch')} on {images:,} images: few for a last layer, which wants "
+        f"{LINEAR_STEPS} steps; use --linear-epochs {needed}"
     ]
