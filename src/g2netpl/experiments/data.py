@@ -26,10 +26,10 @@ from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
+from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.metrics import can_rank
 from g2netpl.training.data import Listed, TrainingData, keep_test_apart, read_training_data
 from g2netpl.training.inputs import backbone_of
 from g2netpl.training.session import network_of
@@ -278,7 +278,8 @@ class PhotoData:
         train, test = self.tables
         labelled = np.flatnonzero(train.labelled)
         rows = split_table(train, VALIDATION_FRACTION, 0, labelled)[1]
-        held_out = len(rows) if can_rank(train.take(rows).held) else 0  # else all are trained on
+        chooses = can_choose_by(train.take(rows).held)
+        held_out = len(rows) if chooses else 0  # else all are trained on
         tested = int((per_class(test.held, POSITIVE) > 0).sum())
         return (
             f"{len(train) - held_out:,} training, {held_out:,} validation and {len(test):,} test "

@@ -12,17 +12,30 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import Labels, per_class, per_image, take
-from g2netpl.labels.table import NEGATIVE, POSITIVE
+from g2netpl.labels.entries import (
+    IndexArray,
+    LabelMatrix,
+    Labels,
+    as_matrix,
+    per_class,
+    per_image,
+    take,
+)
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
 Observation = Literal["draw", "random", "complete"]
 
 _ENOUGH_COMPLETE = 10
+_MANY_COMPLETE = 50  # beside others that are known in part
+_ALIKE = 1.15  # times as often as others, and chance, are likely labels known at most
 _ENOUGH_COUNTED = 10  # images; the mean of fewer tells less than an estimate
 
 
-def look(labels: Labels) -> tuple[Observation, str]:
-    """Which of them these labels look like, and why."""
+def look(labels: Labels, k: float, alike: bool = True) -> tuple[Observation, str]:
+    """Which of them these labels look like if there are k, and why.
+
+    `alike` says that likely labels are known as often as others, as far as anybody looked.
+    """
     positives = int(per_class(labels, POSITIVE).sum())
     negatives = int(per_class(labels, NEGATIVE).sum())
     images, classes = labels.shape
@@ -32,10 +45,40 @@ def look(labels: Labels) -> tuple[Observation, str]:
         return "draw", "there are positives alone"
     if positives + negatives == images * classes:
         return "complete", "everything is known"
-    at_random = from_complete(labels) is not None or from_both_signs(labels) is not None
-    if at_random and negatives >= positives:
+    if alike and _at_random(labels, k):
         return "random", "labels of both signs are missing at random"
     return "draw", "positives are known more often than negatives"
+
+
+def telling_rows(
+    labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = None
+) -> IndexArray:
+    """Images whose known labels are positive as often as all their labels are; may be none.
+
+    Those are all of them where labels of both signs are missing at random, also by the scores of
+    a network that has not learnt from them. Beside tags, or a few answers of people, they are the
+    images of which everything is known.
+    """
+    everything, complete = np.arange(len(labels)), _complete(labels)
+    partly = int((per_image(labels) > 0).sum()) - len(complete)
+    if from_complete(labels) is not None and (not partly or _hold_most(labels, complete)):
+        return complete
+    if _at_random(labels, k) and (scores is None or looked_alike(scores, as_matrix(labels))):
+        return everything
+    return everything[:0]
+
+
+def can_choose_by(labels: Labels) -> bool:
+    """Whether a ranking of these labels tells which network is better.
+
+    A few negatives beside many tags do not: hardly a class could be ranked, and by chance.
+    """
+    if from_complete(labels) is not None:
+        return True
+    positives, negatives = (per_class(labels, sign) for sign in (POSITIVE, NEGATIVE))
+    named = positives > 0
+    ranked = int((named & (negatives > 0)).sum())
+    return 0 < ranked >= named.sum() / 2 and bool(negatives.sum() >= positives.sum())
 
 
 def observed_alike(labels: Labels, k: float) -> bool:
@@ -45,9 +88,23 @@ def observed_alike(labels: Labels, k: float) -> bool:
     return bool(positives / (images * k) <= 2.0 * negatives / (images * max(classes - k, 1e-9)))
 
 
+def looked_alike(scores: npt.NDArray[np.floating], labels: LabelMatrix) -> bool:
+    """Whether likely labels are known about as often as the others of their class.
+
+    As many of each class as are known to be positive are taken to be likely.
+    """
+    readable = ~np.isnan(scores).any(axis=1)
+    scores, known = scores[readable], labels[readable] != UNOBSERVED
+    count = (labels[readable] == POSITIVE).sum(axis=0)
+    places = np.argsort(np.argsort(-scores, axis=0, kind="stable"), axis=0)
+    found = (known & (places < count)).sum()
+    due = (count * known.mean(axis=0)).sum() if len(known) else 0.0
+    return bool(found <= _ALIKE * due + 3.0 * np.sqrt(due))
+
+
 def from_complete(labels: Labels) -> float | None:
     """k from images whose labels are all known; None if there are hardly any."""
-    complete = take(labels, np.flatnonzero(per_image(labels) == labels.shape[1]))
+    complete = take(labels, _complete(labels))
     if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
         return None
     return float(per_image(complete, POSITIVE).mean())
@@ -74,3 +131,19 @@ def from_both_signs(labels: Labels) -> float | None:
     if share == 0.0:
         return None
     return float((positives / np.maximum(per_class(labels), 1)).sum())
+
+
+def _hold_most(labels: Labels, rows: IndexArray) -> bool:
+    """Whether these images are many, and have most of the known negatives."""
+    among, all_of_them = (per_class(part, NEGATIVE).sum() for part in (take(labels, rows), labels))
+    return len(rows) >= _MANY_COMPLETE and bool(2 * among >= all_of_them)
+
+
+def _at_random(labels: Labels, k: float) -> bool:
+    found = from_complete(labels) is not None or from_both_signs(labels) is not None
+    return found and observed_alike(labels, k)
+
+
+def _complete(labels: Labels) -> IndexArray:
+    """The images of which everything is known."""
+    return np.flatnonzero(per_image(labels) == labels.shape[1])

@@ -20,6 +20,7 @@ from g2netpl.labels.formats import image_folder, one_of, read_labels, read_match
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.near_names import known_as
+from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
@@ -101,7 +102,7 @@ class TrainingData:
 
 
 def read_training_data(config: RunConfig) -> TrainingData:
-    """Read, split and observe. Without a validation that can rank, all images are trained on."""
+    """Read, split and observe; all images are trained on where no validation can choose."""
     listed, notes = _read_listed(config)
     labels = named(config.labels)
     if len(listed.table) < 2:
@@ -129,11 +130,12 @@ def read_training_data(config: RunConfig) -> TrainingData:
         )
     share = config.validation if own is None else 0.0
     data = split_and_observe(table, setting, share, config.seed, config.one_of)
-    if own is not None and can_rank(own.table.held):
+    if own is not None and can_choose_by(own.table.held):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
     elif own is not None:
-        data = replace(data, note=_last_epoch(_unranked("images of the validation file")))
+        why = _unranked(own.table, "images of the validation file")
+        data = replace(data, note=_last_epoch(why))
     check_learnable(data.visible, labels)
     return replace(data, test=test, paths=paths, notes=(*notes, *found))
 
@@ -168,8 +170,8 @@ def split_and_observe(
     if not len(held_out):
         asked = round(share * int(table.labelled.sum())) > 0
         why = "every group has all of a class, or all images" if asked else "no validation images"
-    elif not can_rank(validation.held):
-        why = _unranked("held-out images")
+    elif not can_choose_by(validation.held):
+        why = _unranked(validation, "held-out images")
     elif not per_class(table.take(training).held, POSITIVE).any():
         why = "the others have no positive"
     if why:
@@ -196,7 +198,9 @@ def _last_epoch(why: str) -> str:
     return f"the last one ({why}), all images are trained on"
 
 
-def _unranked(whose: str) -> str:
+def _unranked(table: LabelTable, whose: str) -> str:
+    if can_rank(table.held):
+        return f"too few negatives are known among the {whose}"
     return f"no class has both a positive and a negative among the {whose}"
 
 

@@ -4,7 +4,8 @@ Images whose labels are all known tell it directly, and images whose classes peo
 (`g2netpl review --ask counts`), a sample that they did not choose. Where labels of both signs are
 missing at random, the share of positives among the observed labels of each class tells. People who
 name what they see and a few things that are not there observe positives far more often than
-negatives: where negatives are few, both rates are compared first.
+negatives: so likely labels, by a classifier that has not seen the image, must be known no more
+often than others, and where negatives are few, both rates are compared, too.
 
 Otherwise rank all (image, class) pairs of the labelled images by a classifier of shares (`draw`)
 that has not seen the image. The share of the top pairs that was observed is the chance that a
@@ -19,6 +20,8 @@ tell little a mean of the two. dev/log/estimate-of-k.md has the errors.
 """
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,8 +36,23 @@ from g2netpl.game.player import Setup
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource
-from g2netpl.labels.entries import IndexArray, Labels, dense, of_classes, per_class, per_image, take
-from g2netpl.labels.observation import from_both_signs, from_complete, from_counted, observed_alike
+from g2netpl.labels.entries import (
+    IndexArray,
+    Labels,
+    as_matrix,
+    dense,
+    of_classes,
+    per_class,
+    per_image,
+    take,
+)
+from g2netpl.labels.observation import (
+    from_both_signs,
+    from_complete,
+    from_counted,
+    looked_alike,
+    observed_alike,
+)
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
@@ -64,21 +82,30 @@ def check(wanted: float | str, labels: Labels) -> None:
         _of_truth(labels)
 
 
-def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, str]:
-    """k of a training, and where it comes from."""
+class Expected(NamedTuple):
+    """k, where it comes from, and whether likely labels are known as often as others."""
+
+    k: float
+    origin: str
+    alike: bool = True  # also where nobody has looked
+
+
+def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> Expected:
+    """k of a training, and what was seen on the way."""
     wanted = config.expected_positives
     if config.one_of:
-        return 1.0, "one class per image"
+        return Expected(1.0, "one class per image")
     if isinstance(wanted, float):
         check(wanted, data.visible.held)
-        return wanted, "given"
+        return Expected(wanted, "given")
     if wanted == "truth":
-        return _of_truth(take(data.table.held, data.training)), "the truth's mean"
+        return Expected(_of_truth(take(data.table.held, data.training)), "the truth's mean")
     counted = from_counts(data)
     if counted is not None:
         return counted
     if config.resume_labels is not None:
-        return read_training(config.resume_labels)["expected_positives"], "as before the review"
+        before = read_training(config.resume_labels)
+        return Expected(before["expected_positives"], "as before the review")
     validation = None if data.validation is None else data.validation.held
     mode = config.modes[0]
     return estimate(
@@ -86,14 +113,21 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> tuple[float, 
     )
 
 
-def from_counts(data: TrainingData) -> tuple[float, str] | None:
+def as_before(folder: Path) -> Expected:
+    """What a training that is gone on with has found."""
+    about = read_training(folder)
+    drawn = about.get("observation") == "draw"
+    return Expected(about["expected_positives"], "as before", alike=not drawn)
+
+
+def from_counts(data: TrainingData) -> Expected | None:
     """k by images that people counted; None for too few, or where held-out images tell all."""
     if data.validation is not None and from_complete(data.validation.held) is not None:
         return None
     k = None if data.counts is None else from_counted(data.counts)
     if data.counts is None or k is None:
         return None
-    return k, f"from {(~np.isnan(data.counts)).sum():,} counted images"
+    return Expected(k, f"from {(~np.isnan(data.counts)).sum():,} counted images")
 
 
 def _of_truth(labels: Labels) -> float:
@@ -112,29 +146,35 @@ def estimate(
     validation: Labels | None,
     features_of: Callable[[IndexArray], Features],
     seed: int,
-) -> tuple[float, str]:
+) -> Expected:
     """k and how it was found; `features_of` gives the vectors of some rows of `visible`."""
     for labels, where in ((validation, "validation"), (visible, "training")):
         k = None if labels is None else from_complete(labels)
         if k is not None:
-            return k, f"from completely labelled {where} images"
+            return Expected(k, f"from completely labelled {where} images")
+
+    def some(rows: IndexArray) -> tuple[Features, Labels]:
+        order = np.random.default_rng([seed, 0x6B6B]).permutation(rows)
+        chosen = np.sort(order[:_RANKED_IMAGES])
+        features = features_of(chosen)
+        readable = ~np.isnan(features).any(axis=1)
+        return features[readable], take(visible, chosen[readable])
+
     by_shares, both = from_both_signs(visible), "estimated from observed positives and negatives"
+    alike = by_shares is not None and _looked_alike(*some(np.flatnonzero(per_image(visible))), seed)
     many = _MANY_NEGATIVES * per_class(visible, POSITIVE).sum()
-    if by_shares is not None and per_class(visible, NEGATIVE).sum() >= many:
-        return by_shares, both
+    if by_shares is not None and alike and per_class(visible, NEGATIVE).sum() >= many:
+        return Expected(by_shares, both)
     labelled = np.flatnonzero(per_image(visible, POSITIVE))
-    order = np.random.default_rng([seed, 0x6B6B]).permutation(labelled)
-    chosen = np.sort(order[:_RANKED_IMAGES])
-    features = features_of(chosen)
-    readable = ~np.isnan(features).any(axis=1)
-    k = from_positives(features[readable], take(visible, chosen[readable]), seed)
-    if by_shares is not None and observed_alike(visible, k):
-        return by_shares, both
+    k = from_positives(*some(labelled), seed)
+    if by_shares is not None and alike and observed_alike(visible, k):
+        return Expected(by_shares, both)
     names = per_class(visible, POSITIVE).sum() / visible.shape[1]
     if len(labelled) < _FEW_IMAGES or names < _NAMES:
         few = f"estimated from positives of {counted(len(labelled), 'image')}"
-        return k, f"{few}, which is a guess; --expected-positives K if you know better"
-    return k, "estimated from positives"
+        guess = f"{few}, which is a guess; --expected-positives K if you know better"
+        return Expected(k, guess, alike)
+    return Expected(k, "estimated from positives", alike)
 
 
 def from_positives(features: Features, observed: Labels, seed: int = 0) -> float:
@@ -159,6 +199,15 @@ def from_positives(features: Features, observed: Labels, seed: int = 0) -> float
     estimate = np.log(mean) - middle + _SLOPE * names / (names + _NAMES) * (top - deep)
     k = np.exp(belief * estimate + (1 - belief) * np.log(mean + 1))
     return float(np.clip(k, mean, observed.shape[1]))
+
+
+def _looked_alike(features: Features, observed: Labels, seed: int) -> bool:
+    """Whether likely labels are known as often as others, by classifiers of names."""
+    if len(features) < _ENOUGH_TO_RANK:
+        return True
+    known = as_matrix(of_classes(observed, _most_observed(observed)))
+    names = np.where(known == POSITIVE, known, UNOBSERVED)
+    return looked_alike(_cross_fitted(features, names, seed), known)
 
 
 def _most_observed(observed: Labels) -> IndexArray:

@@ -3,15 +3,16 @@
 import numpy as np
 
 from g2netpl.base.errors import listed
-from g2netpl.labels.entries import per_class
+from g2netpl.labels.entries import per_class, take
+from g2netpl.labels.observation import telling_rows
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.bounds import fewest_positives
-from g2netpl.runs.thresholds import parse_rule, tells_prevalence
+from g2netpl.runs.thresholds import parse_rule
 
 _NAMED = 5  # classes that are told by name
 
 
-def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
+def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> str:
     """Which classes a precision can be promised for, and what the others need; "" for F1 and k.
 
     `draws` says that the network's scores are chances of presence.
@@ -20,7 +21,8 @@ def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
     if name != "precision":
         return ""
     needed = fewest_positives(target)
-    if validation is None or not tells_prevalence(validation.held):
+    held = None if validation is None else take(validation.held, telling_rows(validation.held, k))
+    if validation is None or held is None or not len(held):
         which = "no images are held out with" if validation is None else "validation has no"
         instead = f"a label is proposed at a chance of {target:g}, by the draw"
         if not draws:
@@ -30,7 +32,7 @@ def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
             f"against; {instead}. To have the promise: --validation-labels with all labels of some "
             f"images, {needed} positives of a class or more"
         )
-    positives = per_class(validation.held, POSITIVE)
+    positives = per_class(held, POSITIVE)
     few, classes = np.flatnonzero(positives < needed), len(validation.classes)
     told = (
         f"thresholds {rule}: {classes - len(few)} of {classes} classes have the {needed} "

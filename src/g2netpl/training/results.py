@@ -15,13 +15,14 @@ from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.entries import IndexArray
+from g2netpl.labels.observation import telling_rows
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.records import Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_classes, write_held_out, write_saved_labels
-from g2netpl.runs.thresholds import Thresholds, choose, choose_one, tells_prevalence
+from g2netpl.runs.thresholds import Thresholds, choose, choose_one
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
 from g2netpl.training.session import Session
@@ -105,9 +106,9 @@ def thresholds_of(
     """Thresholds for what a session's network says, in `scores` of its training images."""
     if session.config.one_of:
         return choose_one(validation, scores.shape[1])
-    rule, known = session.config.thresholds, None if validation is None else validation[1]
-    settled = session.network.draws and (known is None or not tells_prevalence(known))
-    if settled and rule != "expected":
+    rule, k = session.config.thresholds, session.k
+    told = validation is not None and len(telling_rows(validation[1], k, validation[0]))
+    if session.network.draws and not told and rule != "expected":
         return thresholds_of_presence(rule, scores.shape[1], session.k)
     return choose(rule, validation, scores, session.k)
 

@@ -85,7 +85,7 @@ class Session:
         config: RunConfig,
         data: TrainingData,
         inputs: Inputs,
-        k: tuple[float, str] | None = None,
+        k: expected.Expected | None = None,
         accelerator: Any = None,
         processes: Processes = ALONE,
         memory_place: MemoryPlace = IN_RAM,
@@ -93,9 +93,10 @@ class Session:
         self.config, self.data, self.inputs, self.processes = config, data, inputs, processes
         self.accelerator: Any = accelerator or OneDevice(torch.device(device_of(config.device)))
         self.phases = phases_of(config, len(data.training))
-        found, self.origin_of_k = k or expected.find(config, data, inputs)
+        found, self.origin_of_k, alike = k or expected.find(config, data, inputs)
         self.k = processes.broadcast(found)
-        self.observation, self.reason = observation_of(config, data)
+        alike = bool(processes.broadcast(float(alike)))
+        self.observation, self.reason = observation_of(config, data, self.k, alike)
         self.network = network_of(
             config,
             inputs.backbone,
@@ -295,7 +296,9 @@ class Session:
         return (4 + (self.config.ema is not None)) * bytes_of(self.network.state_dict()) + labels
 
 
-def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, str]:
+def observation_of(
+    config: RunConfig, data: TrainingData, k: float, alike: bool
+) -> tuple[Observation, str]:
     """How the labels of a training came to be known, and who says so."""
     asked = config.observation or find_method(config.method).observation
     if asked == "auto" and config.one_of and len(data.table.classes) > 1:
@@ -306,7 +309,7 @@ def observation_of(config: RunConfig, data: TrainingData) -> tuple[Observation, 
     if asked == "auto" and config.mode != "linear" and not _is_trained(config):
         return "random", "the backbone starts at random"
     if asked == "auto":
-        return look(data.visible.held)
+        return look(data.visible.held, k, alike)
     if asked == "draw" and len(data.table.classes) < 2:
         raise InputError(
             "observation draw: expected two classes or more to draw from, got one; use method "

@@ -23,6 +23,7 @@ from g2netpl.runs.folder import HISTORY, MEMORIES, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, claimed, is_empty
 from g2netpl.runs.records import Result, read_training
 from g2netpl.runs.run import Run, load_run
+from g2netpl.training import expected_positives as expected
 from g2netpl.training.agreement import (
     agree_on_backbone,
     agree_on_command,
@@ -144,7 +145,9 @@ class _FolderTraining:
             description["train_from"] = session.inputs.cut.at
         old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, session.told)
-        foreseen = foresee(self.config.thresholds, data.validation, session.network.draws)
+        foreseen = foresee(
+            self.config.thresholds, data.validation, session.k, session.network.draws
+        )
         if foreseen:
             self.console.print(foreseen)
         with self.open_trackers(description["config"]) as trackers:
@@ -199,7 +202,7 @@ class _FolderTraining:
         inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
         if self.undecided and not self.console.quiet:
             self.console.print(told_mode(config, inputs))
-        k = (read_training(self.folder)["expected_positives"], "as before") if self.resume else None
+        k = expected.as_before(self.folder) if self.resume else None
         place = MemoryPlace(self.folder / MEMORIES, config.label_memory * 1024**2, processes)
         session = Session(config, data, inputs, k, accelerator, processes, place)
         if config.resume_labels is not None:
