@@ -96,7 +96,7 @@ def fill(features, images, setting, method, seed):
     every = np.arange(images)
     observed = LabelTable(table.images, table.classes, labels.known(every))
     for sure in SURE:
-        by = sure_by_validation(sure, thresholds, held, observed.values)
+        by = sure_by_validation(sure, thresholds, held, observed.values, session.k)
         parts = (thresholds, session.k)
         both = fill_in(observed, labels.has_soft, labels.of(every), *parts, sure, predicted)
         none = np.zeros(images, dtype=bool)

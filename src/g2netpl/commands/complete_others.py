@@ -85,7 +85,8 @@ def _sure(sure: float | None, trained: "Run", table: "LabelTable") -> "Sure | fl
     if sure is None:
         return None
     held_out = trained.held_out.get("validation")
-    return sure_by_validation(sure, trained.thresholds, held_out, table.entries) or sure
+    about = (held_out, table.entries, trained.expected_positives)
+    return sure_by_validation(sure, trained.thresholds, *about) or sure
 
 
 def _completing(

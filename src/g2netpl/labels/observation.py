@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import Labels, per_class, per_image, take
+from g2netpl.labels.entries import IndexArray, Labels, per_class, per_image, take
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 Observation = Literal["draw", "random", "complete"]
@@ -43,6 +43,25 @@ def observed_alike(labels: Labels, k: float) -> bool:
     images, classes = labels.shape
     positives, negatives = per_class(labels, POSITIVE).sum(), per_class(labels, NEGATIVE).sum()
     return bool(positives / (images * k) <= 2.0 * negatives / (images * max(classes - k, 1e-9)))
+
+
+def telling(labels: Labels, k: float) -> IndexArray:
+    """Images whose known labels are positive as often as all labels are, where there are k.
+
+    Those of which everything is known, and the others too if both signs are missing at random there
+    and alike; none where people named what they saw, and now and then what they did not see.
+    """
+    complete = per_image(labels) == labels.shape[1]
+    some = np.flatnonzero(~complete)
+    if len(some) and _at_random(take(labels, some), k):
+        return np.arange(len(labels))
+    if from_complete(labels) is not None:
+        return np.flatnonzero(complete)
+    return np.arange(len(labels) if _at_random(labels, k) else 0)
+
+
+def _at_random(labels: Labels, k: float) -> bool:
+    return from_both_signs(labels) is not None and observed_alike(labels, k)
 
 
 def from_complete(labels: Labels) -> float | None:

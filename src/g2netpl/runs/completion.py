@@ -120,7 +120,8 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     observed, thresholds, by = run.observed(), run.thresholds, None
     if sure is not None:
         held_out = run.held_out.get("validation")
-        by = sure_by_validation(sure, thresholds, held_out, observed.values)
+        k = run.expected_positives
+        by = sure_by_validation(sure, thresholds, held_out, observed.values, k)
     if thresholds.by_draw or thresholds.one_of or by is not None:
         soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
     parts = (observed, soft, raw, thresholds, run.expected_positives)

@@ -15,10 +15,11 @@ import numpy as np
 
 from g2netpl.base.arrays import Scores
 from g2netpl.labels.entries import Labels, per_image
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.bounds import bounded_thresholds, known_columns
 from g2netpl.runs.tables import HeldOut
-from g2netpl.runs.thresholds import Thresholds, tells_prevalence
+from g2netpl.runs.thresholds import Thresholds
 
 _MOST = 0.95  # of the labels of a sign are taken to be observed at most
 
@@ -47,12 +48,15 @@ class Sure:
 
 
 def sure_by_validation(
-    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: Labels
+    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: Labels, k: float
 ) -> Sure | None:
     """Thresholds at which `sure` holds among the labels not observed; None without negatives."""
-    if held_out is None or thresholds.by_draw or not tells_prevalence(held_out.truth):
+    if held_out is None or thresholds.by_draw:
         return None
-    truth, chances = held_out.truth, thresholds.calibrate(held_out.scores)
+    rows = telling(held_out.truth, k)
+    if not len(rows):
+        return None
+    truth, chances = held_out.truth[rows], thresholds.calibrate(held_out.scores[rows])
     positive, negative = _observed_shares(observed, truth)
     odds = sure / (1 - sure) * (1 - negative) / (1 - positive)
     other = sure / (1 - sure) * max((1 - positive) / (1 - negative), 1.0)

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import check_record
-from g2netpl.labels.entries import Labels
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.runs.bounds import (
     bounded_thresholds,
@@ -142,8 +142,10 @@ def choose(
 ) -> Thresholds:
     """Calibrate and choose thresholds; `scores` are those of the images that k speaks of."""
     name, target = parse_rule(rule)
-    if name != "expected" and validation is not None and tells_prevalence(validation[1]):
-        return _by_validation(name, target, *validation)
+    if name != "expected" and validation is not None:
+        rows = telling(validation[1], k)
+        if len(rows):
+            return _by_validation(name, target, validation[0][rows], validation[1][rows])
     known = scores[~np.isnan(scores).any(axis=1)]
     shift = _matching_shift(known, k)
     threshold = matching_threshold(sigmoid(logits_of(known) + shift), k)
@@ -166,13 +168,6 @@ def choose_one(validation: tuple[Scores, Truth] | None, classes: int) -> Thresho
     told = ("one class per image", basis)
     limits: tuple[float | None, ...] = (0.0,) * classes
     return Thresholds(temperature, 0.0, limits, *told, grounds=grounds, one_of=True)
-
-
-def tells_prevalence(truth: Labels) -> bool:
-    """Whether the share of positives among known labels is that among all labels."""
-    from g2netpl.labels.observation import from_both_signs, from_complete
-
-    return from_complete(truth) is not None or from_both_signs(truth) is not None
 
 
 def matching_threshold(scores: npt.ArrayLike, k: float) -> float:

@@ -3,15 +3,16 @@
 import numpy as np
 
 from g2netpl.base.errors import listed
-from g2netpl.labels.entries import per_class
+from g2netpl.labels.entries import per_class, take
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.bounds import fewest_positives
-from g2netpl.runs.thresholds import parse_rule, tells_prevalence
+from g2netpl.runs.thresholds import parse_rule
 
 _NAMED = 5  # classes that are told by name
 
 
-def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
+def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> str:
     """Which classes a precision can be promised for, and what the others need; "" for F1 and k.
 
     `draws` says that the network's scores are chances of presence.
@@ -20,17 +21,19 @@ def foresee(rule: str, validation: LabelTable | None, draws: bool) -> str:
     if name != "precision":
         return ""
     needed = fewest_positives(target)
-    if validation is None or not tells_prevalence(validation.held):
+    rows = [] if validation is None else telling(validation.held, k)
+    if validation is None or not len(rows):
         which = "no images are held out with" if validation is None else "validation has no"
         instead = f"a label is proposed at a chance of {target:g}, by the draw"
         if not draws:
             instead = "labels are decided so that k per image come out"
         return (
-            f"thresholds {rule}: cannot be promised, since {which} labels of both signs to hold it "
-            f"against; {instead}. To have the promise: --validation-labels with all labels of some "
-            f"images, {needed} positives of a class or more"
+            f"thresholds {rule}: cannot be promised, since {which} labels of both signs, complete "
+            f"or missing at random, to hold it against; {instead}. To have the promise: "
+            f"--validation-labels with all labels of some images, {needed} positives of a class or "
+            "more"
         )
-    positives = per_class(validation.held, POSITIVE)
+    positives = per_class(take(validation.held, rows), POSITIVE)
     few, classes = np.flatnonzero(positives < needed), len(validation.classes)
     told = (
         f"thresholds {rule}: {classes - len(few)} of {classes} classes have the {needed} "

@@ -15,13 +15,14 @@ from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.entries import IndexArray
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
 from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.records import Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_classes, write_held_out, write_saved_labels
-from g2netpl.runs.thresholds import Thresholds, choose, choose_one, tells_prevalence
+from g2netpl.runs.thresholds import Thresholds, choose, choose_one
 from g2netpl.training.checkpoints import save_state
 from g2netpl.training.data import TrainingData
 from g2netpl.training.session import Session
@@ -94,7 +95,9 @@ def _write_thresholds(
     some = predicted[_enough(data)]
     thresholds = thresholds_of(session, validation, some)
     write_json(folder / THRESHOLDS, thresholds.to_json())
-    write_classes(folder, data.table.classes, thresholds, held)
+    by = np.zeros(0) if held is None else telling(held.held, session.k)
+    used = held.take(by) if held is not None and len(by) else held
+    write_classes(folder, data.table.classes, thresholds, used)
     metrics = {name: _metrics(thresholds, best[name], tables[name].values) for name in tables}
     write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
 
@@ -106,7 +109,7 @@ def thresholds_of(
     if session.config.one_of:
         return choose_one(validation, scores.shape[1])
     rule, known = session.config.thresholds, None if validation is None else validation[1]
-    settled = session.network.draws and (known is None or not tells_prevalence(known))
+    settled = session.network.draws and (known is None or not len(telling(known, session.k)))
     if settled and rule != "expected":
         return thresholds_of_presence(rule, scores.shape[1], session.k)
     return choose(rule, validation, scores, session.k)

@@ -8,13 +8,13 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
 from g2netpl.images.features import compute_features
 from g2netpl.images.loader import Part, Source
+from g2netpl.labels.observation import telling
 from g2netpl.runs.chances import (
     count_by_vectors,
     count_to_expect,
     log_counts,
     sharpness_by_names,
 )
-from g2netpl.runs.thresholds import tells_prevalence
 from g2netpl.training.data import ENOUGH_COUNTED
 from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State, load_network
@@ -32,7 +32,7 @@ def settle(session: Session, snapshot: Snapshot) -> None:
         return
     varies = _learn_count(session, classifier, snapshot)
     held = inputs.validation(session.mode)
-    if held is not None and tells_prevalence(held.truth):
+    if held is not None and len(telling(held.truth, session.k)):
         return
     drawn, others = _experts(session, snapshot.best_network, inputs.training(session.mode))
     lean = log_counts(drawn) - float(classifier.log_count) if varies else None

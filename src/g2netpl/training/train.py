@@ -144,7 +144,9 @@ class _FolderTraining:
             description["train_from"] = session.inputs.cut.at
         old = self.claim(session, description, decisions)
         announce(self.console, self.config, data, session.told)
-        foreseen = foresee(self.config.thresholds, data.validation, session.network.draws)
+        foreseen = foresee(
+            self.config.thresholds, data.validation, session.k, session.network.draws
+        )
         if foreseen:
             self.console.print(foreseen)
         with self.open_trackers(description["config"]) as trackers:
