@@ -135,3 +135,18 @@ def test_names_and_a_few_negatives_are_no_sample_to_promise_by():
     some = np.where(random, held_out.truth, -1)
     thresholds = choose("precision:0.9", (held_out.scores, some), raw, k)
     assert thresholds.basis == "1,500 validation images"
+
+
+@pytest.mark.parametrize(("complete", "judged"), [(0, None), (5, None), (400, 400), (1500, 1500)])
+def test_decisions_are_judged_by_images_that_tell(complete, judged):
+    held_out, *_ = trained(0, 0.0)
+    k = held_out.truth.sum(axis=1).mean()
+    found = seen_by_people(held_out, complete, 0.05).judged(k)
+    assert (None if found is None else len(found.table)) == judged
+    if found is not None:
+        assert (found.truth == held_out.truth[: len(found.truth)]).all()
+        assert (found.scores == held_out.scores[: len(found.truth)]).all()
+    one_file_has_half_of_the_classes = held_out.truth.copy()
+    one_file_has_half_of_the_classes[:700, 6:] = -1
+    merged = held_out.table.with_values(one_file_has_half_of_the_classes)
+    assert len(HeldOut(merged, held_out.scores).judged(k).table) == 1500

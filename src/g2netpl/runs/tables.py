@@ -16,6 +16,7 @@ from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npy, w
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.text import CsvWriter
+from g2netpl.labels.observation import observed_alike, telling
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -123,6 +124,17 @@ class HeldOut:
         """What is known of the images that could be read."""
         unread = np.isnan(self.scores).any(axis=1, keepdims=True)
         return np.where(unread, UNOBSERVED, self.table.values).astype(np.int8)
+
+    def judged(self, k: float) -> "HeldOut | None":
+        """The images by which decisions can be judged, where k positives are expected in each.
+
+        All of them, or where positives are known far more often than negatives, those of which
+        everything is known; None without any.
+        """
+        rows = np.arange(len(self.table))
+        if not observed_alike(self.truth, k):
+            rows = telling(self.truth, k)
+        return HeldOut(self.table.take(rows), self.scores[rows]) if len(rows) else None
 
 
 def write_classes(

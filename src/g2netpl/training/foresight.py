@@ -21,8 +21,7 @@ def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> 
     if name != "precision":
         return ""
     needed = fewest_positives(target)
-    rows = [] if validation is None else telling(validation.held, k)
-    if validation is None or not len(rows):
+    if validation is None or not len(rows := telling(validation.held, k)):
         which = "no images are held out with" if validation is None else "validation has no"
         instead = f"a label is proposed at a chance of {target:g}, by the draw"
         if not draws:

@@ -56,8 +56,9 @@ def finish(session: Session, snapshot: Snapshot, began: float, console: Console)
     soft = _soft_labels(session, folder)
     _write_labels(folder, CompletedLabels(session.data, predicted, soft))
     tables = {name: table for name, (_, table) in parts.items()}
-    write_held_out(folder, {name: HeldOut(tables[name], best[name]) for name in tables})
-    _write_thresholds(session, tables, best, predicted)
+    held_out = {name: HeldOut(tables[name], best[name]) for name in tables}
+    write_held_out(folder, held_out)
+    _write_thresholds(session, held_out, predicted)
     return {
         "method": config.method,
         "setting": config.setting,
@@ -86,19 +87,19 @@ def _map(scores: Scores, table: LabelTable) -> float | None:
     return ranked_map(scores, table.values)
 
 
-def _write_thresholds(
-    session: Session, tables: dict[str, LabelTable], best: dict[str, Scores], predicted: Scores
-) -> None:
+def _write_thresholds(session: Session, held_out: dict[str, HeldOut], predicted: Scores) -> None:
     """Thresholds, chosen on validation where there is one, and all metrics by them."""
-    folder, data, held = Path(session.config.output), session.data, tables.get("validation")
-    validation = None if held is None else (best["validation"], held.values)
+    folder, data = Path(session.config.output), session.data
+    part = held_out.get("validation")
+    held = None if part is None else part.table
+    validation = None if part is None else (part.scores, part.table.values)
     some = predicted[_enough(data)]
     thresholds = thresholds_of(session, validation, some)
     write_json(folder / THRESHOLDS, thresholds.to_json())
-    by = np.zeros(0) if held is None else telling(held.held, session.k)
-    used = held.take(by) if held is not None and len(by) else held
-    write_classes(folder, data.table.classes, thresholds, used)
-    metrics = {name: _metrics(thresholds, best[name], tables[name].values) for name in tables}
+    if held is not None and len(rows := telling(held.held, session.k)):
+        held = held.take(rows)
+    write_classes(folder, data.table.classes, thresholds, held)
+    metrics = {name: _metrics(thresholds, each, session.k) for name, each in held_out.items()}
     write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
 
 
@@ -115,18 +116,22 @@ def thresholds_of(
     return choose(rule, validation, scores, session.k)
 
 
-def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metrics:
+def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
     """All metrics, null where they cannot be had."""
-    how = (thresholds.limits, thresholds.one_of)
-    found = evaluate(thresholds.calibrate(scores), truth, *how)
+    how, truth = (thresholds.limits, thresholds.one_of), part.table.values
+    found = evaluate(thresholds.calibrate(part.scores), truth, *how)
+    judged = part.judged(k)
+    decided = None
+    if judged is not None:
+        decided = evaluate(thresholds.calibrate(judged.scores), judged.table.values, *how)
     ranked = can_rank(truth)
     metrics: Metrics = {
         "mean_average_precision": found.mean_average_precision if ranked else None,
         "mean_over_present": found.mean_over_present if ranked else None,
         "average_precision": [None if each != each else each for each in found.average_precision],
-        "precision": found.precision,
-        "recall": found.recall,
-        "f1": found.f1,
+        "precision": None if decided is None else decided.precision,
+        "recall": None if decided is None else decided.recall,
+        "f1": None if decided is None else decided.f1,
     }
     if thresholds.one_of:
         metrics["accuracy"] = found.accuracy
