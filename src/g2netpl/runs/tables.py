@@ -55,11 +55,12 @@ class SavedLabels:
     has_soft: npt.NDArray[np.bool_]  # (N,): images with soft labels, and not predictions
     completed: npt.NDArray[np.float32]  # (N, L): observed, else soft label, else prediction
     predicted: Predictions
+    groups: tuple[str, ...] | None = None  # (N,), as the training kept them together
 
 
 def write_saved_labels(
     folder: Path,
-    images: Sequence[str],
+    table: LabelTable,
     observed: Blocks,
     has_soft: npt.NDArray[np.bool_],
     completed: Blocks,
@@ -67,11 +68,13 @@ def write_saved_labels(
 ) -> None:
     """Write the labels of a finished training, block by block."""
     logits = Blocks(predicted.shape, np.float16, lambda rows: logits_of(predicted[rows]))
-    for name, table in ((SOFT_LABELS, completed), (LOGITS, logits)):
+    for name, numbers in ((SOFT_LABELS, completed), (LOGITS, logits)):
         with written_whole(folder / name) as file:
-            write_npy(file, table)
+            write_npy(file, numbers)
     with written_whole(folder / LABELS) as file:
-        write_npz(file, images=np.array(images), observed=observed, soft=has_soft)
+        groups = {} if table.groups is None else {"groups": np.array(table.groups)}
+        images = np.array(table.images)
+        write_npz(file, images=images, observed=observed, soft=has_soft, **groups)
 
 
 def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
@@ -82,6 +85,7 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
         if arrays["images"].ndim != 1 or arrays["images"].dtype.kind != "U":
             raise ValueError("images: expected their names")
         images = tuple(arrays["images"].tolist())
+        groups = tuple(arrays["groups"].tolist()) if "groups" in arrays else None
         observed = check_values(arrays["observed"])
         has_soft = np.asarray(arrays["soft"], dtype=bool)
     except (ValueError, InputError) as problem:
@@ -90,7 +94,8 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
     _check_table(path, observed, size, "i")
     _check_table(path, has_soft, size[:1], "b")
     completed, logits = (_open_table(folder / name, size) for name in (SOFT_LABELS, LOGITS))
-    return SavedLabels(images, classes, observed, has_soft, completed, Predictions(logits))
+    said = (has_soft, completed, Predictions(logits))
+    return SavedLabels(images, classes, observed, *said, groups)
 
 
 def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:

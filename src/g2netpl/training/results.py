@@ -201,5 +201,5 @@ class CompletedLabels:
 def _write_labels(folder: Path, labels: CompletedLabels) -> None:
     shape = labels.predicted.shape
     known, completed = Blocks(shape, np.int8, labels.known), Blocks(shape, np.float32, labels.of)
-    images, has_soft = labels.data.table.images, labels.has_soft
-    write_saved_labels(folder, images, known, has_soft, completed, labels.predicted)
+    table, has_soft = labels.data.table, labels.has_soft
+    write_saved_labels(folder, table, known, has_soft, completed, labels.predicted)
