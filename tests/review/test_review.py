@@ -235,6 +235,22 @@ def test_the_page_shows_the_chances_that_complete_writes(trained, opened, photos
     )
 
 
+def test_of_one_class_per_image_a_single_one_has_its_chance_among_all(tmp_path):
+    predicted = np.array([[0.6, 0.3, 0.1], [0.1, 0.7, 0.2], [0.2, 0.3, 0.5]])
+    folder = write_run(
+        tmp_path / "run", ["a", "b", "c"], ["x", "y", "z"], np.full((3, 3), -1), predicted,
+        predicted, has_soft=[False, False, False], k=1.0,
+    )  # fmt: skip
+    rules = json.loads((folder / "decisions.json").read_text())
+    (folder / "decisions.json").write_text(json.dumps(rules | {"one_of": True}))
+    run = Run.open(folder)
+    said = review_queue.Opinions(run.labels, run.thresholds, 1.0)
+    odds = predicted / (1 - predicted)
+    expected = (odds / odds.sum(axis=1, keepdims=True))[:, [1]]
+    for chances in (said.soft, said.predicted):
+        assert chances(slice(None), np.array([1])) == pytest.approx(expected, abs=2e-3)
+
+
 def test_neither_queue_nor_server_imports_torch():
     code = (
         "import sys, g2netpl.review.server, g2netpl.commands.review; print('torch' in sys.modules)"
