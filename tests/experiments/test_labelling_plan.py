@@ -73,6 +73,15 @@ def test_precision_among_others_by_counting_with_ties_and_unknown():
     assert positives.tolist() == (truth == 1).sum(axis=0).tolist()
 
 
+def test_a_class_without_a_known_negative_is_not_perfect():
+    truth = np.array([[1, 1], [0, 1], [1, -1], [1, 1]], dtype=np.int8)
+    scores = np.array([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]], np.float32)
+    sums, positives = precision_among_others(scores, truth)
+    assert sums.tolist() == pytest.approx([1 + 1 / 2 + 2 / 3, 0])
+    assert positives.tolist() == [3, 0]
+    assert planning.Point(4, 0, sums, positives).score == pytest.approx(sums[0] / 3)
+
+
 def test_precision_among_others_by_hand():
     # ranked + − + +: the others above the second positive are + −, above the third + − +;
     # 1 for the first, which has none above it
@@ -113,9 +122,7 @@ def test_what_is_trained_on(monkeypatch, unlabelled):
 
     monkeypatch.setattr(planning, "on_features", watch)
     points = list(measure(features, table, config(epochs=1), 4, 3))
-    assert (
-        [point.labelled for point in points] == sizes_to_try(120, 4, 3) * 3 == [10, 20, 40, 80] * 3
-    )
+    assert [point.labelled for point in points] == sizes_to_try(80, 4) * 3 == [10, 20, 40, 80] * 3
     tests = []
     for number, (everything, known) in enumerate(seen):
         assert len(known) == points[number].labelled
@@ -130,6 +137,33 @@ def test_what_is_trained_on(monkeypatch, unlabelled):
     assert [len(test) for test in tests] == [40] * 3
     assert set.union(*tests) == set(range(120))  # every labelled image is in one test
     assert seen[0][1] != seen[4][1]
+
+
+def test_groups_are_not_parted(monkeypatch):
+    features, values = made_up(160, np.random.default_rng(0))
+    values[120:] = -1
+    groups = [f"album {row % 15}" if row % 10 else "" for row in range(160)]  # some are alone
+    table, tests, seen = table_of(values).with_groups(groups), [], []
+    train, on_features = planning._train, planning.on_features
+
+    def watch_test(*given):
+        tests.append({int(row) for row in given[5]})
+        return train(*given)
+
+    def watch(config, inputs, part):
+        seen.append({int(name) for name in part.images})
+        return on_features(config, inputs, part)
+
+    monkeypatch.setattr(planning, "_train", watch_test)
+    monkeypatch.setattr(planning, "on_features", watch)
+    points = list(measure(features, table, config(epochs=1), 4, 3))
+    assert [point.labelled for point in points] == planning.sizes_of(table, config(), 4, 3) * 3
+    for test, trained, point in zip(tests, seen, points, strict=True):
+        albums = {groups[row] for row in test} - {""}
+        assert not albums & {groups[row] for row in trained}
+        assert len([row for row in trained if row < 120]) == point.labelled
+        assert 30 <= len(test) <= 50
+    assert set.union(*tests) == set(range(120))
 
 
 def test_a_plan_in_words():
@@ -248,7 +282,7 @@ def test_flags_that_mean_nothing_to_a_plan_are_not_taken(flag, tmp_path, capsys)
 
 def test_no_size_is_tried_twice():
     for points in (4, 20, 100):
-        sizes = sizes_to_try(100, points, 5)
+        sizes = sizes_to_try(80, points)
         assert len(set(sizes)) == len(sizes) <= points
         assert (sizes[0], sizes[-1]) == (10, 80)
 

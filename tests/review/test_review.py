@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,9 @@ from scipy.special import expit
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
+from g2netpl.commands.complete import _write_table
+from g2netpl.labels.formats import csv_table
+from g2netpl.labels.formats.photos import xmp
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.review import questions as review_queue
 from g2netpl.review.answers_writer import DecisionLog
@@ -229,6 +233,22 @@ def test_the_page_shows_the_chances_that_complete_writes(trained, opened, photos
     assert run.predictions() == pytest.approx(
         expit(np.load(trained / "logits.npy").astype(np.float32))
     )
+
+
+def test_of_one_class_per_image_a_single_one_has_its_chance_among_all(tmp_path):
+    predicted = np.array([[0.6, 0.3, 0.1], [0.1, 0.7, 0.2], [0.2, 0.3, 0.5]])
+    folder = write_run(
+        tmp_path / "run", ["a", "b", "c"], ["x", "y", "z"], np.full((3, 3), -1), predicted,
+        predicted, has_soft=[False, False, False], k=1.0,
+    )  # fmt: skip
+    rules = json.loads((folder / "decisions.json").read_text())
+    (folder / "decisions.json").write_text(json.dumps(rules | {"one_of": True}))
+    run = Run.open(folder)
+    said = review_queue.Opinions(run.labels, run.thresholds, 1.0)
+    odds = predicted / (1 - predicted)
+    expected = (odds / odds.sum(axis=1, keepdims=True))[:, [1]]
+    for chances in (said.soft, said.predicted):
+        assert chances(slice(None), np.array([1])) == pytest.approx(expected, abs=2e-3)
 
 
 def test_neither_queue_nor_server_imports_torch():
@@ -710,6 +730,66 @@ def test_the_hint_reads_what_was_exported(small, capsys):
     assert {name for name, row in zip(table.images, table.values, strict=True) if 1 in row} == {
         name for name, row in zip(IMAGES, OBSERVED, strict=True) if 1 in row
     }
+
+
+def test_groups_stay_with_the_labels_of_a_run(photos, tmp_path):
+    table = read_labels(photos / "train.csv")
+    groups = tuple(f"album {row // 4}" if row % 8 else "" for row in range(len(table)))
+    csv_table.write(table.with_groups(groups), tmp_path / "grouped.csv")
+    flags = ["--labels", str(tmp_path / "grouped.csv"), "--images", str(photos), "--only-listed"]
+    flags += ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--device", "cpu"]
+    run, reviewed, completed = (tmp_path / name for name in ("run", "reviewed.csv", "all.csv"))
+    assert main(["train", *flags, "--epochs", "1", "--output", str(run)]) == 0
+    assert main(["review", str(run), "--export", str(reviewed)]) == 0
+    assert main(["complete", str(run), "--table", str(completed)]) == 0
+    for path in (reviewed, completed):
+        assert read_labels(path).groups == groups
+
+
+def said(image, label, order):
+    line = {"id": f"{image} {label}", "time": "now", "action": "yes", "image": image}
+    return json.dumps(line | {"class": label, "old": -1, "new": 1, "order": order}) + "\n"
+
+
+def write_sidecars(folder, photos):
+    """As `complete --to photo-tags` does."""
+    flags = {"run": str(folder), "table": str(photos), "to": "photo-tags", "dry_run": False}
+    flags |= {"sidecar": "IMG.JPG.xmp", "overwrite": False, "bom": False}
+    run = Run.open(folder)
+    _write_table(run, complete(run), Namespace(**flags))
+
+
+def test_a_class_that_people_added_is_a_tag_too(small):
+    """Beside those that are filled in, of classes that the run knows."""
+    (small / "review.jsonl").write_text(said("z.png", "cow", "added"))
+    photos = small.parent / "photos"
+    write_sidecars(small, photos)
+    filled = complete(Run.open(small)).proposed()
+    tags = {
+        path.name.removesuffix(".xmp"): set(xmp.parse(path.read_bytes()).keywords(xmp.SUBJECT))
+        for path in photos.glob("*.xmp")
+    }
+    expected = {
+        name: {c for c, new in zip(CLASSES, row, strict=True) if new}
+        for name, row in zip(IMAGES, filled, strict=True)
+    }
+    expected["w.png"] |= {"ant"}
+    expected["z.png"] |= {"cow"}
+    assert tags == {name: each for name, each in expected.items() if each}
+
+
+def test_who_names_the_one_class_of_a_photo_takes_out_the_other(small):
+    about = json.loads((small / "run.json").read_text())
+    about["config"]["one_of"] = True
+    (small / "run.json").write_text(json.dumps(about))
+    rules = json.loads((small / "decisions.json").read_text())
+    (small / "decisions.json").write_text(json.dumps(rules | {"one_of": True}))
+    photos = small.parent / "photos"
+    (likeliest,) = np.flatnonzero(complete(Run.open(small)).values[3] == 1)
+    (small / "review.jsonl").write_text(said("z.png", CLASSES[1 - likeliest], "useful"))
+    write_sidecars(small, photos)
+    packet = xmp.parse((photos / "z.png.xmp").read_bytes())
+    assert set(packet.keywords(xmp.SUBJECT)) == {CLASSES[1 - likeliest]}
 
 
 def test_the_exported_labels_can_be_trained_on(trained, photos, opened, tmp_path):

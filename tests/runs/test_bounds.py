@@ -118,23 +118,23 @@ def held_out(*positives):
 
 
 def test_a_training_tells_before_it_begins_what_cannot_be_promised():
-    told = foresee("precision:0.9", held_out(22, 40, 21, 3, 0, 5, 6, 7), False)
+    told = foresee("precision:0.9", held_out(22, 40, 21, 3, 0, 5, 6, 7), 1.0, False)
     assert "2 of 8 classes have the 22 validation positives" in told
     assert (
         "6 have fewer, 'e' (0), 'd' (3), 'f' (5), 'g' (6), 'h' (7) and 1 more: they will be pooled"
         in told
     )
     assert "22 positives of each class" in told
-    told = foresee("precision:0.9", held_out(3, 4, 50), False)
+    told = foresee("precision:0.9", held_out(3, 4, 50), 1.0, False)
     assert "2 have fewer, 'a' (3), 'b' (4): they will never be proposed, having 7 together" in told
-    assert "2 of 2 classes have" in foresee("precision:0.9", held_out(30, 50), False)
+    assert "2 of 2 classes have" in foresee("precision:0.9", held_out(30, 50), 1.0, False)
 
 
 def test_without_negatives_it_says_what_is_done_instead():
     tags = held_out(22, 40)
     tags = LabelTable(tags.images, tags.classes, np.where(tags.values == 1, 1, -1).astype(np.int8))
-    assert "so that k per image come out" in foresee("precision:0.8", tags, False)
-    told = foresee("precision:0.8", None, True)
+    assert "so that k per image come out" in foresee("precision:0.8", tags, 1.0, False)
+    told = foresee("precision:0.8", None, 1.0, True)
     assert "no images are held out" in told
     assert "at a chance of 0.8, by the draw" in told
     assert "11 positives of a class" in told
@@ -142,4 +142,4 @@ def test_without_negatives_it_says_what_is_done_instead():
 
 @pytest.mark.parametrize("rule", ["f1", "expected"])
 def test_of_other_rules_there_is_nothing_to_tell(rule):
-    assert foresee(rule, None, False) == ""
+    assert foresee(rule, None, 1.0, False) == ""

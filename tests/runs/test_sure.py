@@ -45,12 +45,13 @@ def test_what_is_filled_in_is_as_right_as_was_promised(sure, observed_share):
     for seed in range(5):
         held_out, raw, truth, observed = trained(seed, observed_share)
         thresholds = choose("f1", (held_out.scores, held_out.truth), raw, 1.2)
-        by = sure_by_validation(sure, thresholds, held_out, observed.values)
+        by = sure_by_validation(sure, thresholds, held_out, observed.values, 1.2)
         none = np.zeros(len(raw), dtype=bool)
         filled = fill_in(observed, none, raw, thresholds, 1.2, by, raw)
         for sign, each in found.items():
             each.append(right(filled.values, truth, observed, sign))
-        hasty = sure_by_validation(sure, thresholds, held_out, np.full_like(observed.values, -1))
+        nothing = np.full_like(observed.values, -1)
+        hasty = sure_by_validation(sure, thresholds, held_out, nothing, 1.2)
         if observed_share:  # as if nothing had been taken from what is to be found
             assert right(hasty.decide(filled.scores), truth, observed, 1)[0] < sure
     for shares in found.values():
@@ -63,7 +64,7 @@ def test_what_is_filled_in_is_as_right_as_was_promised(sure, observed_share):
 def test_a_negative_has_to_be_likely_by_itself():
     held_out, raw, *_, observed = trained(0, 0.0)
     thresholds = choose("f1", (held_out.scores, held_out.truth), raw, 1.2)
-    by = sure_by_validation(0.8, thresholds, held_out, observed.values)
+    by = sure_by_validation(0.8, thresholds, held_out, observed.values, 1.2)
     chances = thresholds.calibrate(raw)
     assert chances[by.decide(chances) == 0].max() <= 0.2
     nan = np.full((1, 12), np.nan, dtype=np.float32)
@@ -84,7 +85,68 @@ def test_without_negatives_nothing_can_be_held_against():
     tags = LabelTable(
         held_out.table.images, held_out.table.classes, np.where(held_out.truth == 1, 1, -1)
     )
-    assert sure_by_validation(0.9, thresholds, None, observed.values) is None
-    assert sure_by_validation(0.9, thresholds, HeldOut(tags, raw[:1500]), observed.values) is None
+    assert sure_by_validation(0.9, thresholds, None, observed.values, 1.2) is None
+    without = HeldOut(tags, raw[:1500])
+    assert sure_by_validation(0.9, thresholds, without, observed.values, 1.2) is None
     chances = thresholds_of_presence("f1", 12, 1.2)
-    assert sure_by_validation(0.9, chances, held_out, observed.values) is None
+    assert sure_by_validation(0.9, chances, held_out, observed.values, 1.2) is None
+
+
+def seen_by_people(held_out, complete, negatives):
+    """Validation of which people named one thing in each image; in the first ones, everything.
+
+    Of the others they also said of a share of what is not there that it is not.
+    """
+    random, truth = np.random.default_rng(9), held_out.truth
+    named = np.argmax(random.random(truth.shape) * (truth == 1), axis=1)
+    seen = np.full_like(truth, -1)
+    seen[np.arange(len(truth)), named] = np.where((truth == 1).any(axis=1), 1, -1)
+    seen[(truth == 0) & (random.random(truth.shape) < negatives)] = 0
+    seen[:complete] = truth[:complete]
+    return HeldOut(LabelTable(held_out.table.images, held_out.table.classes, seen), held_out.scores)
+
+
+@pytest.mark.parametrize("negatives", [0.0, 0.05])
+def test_names_beside_complete_images_promise_nothing(negatives):
+    found = []
+    for seed in range(5):
+        held_out, raw, truth, observed = trained(seed, 0.0)
+        k = truth.sum(axis=1).mean()
+        validation = seen_by_people(held_out, 400, negatives)
+        thresholds = choose("precision:0.9", (validation.scores, validation.truth), raw, k)
+        assert thresholds.basis == "400 validation images"
+        by = sure_by_validation(0.9, thresholds, validation, observed.values, k)
+        chances = thresholds.calibrate(raw)
+        decided = thresholds.decide(chances)
+        found.append((truth[decided].mean(), right(by.decide(chances), truth, observed, 1)[0]))
+        assert decided.sum() > 300
+    assert np.mean(found, axis=0) == pytest.approx([0.93, 0.93], abs=0.03)
+
+
+def test_names_and_a_few_negatives_are_no_sample_to_promise_by():
+    held_out, raw, truth, observed = trained(0, 0.0)
+    k = truth.sum(axis=1).mean()
+    validation = seen_by_people(held_out, 0, 0.05)
+    thresholds = choose("precision:0.9", (validation.scores, validation.truth), raw, k)
+    assert thresholds.rule == "expected"
+    assert thresholds.decide(thresholds.calibrate(raw)).sum(axis=1).mean() == pytest.approx(k, 0.01)
+    assert sure_by_validation(0.9, thresholds, validation, observed.values, k) is None
+    random = np.random.default_rng(9).random(held_out.truth.shape) < 0.3  # both signs alike
+    some = np.where(random, held_out.truth, -1)
+    thresholds = choose("precision:0.9", (held_out.scores, some), raw, k)
+    assert thresholds.basis == "1,500 validation images"
+
+
+@pytest.mark.parametrize(("complete", "judged"), [(0, None), (5, None), (400, 400), (1500, 1500)])
+def test_decisions_are_judged_by_images_that_tell(complete, judged):
+    held_out, *_ = trained(0, 0.0)
+    k = held_out.truth.sum(axis=1).mean()
+    found = seen_by_people(held_out, complete, 0.05).judged(k)
+    assert (None if found is None else len(found.table)) == judged
+    if found is not None:
+        assert (found.truth == held_out.truth[: len(found.truth)]).all()
+        assert (found.scores == held_out.scores[: len(found.truth)]).all()
+    one_file_has_half_of_the_classes = held_out.truth.copy()
+    one_file_has_half_of_the_classes[:700, 6:] = -1
+    merged = held_out.table.with_values(one_file_has_half_of_the_classes)
+    assert len(HeldOut(merged, held_out.scores).judged(k).table) == 1500

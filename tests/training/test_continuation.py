@@ -369,7 +369,7 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, 
         on = np.flatnonzero(truth[row] == POSITIVE).tolist()
         review.save(f"{row:032x}", row, on, [], rest=True)
     review.close()
-    assert look(reviewed_labels(run).held)[0] == "random"
+    assert look(reviewed_labels(run).held, 2.0)[0] == "random"
     assert main(["review", str(run), "--export", str(tmp_path / "labels.csv")]) == 0
     assert "--validation 0 --observation draw …" in capsys.readouterr().out
     assert go_on(run, tmp_path / "second") == 0

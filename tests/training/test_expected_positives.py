@@ -32,7 +32,7 @@ def test_completely_labelled_images_tell_directly():
     assert from_complete(labels) is None
     labels[:30] = TRUTH[:30]
     assert from_complete(labels) == pytest.approx(TRUTH[:30].sum(axis=1).mean())
-    k, how = estimate(visible("fspl"), TRUTH[:40], no_features, 0)
+    k, how, _ = estimate(visible("fspl"), TRUTH[:40], no_features, 0)
     assert k == pytest.approx(TRUTH[:40].sum(axis=1).mean())
     assert "validation" in how
 
@@ -54,28 +54,46 @@ def test_a_fixed_number_per_image_is_not_missing_at_random(setting):
 
 def test_a_few_negatives_beside_tags_are_not_missing_at_random():
     labels = visible("fspl").copy()
-    alone, _ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+    alone, *_ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
     random = np.random.default_rng(2)
     for count in (2, 60, 1000):  # beside about 1,400 positives
         absent = random.permutation(np.flatnonzero(TRUTH.ravel() == 0))[:count]
         labels.ravel()[absent] = 0
         assert from_both_signs(labels) > 6  # of 12 classes, if that were believed
-        k, how = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+        k, how, _ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
         assert (k, how) == (alone, "estimated from positives")
+
+
+def test_positives_that_are_known_more_often_are_not_missing_at_random():
+    """All positives and a fifth of the negatives, in classes that are rare: negatives are many."""
+    truth = (np.random.default_rng(3).random((COUNT, 30)) < 0.03).astype(np.int8)
+    features = (truth @ np.random.default_rng(5).normal(size=(30, 40))).astype(np.float32)
+    asked = (truth == 1) | (np.random.default_rng(4).random(truth.shape) < 0.2)
+    labels = np.where(asked, truth, -1).astype(np.int8)
+    assert (labels == 0).sum() > 5 * (labels == 1).sum()
+    assert from_both_signs(labels) > 3  # of 0.9
+    found = estimate(labels, None, lambda rows: features[rows], 0)
+    assert not found.alike
+    assert found.origin == "estimated from positives"
+    assert found.k < 2
+    at_random = np.where(np.random.default_rng(6).random(truth.shape) < 0.2, truth, -1)
+    found = estimate(at_random.astype(np.int8), None, lambda rows: features[rows], 0)
+    assert found.alike
+    assert found.k == pytest.approx(0.9, rel=0.2)
 
 
 def test_classes_that_half_of_the_images_have_are_still_missing_at_random():
     truth = (np.random.default_rng(3).random((COUNT, 4)) < 0.5).astype(np.int8)
     features = truth.astype(np.float32) @ np.eye(4, 8, dtype=np.float32)
     labels = np.where(np.random.default_rng(4).random(truth.shape) < 0.3, truth, -1)
-    k, how = estimate(labels.astype(np.int8), None, lambda rows: features[rows], 0)
+    k, how, _ = estimate(labels.astype(np.int8), None, lambda rows: features[rows], 0)
     assert how == "estimated from observed positives and negatives"
     assert k == pytest.approx(2.0, rel=0.1)
 
 
 def test_few_images_make_k_a_guess():
     labels = visible("fspl")[:100]
-    _, how = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+    _, how, _ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
     count = (labels == 1).any(axis=1).sum()
     assert how.startswith(f"estimated from positives of {count} images, which is a guess; --expec")
 
@@ -83,7 +101,7 @@ def test_few_images_make_k_a_guess():
 @pytest.mark.parametrize("setting", ["fspl", "sspl:0.5", "positives:1+1"])
 def test_the_ranking_finds_k_where_classes_can_be_told_apart(setting):
     # a positive is seen more often in images with few, and those rank first: k comes out low
-    k, how = estimate(visible(setting), None, lambda rows: FEATURES[rows], 0)
+    k, how, _ = estimate(visible(setting), None, lambda rows: FEATURES[rows], 0)
     # labelled images have at least one positive: their own mean is what can be found
     target = float(TRUTH[TRUTH.any(axis=1)].sum(axis=1).mean())
     assert 0.55 * target < k < 1.1 * target

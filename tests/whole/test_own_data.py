@@ -350,6 +350,21 @@ def test_what_could_not_be_read_does_not_matter_to_the_rest(folder):
     assert one["cost"] == pytest.approx(other["cost"], rel=0.02)
 
 
+def test_a_few_negatives_beside_tags_choose_nothing(folder, capsys):
+    """They are no sample: one held-out negative once chose the epoch and the thresholds."""
+    table = read_labels(folder / "truth.csv")
+    values = np.where(table.values == 1, 1, -1).astype(np.int8)
+    absent = np.flatnonzero(table.values.ravel() == 0)
+    values.ravel()[absent[:: len(absent) // 8]] = 0
+    write_labels(LabelTable(table.images, table.classes, values), folder / "few.csv")
+    arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
+    arguments += ["--only-listed", "--output", str(folder / "run"), "--overwrite", *QUICK]
+    assert main(["train", *arguments]) == 0
+    told = capsys.readouterr().out
+    assert "negatives are known among the held-out images), all images are trained on" in told
+    assert load_run(folder / "run").thresholds.rule in ("expected", "more likely there than not")
+
+
 def test_formats_and_their_flags_reach_the_training(folder, capsys):
     table = read_labels(folder / "truth.csv")
     tags = LabelTable(table.images, table.classes, np.where(table.values == 1, 1, -1))

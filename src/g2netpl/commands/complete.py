@@ -174,7 +174,8 @@ def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> 
         return []
     basis = "names alone" if thresholds.by_draw else "k alone, with no promise"
     return [
-        f"sure by {basis}: validation has no labels of both signs to hold it against; "
+        f"sure by {basis}: validation has no labels of both signs, complete or missing at "
+        "random, to hold it against; "
         "--validation-labels of a training brings them"
     ]
 
@@ -186,7 +187,8 @@ def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespa
     from g2netpl.runs.answers import apply_decisions, read_decisions
 
     if flags.to == PHOTO_TAGS:
-        reviewed = apply_decisions(completed.observed, read_decisions(flags.run))
+        decisions, one_of = read_decisions(flags.run), trained.config.one_of
+        reviewed = apply_decisions(completed.observed, decisions, one_of)
         table, guessed = completed.as_tags(reviewed)
         return write_tags(table, flags, flags.table, guessed)
     if find_writer(flags.table, flags.to).propose is not None:

@@ -82,8 +82,7 @@ def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console"
 
     features, table = planning.read_pool(config, flags.features is not None, console)
     planning.check_plan(table, named(config.labels))
-    labelled = len(planning.labelled_rows(table))
-    sizes = planning.sizes_to_try(labelled, flags.points, flags.repeats)
+    sizes = planning.sizes_of(table, config, flags.points, flags.repeats)
     points = []
     with Cells(console, flags.repeats * len(sizes)) as work:
         for point in planning.measure(features, table, config, flags.points, flags.repeats):

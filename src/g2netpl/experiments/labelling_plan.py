@@ -157,15 +157,20 @@ def measure(
     features: Features, table: LabelTable, config: RunConfig, points: int, repeats: int
 ) -> Iterator[Point]:
     """Train on more and more of the labelled images, in every repeat."""
-    sizes = sizes_to_try(len(labelled_rows(table)), points, repeats)
+    sizes = sizes_of(table, config, points, repeats)
     for repeat, (test, others) in enumerate(_parts(table, config, repeats, sizes[0])):
         for size in sizes:
             yield _train(features, table, config, others, size, test, repeat)
 
 
-def sizes_to_try(labelled: int, points: int, repeats: int) -> list[int]:
-    """From an eighth of what a repeat can train on to all of it, by equal factors."""
-    most = labelled - -(-labelled // repeats)
+def sizes_of(table: LabelTable, config: RunConfig, points: int, repeats: int) -> list[int]:
+    """How many labelled images are trained on."""
+    largest = max(map(len, _tests(table, _random(config), repeats)))
+    return sizes_to_try(len(labelled_rows(table)) - largest, points)
+
+
+def sizes_to_try(most: int, points: int) -> list[int]:
+    """From an eighth of what every repeat can train on to all of it, by equal factors."""
     return sorted({round(size) for size in np.geomspace(most / _SMALLEST, most, points)})
 
 
@@ -217,17 +222,19 @@ def labelled_rows(table: LabelTable) -> IndexArray:
 def precision_among_others(scores: Scores, truth: Truth) -> tuple[Floats, npt.NDArray[np.int64]]:
     """Per class: the sum over positives of the precision of all other images at or above it.
 
-    A positive with nothing above it counts 1. The second result is the number of positives.
+    A positive with nothing above it counts 1. The second result is the number of positives. A class
+    without a known negative has nothing to be ranked against: both are 0.
     """
+    ranked = (truth == NEGATIVE).any(axis=0)
     sums = np.zeros(truth.shape[1])
-    for column in range(truth.shape[1]):
+    for column in np.flatnonzero(ranked):
         known = truth[:, column] != UNOBSERVED
         every = np.sort(scores[known, column])
         own = np.sort(scores[truth[:, column] == POSITIVE, column])
         above = len(every) - np.searchsorted(every, own, "left") - 1
         found = len(own) - np.searchsorted(own, own, "left") - 1
         sums[column] = np.where(above > 0, found / np.maximum(above, 1), 1.0).sum()
-    return sums, (truth == POSITIVE).sum(axis=0)
+    return sums, (truth == POSITIVE).sum(axis=0) * ranked
 
 
 def describe(plan: Plan, config: RunConfig) -> str:
@@ -263,14 +270,32 @@ def describe(plan: Plan, config: RunConfig) -> str:
     return "\n".join(lines)
 
 
+def _random(config: RunConfig) -> np.random.Generator:
+    return np.random.default_rng([config.seed, 0x706C])
+
+
+def _tests(table: LabelTable, random: np.random.Generator, repeats: int) -> list[IndexArray]:
+    """The labelled images in as many parts, of about the same size; groups stay together."""
+    order = random.permutation(labelled_rows(table))
+    if table.groups is None:
+        return list(np.array_split(order, repeats))
+    groups: dict[int, list[int]] = {}
+    for image, group in zip(order.tolist(), table.group_numbers[order].tolist(), strict=True):
+        groups.setdefault(group, []).append(image)
+    parts: list[list[int]] = [[] for _ in range(repeats)]
+    for images in groups.values():
+        min(parts, key=len).extend(images)
+    return [np.array(part, dtype=np.int64) for part in parts]
+
+
 def _parts(
     table: LabelTable, config: RunConfig, repeats: int, least: int
 ) -> list[tuple[IndexArray, IndexArray]]:
     """For each repeat the images to test on and the others; each test and training has a use."""
     labelled = labelled_rows(table)
-    random = np.random.default_rng([config.seed, 0x706C])
+    random = _random(config)
     parts = []
-    for test in np.array_split(random.permutation(labelled), repeats):
+    for test in _tests(table, random, repeats):
         others = random.permutation(np.setdiff1d(labelled, test))  # each repeat begins elsewhere
         learnt = (table.values[others[:least]] == POSITIVE).any()
         if not (can_rank(table.values[test]) and learnt):
@@ -295,6 +320,9 @@ def _train(
     """Hide all labels but those of the first `size` of the other images, train, and test."""
     labelled = labelled_rows(table)
     unlabelled = np.setdiff1d(np.arange(len(table)), labelled)
+    if table.groups is not None:  # as a validation leaves them out
+        numbers = table.group_numbers
+        unlabelled = unlabelled[~np.isin(numbers[unlabelled], numbers[test])]
     keep = others if len(unlabelled) >= len(labelled) else others[:size]
     rows = np.sort(np.concatenate([keep, unlabelled]))
     values = np.where(np.isin(rows, others[:size])[:, None], table.values[rows], UNOBSERVED)

@@ -45,27 +45,29 @@ def look(labels: Labels, k: float, alike: bool = True) -> tuple[Observation, str
         return "draw", "there are positives alone"
     if positives + negatives == images * classes:
         return "complete", "everything is known"
-    if alike and _at_random(labels, k):
+    some = from_complete(labels) is not None or from_both_signs(labels) is not None
+    if alike and some and observed_alike(labels, k):
         return "random", "labels of both signs are missing at random"
     return "draw", "positives are known more often than negatives"
 
 
-def telling_rows(
-    labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = None
-) -> IndexArray:
-    """Images whose known labels are positive as often as all their labels are; may be none.
+def telling(labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = None) -> IndexArray:
+    """Images whose known labels are positive as often as all labels are, where there are k.
 
-    Those are all of them where labels of both signs are missing at random, also by the scores of
-    a network that has not learnt from them. Beside tags, or a few answers of people, they are the
-    images of which everything is known.
+    Those of which everything is known, and the others too if both signs are missing at random
+    there, also by the scores of a network that has not learnt from them; none where people named
+    what they saw, and now and then what they did not see.
     """
     everything, complete = np.arange(len(labels)), _complete(labels)
-    partly = int((per_image(labels) > 0).sum()) - len(complete)
-    if from_complete(labels) is not None and (not partly or _hold_most(labels, complete)):
-        return complete
-    if _at_random(labels, k) and (scores is None or looked_alike(scores, as_matrix(labels))):
-        return everything
-    return everything[:0]
+    partly = np.setdiff1d(np.flatnonzero(per_image(labels)), complete)
+    if len(partly):
+        said = None if scores is None else scores[partly]
+        if _at_random(take(labels, partly), k, said):
+            return everything
+    enough = from_complete(labels) is not None and (
+        not len(partly) or len(complete) >= _MANY_COMPLETE
+    )
+    return complete if enough else everything[:0]
 
 
 def can_choose_by(labels: Labels) -> bool:
@@ -133,15 +135,10 @@ def from_both_signs(labels: Labels) -> float | None:
     return float((positives / np.maximum(per_class(labels), 1)).sum())
 
 
-def _hold_most(labels: Labels, rows: IndexArray) -> bool:
-    """Whether these images are many, and have most of the known negatives."""
-    among, all_of_them = (per_class(part, NEGATIVE).sum() for part in (take(labels, rows), labels))
-    return len(rows) >= _MANY_COMPLETE and bool(2 * among >= all_of_them)
-
-
-def _at_random(labels: Labels, k: float) -> bool:
-    found = from_complete(labels) is not None or from_both_signs(labels) is not None
-    return found and observed_alike(labels, k)
+def _at_random(labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = None) -> bool:
+    if from_both_signs(labels) is None or not observed_alike(labels, k):
+        return False
+    return scores is None or looked_alike(scores, as_matrix(labels))
 
 
 def _complete(labels: Labels) -> IndexArray:

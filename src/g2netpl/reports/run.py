@@ -114,8 +114,10 @@ def _results(
         if run.thresholds.one_of:
             figures.append(found.get("accuracy"))
         rows.append([part, images, *(spread([figure]) for figure in figures)])
-    ranked = {part: each for part, each in held_out.items() if can_rank(each.truth)}
-    classes = _class_table(run, completed, held_out)
+    k = run.expected_positives
+    judged = {part: own for part, each in held_out.items() if (own := each.judged(k)) is not None}
+    ranked = {part: each for part, each in judged.items() if can_rank(each.truth)}
+    classes = _class_table(run, completed, judged)
     content = {"metrics": (header, rows), "parts": PARTS, "classes": classes}
     return content | (_against_truth(run, ranked, columns) if ranked else {})
 

@@ -41,12 +41,12 @@ class Opinions:
 
     def soft(self, rows: Rows, columns: Rows = EVERY) -> Chances:
         """Soft labels, or predictions for images that have none; NaN for unreadable images."""
-        raw, own = np.asarray(self.saved.completed[rows][:, columns]), self.saved.has_soft[rows]
+        raw, own = np.asarray(self.saved.completed[rows]), self.saved.has_soft[rows]
         if own.all():
-            return self._by_k.calibrate(raw)
-        chances = self.thresholds.calibrate(raw)
+            return self._by_k.calibrate(raw[:, columns])
+        chances = self._calibrated(raw, columns)
         if own.any():
-            chances[own] = self._by_k.calibrate(raw[own])
+            chances[own] = self._by_k.calibrate(raw[own][:, columns])
         return chances
 
     def completed(self, rows: Rows) -> tuple[Chances, npt.NDArray[np.bool_]]:
@@ -60,7 +60,15 @@ class Opinions:
 
     def predicted(self, rows: Rows, columns: Rows = EVERY) -> Chances:
         """The network's own word, also on images it was trained on."""
+        if self.thresholds.one_of:
+            return self._calibrated(self.saved.predicted.scores(rows), columns)
         return self.thresholds.calibrate(self.saved.predicted.scores(rows, columns))
+
+    def _calibrated(self, scores: Chances, columns: Rows) -> Chances:
+        """The network's chances of some classes; those of one class per image add up over all."""
+        if self.thresholds.one_of:
+            return self.thresholds.calibrate(scores)[:, columns]
+        return self.thresholds.calibrate(scores[:, columns])
 
 
 Scores = npt.NDArray[np.floating]

@@ -61,7 +61,7 @@ class Completed:
     @property
     def table(self) -> LabelTable:
         """As a label table."""
-        return LabelTable(self.observed.images, self.observed.classes, self.values)
+        return self.observed.with_values(self.values)
 
     def as_frame(self) -> Any:
         """The labels as a data frame of pandas: 1, 0, or missing where left unknown."""
@@ -83,9 +83,11 @@ class Completed:
     def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
         """What people said, also since, and positives that were filled in; which of them those are.
 
-        Negatives that were filled in are left unknown: only people may say no to a tag.
+        Negatives that were filled in are left unknown: only people may say no to a tag. Of classes
+        that they have added, which come last, nothing is filled in.
         """
-        known, positive = reviewed.values != UNOBSERVED, self.values == POSITIVE
+        known, positive = reviewed.values != UNOBSERVED, np.zeros(reviewed.values.shape, dtype=bool)
+        positive[:, : self.values.shape[1]] = self.values == POSITIVE
         filled_in = np.where(positive, POSITIVE, UNOBSERVED)
         return reviewed.with_values(np.where(known, reviewed.values, filled_in)), positive & ~known
 

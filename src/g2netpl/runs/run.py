@@ -218,7 +218,8 @@ class Run(Classifier):
 
     def observed(self) -> LabelTable:
         """The images of the label file and what the training knew about them."""
-        return LabelTable(self.labels.images, self.classes, self.labels.observed)
+        labels = self.labels
+        return LabelTable(labels.images, self.classes, labels.observed, groups=labels.groups)
 
     def has_soft_labels(self) -> npt.NDArray[np.bool_]:
         """Which images of the label file have soft labels, and not predictions."""

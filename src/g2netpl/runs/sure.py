@@ -15,7 +15,7 @@ import numpy as np
 
 from g2netpl.base.arrays import Scores
 from g2netpl.labels.entries import Labels, per_image
-from g2netpl.labels.observation import telling_rows
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.bounds import bounded_thresholds, known_columns
 from g2netpl.runs.tables import HeldOut
@@ -53,10 +53,10 @@ def sure_by_validation(
     """Thresholds at which `sure` holds among the labels not observed; None without negatives."""
     if held_out is None or thresholds.by_draw:
         return None
-    telling = telling_rows(held_out.truth, k, held_out.scores)
-    if not len(telling):
+    rows = telling(held_out.truth, k, held_out.scores)
+    if not len(rows):
         return None
-    truth, chances = held_out.truth[telling], thresholds.calibrate(held_out.scores[telling])
+    truth, chances = held_out.truth[rows], thresholds.calibrate(held_out.scores[rows])
     positive, negative = _observed_shares(observed, truth)
     odds = sure / (1 - sure) * (1 - negative) / (1 - positive)
     other = sure / (1 - sure) * max((1 - positive) / (1 - negative), 1.0)

@@ -16,6 +16,7 @@ from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npy, w
 from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.text import CsvWriter
+from g2netpl.labels.observation import observed_alike, telling
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -54,11 +55,12 @@ class SavedLabels:
     has_soft: npt.NDArray[np.bool_]  # (N,): images with soft labels, and not predictions
     completed: npt.NDArray[np.float32]  # (N, L): observed, else soft label, else prediction
     predicted: Predictions
+    groups: tuple[str, ...] | None = None  # (N,), as the training kept them together
 
 
 def write_saved_labels(
     folder: Path,
-    images: Sequence[str],
+    table: LabelTable,
     observed: Blocks,
     has_soft: npt.NDArray[np.bool_],
     completed: Blocks,
@@ -66,11 +68,13 @@ def write_saved_labels(
 ) -> None:
     """Write the labels of a finished training, block by block."""
     logits = Blocks(predicted.shape, np.float16, lambda rows: logits_of(predicted[rows]))
-    for name, table in ((SOFT_LABELS, completed), (LOGITS, logits)):
+    for name, numbers in ((SOFT_LABELS, completed), (LOGITS, logits)):
         with written_whole(folder / name) as file:
-            write_npy(file, table)
+            write_npy(file, numbers)
     with written_whole(folder / LABELS) as file:
-        write_npz(file, images=np.array(images), observed=observed, soft=has_soft)
+        groups = {} if table.groups is None else {"groups": np.array(table.groups)}
+        images = np.array(table.images)
+        write_npz(file, images=images, observed=observed, soft=has_soft, **groups)
 
 
 def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
@@ -81,6 +85,7 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
         if arrays["images"].ndim != 1 or arrays["images"].dtype.kind != "U":
             raise ValueError("images: expected their names")
         images = tuple(arrays["images"].tolist())
+        groups = tuple(arrays["groups"].tolist()) if "groups" in arrays else None
         observed = check_values(arrays["observed"])
         has_soft = np.asarray(arrays["soft"], dtype=bool)
     except (ValueError, InputError) as problem:
@@ -89,7 +94,8 @@ def read_saved_labels(folder: Path, classes: tuple[str, ...]) -> SavedLabels:
     _check_table(path, observed, size, "i")
     _check_table(path, has_soft, size[:1], "b")
     completed, logits = (_open_table(folder / name, size) for name in (SOFT_LABELS, LOGITS))
-    return SavedLabels(images, classes, observed, has_soft, completed, Predictions(logits))
+    said = (has_soft, completed, Predictions(logits))
+    return SavedLabels(images, classes, observed, *said, groups)
 
 
 def _open_table(path: Path, size: tuple[int, int]) -> npt.NDArray[Any]:
@@ -123,6 +129,17 @@ class HeldOut:
         """What is known of the images that could be read."""
         unread = np.isnan(self.scores).any(axis=1, keepdims=True)
         return np.where(unread, UNOBSERVED, self.table.values).astype(np.int8)
+
+    def judged(self, k: float) -> "HeldOut | None":
+        """The images by which decisions can be judged, where k positives are expected in each.
+
+        All of them, or where positives are known far more often than negatives, those of which
+        everything is known; None without any.
+        """
+        rows = np.arange(len(self.table))
+        if not observed_alike(self.truth, k):
+            rows = telling(self.truth, k, self.scores)
+        return HeldOut(self.table.take(rows), self.scores[rows]) if len(rows) else None
 
 
 def write_classes(

@@ -24,7 +24,7 @@ from typing_extensions import TypedDict
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import check_record
-from g2netpl.labels.observation import telling_rows
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.runs.bounds import (
     bounded_thresholds,
@@ -143,9 +143,9 @@ def choose(
     """Calibrate and choose thresholds; `scores` are those of the images that k speaks of."""
     name, target = parse_rule(rule)
     if name != "expected" and validation is not None:
-        telling = telling_rows(validation[1], k, validation[0])
-        if len(telling):
-            return _by_validation(name, target, validation[0][telling], validation[1][telling])
+        rows = telling(validation[1], k, validation[0])
+        if len(rows):
+            return _by_validation(name, target, validation[0][rows], validation[1][rows])
     known = scores[~np.isnan(scores).any(axis=1)]
     shift = _matching_shift(known, k)
     threshold = matching_threshold(sigmoid(logits_of(known) + shift), k)

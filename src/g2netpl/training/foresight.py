@@ -4,7 +4,7 @@ import numpy as np
 
 from g2netpl.base.errors import listed
 from g2netpl.labels.entries import per_class, take
-from g2netpl.labels.observation import telling_rows
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.bounds import fewest_positives
 from g2netpl.runs.thresholds import parse_rule
@@ -21,18 +21,18 @@ def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> 
     if name != "precision":
         return ""
     needed = fewest_positives(target)
-    held = None if validation is None else take(validation.held, telling_rows(validation.held, k))
-    if validation is None or held is None or not len(held):
+    if validation is None or not len(rows := telling(validation.held, k)):
         which = "no images are held out with" if validation is None else "validation has no"
         instead = f"a label is proposed at a chance of {target:g}, by the draw"
         if not draws:
             instead = "labels are decided so that k per image come out"
         return (
-            f"thresholds {rule}: cannot be promised, since {which} labels of both signs to hold it "
-            f"against; {instead}. To have the promise: --validation-labels with all labels of some "
-            f"images, {needed} positives of a class or more"
+            f"thresholds {rule}: cannot be promised, since {which} labels of both signs, complete "
+            f"or missing at random, to hold it against; {instead}. To have the promise: "
+            f"--validation-labels with all labels of some images, {needed} positives of a class or "
+            "more"
         )
-    positives = per_class(held, POSITIVE)
+    positives = per_class(take(validation.held, rows), POSITIVE)
     few, classes = np.flatnonzero(positives < needed), len(validation.classes)
     told = (
         f"thresholds {rule}: {classes - len(few)} of {classes} classes have the {needed} "

@@ -15,7 +15,7 @@ from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
 from g2netpl.labels.entries import IndexArray
-from g2netpl.labels.observation import telling_rows
+from g2netpl.labels.observation import telling
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
@@ -56,8 +56,9 @@ def finish(session: Session, snapshot: Snapshot, began: float, console: Console)
     soft = _soft_labels(session, folder)
     _write_labels(folder, CompletedLabels(session.data, predicted, soft))
     tables = {name: table for name, (_, table) in parts.items()}
-    write_held_out(folder, {name: HeldOut(tables[name], best[name]) for name in tables})
-    _write_thresholds(session, tables, best, predicted)
+    held_out = {name: HeldOut(tables[name], best[name]) for name in tables}
+    write_held_out(folder, held_out)
+    _write_thresholds(session, held_out, predicted)
     return {
         "method": config.method,
         "setting": config.setting,
@@ -86,17 +87,20 @@ def _map(scores: Scores, table: LabelTable) -> float | None:
     return ranked_map(scores, table.values)
 
 
-def _write_thresholds(
-    session: Session, tables: dict[str, LabelTable], best: dict[str, Scores], predicted: Scores
-) -> None:
+def _write_thresholds(session: Session, held_out: dict[str, HeldOut], predicted: Scores) -> None:
     """Thresholds, chosen on validation where there is one, and all metrics by them."""
-    folder, data, held = Path(session.config.output), session.data, tables.get("validation")
-    validation = None if held is None else (best["validation"], held.values)
+    folder, data = Path(session.config.output), session.data
+    part = held_out.get("validation")
+    held, validation = None, None
+    if part is not None:
+        held, validation = part.table, (part.scores, part.table.values)
+        rows = telling(held.held, session.k, part.scores)
+        held = held.take(rows) if len(rows) else held
     some = predicted[_enough(data)]
     thresholds = thresholds_of(session, validation, some)
     write_json(folder / THRESHOLDS, thresholds.to_json())
     write_classes(folder, data.table.classes, thresholds, held)
-    metrics = {name: _metrics(thresholds, best[name], tables[name].values) for name in tables}
+    metrics = {name: _metrics(thresholds, each, session.k) for name, each in held_out.items()}
     write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
 
 
@@ -107,24 +111,28 @@ def thresholds_of(
     if session.config.one_of:
         return choose_one(validation, scores.shape[1])
     rule, k = session.config.thresholds, session.k
-    told = validation is not None and len(telling_rows(validation[1], k, validation[0]))
+    told = validation is not None and len(telling(validation[1], k, validation[0]))
     if session.network.draws and not told and rule != "expected":
         return thresholds_of_presence(rule, scores.shape[1], session.k)
     return choose(rule, validation, scores, session.k)
 
 
-def _metrics(thresholds: Thresholds, scores: Scores, truth: LabelMatrix) -> Metrics:
+def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
     """All metrics, null where they cannot be had."""
-    how = (thresholds.limits, thresholds.one_of)
-    found = evaluate(thresholds.calibrate(scores), truth, *how)
+    how, truth = (thresholds.limits, thresholds.one_of), part.table.values
+    found = evaluate(thresholds.calibrate(part.scores), truth, *how)
+    judged = part.judged(k)
+    decided = None
+    if judged is not None:
+        decided = evaluate(thresholds.calibrate(judged.scores), judged.table.values, *how)
     ranked = can_rank(truth)
     metrics: Metrics = {
         "mean_average_precision": found.mean_average_precision if ranked else None,
         "mean_over_present": found.mean_over_present if ranked else None,
         "average_precision": [None if each != each else each for each in found.average_precision],
-        "precision": found.precision,
-        "recall": found.recall,
-        "f1": found.f1,
+        "precision": None if decided is None else decided.precision,
+        "recall": None if decided is None else decided.recall,
+        "f1": None if decided is None else decided.f1,
     }
     if thresholds.one_of:
         metrics["accuracy"] = found.accuracy
@@ -194,5 +202,5 @@ class CompletedLabels:
 def _write_labels(folder: Path, labels: CompletedLabels) -> None:
     shape = labels.predicted.shape
     known, completed = Blocks(shape, np.int8, labels.known), Blocks(shape, np.float32, labels.of)
-    images, has_soft = labels.data.table.images, labels.has_soft
-    write_saved_labels(folder, images, known, has_soft, completed, labels.predicted)
+    table, has_soft = labels.data.table, labels.has_soft
+    write_saved_labels(folder, table, known, has_soft, completed, labels.predicted)

@@ -8,7 +8,7 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
 from g2netpl.images.features import compute_features
 from g2netpl.images.loader import Part, Source
-from g2netpl.labels.observation import telling_rows
+from g2netpl.labels.observation import telling
 from g2netpl.runs.chances import (
     count_by_vectors,
     count_to_expect,
@@ -34,7 +34,7 @@ def settle(session: Session, snapshot: Snapshot) -> None:
     held = inputs.validation(session.mode)
     if held is not None:
         scores = session.predict(snapshot.best_network, held.source)
-        if len(telling_rows(held.truth, session.k, scores)):
+        if len(telling(held.truth, session.k, scores)):
             return
     drawn, others = _experts(session, snapshot.best_network, inputs.training(session.mode))
     lean = log_counts(drawn) - float(classifier.log_count) if varies else None
