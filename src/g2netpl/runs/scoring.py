@@ -10,7 +10,8 @@ import numpy as np
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import Scores
-from g2netpl.images.sources import Images, images_at
+from g2netpl.images.sources import images_at
+from g2netpl.images.sources.catalogue import Catalogue
 from g2netpl.labels.entries import POSITIVE, UNOBSERVED, Entries
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.bundle import load_bundle
@@ -54,7 +55,7 @@ class FindAt:
         self.address = address
 
     @cached_property
-    def images(self) -> Images:
+    def images(self) -> Catalogue:
         """All that are there."""
         return images_at(self.address)
 
