@@ -6,7 +6,7 @@ file when they are asked for, so there may be more of them than memory.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,6 @@ from g2netpl.images.views import is_mirrored
 Activations = npt.NDArray[np.float16]  # (N, …) in a file
 
 
-class Look(Protocol):
-    """The activations of some rows as a training sees them in an epoch."""
-
-    def at(self, rows: Rows, epoch: int) -> Activations:
-        """(B, …) as float16."""
-        ...
-
-
 @dataclass(frozen=True)
 class Mirroring:
     """As often the mirror image as the image, drawn as where the whole network learns."""
@@ -36,7 +28,7 @@ class Mirroring:
     seed: int
 
     def at(self, rows: Rows, epoch: int) -> Activations:
-        """One of the two for each row."""
+        """One of the two for each row, as float16."""
         keys = [(self.seed, epoch, int(row)) for row in rows]
         turned = np.array([is_mirrored(key) for key in keys], dtype=bool)
         found = self.plain[rows]
@@ -53,6 +45,9 @@ class InTurn:
     def at(self, rows: Rows, epoch: int) -> Activations:
         """The view whose turn it is."""
         return self.drawn[epoch % len(self.drawn)][rows]
+
+
+Look = Mirroring | InTurn
 
 
 @dataclass(frozen=True)
