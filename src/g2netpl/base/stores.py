@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -273,13 +274,10 @@ def _told(problem: BaseException) -> str:
 
 def _gaps(blocks: list[bytes | None]) -> Iterator[tuple[int, int]]:
     """Runs of blocks that are not there."""
-    start = None
-    for place, block in enumerate([*blocks, b""]):
-        if block is None and start is None:
-            start = place
-        elif block is not None and start is not None:
-            yield start, place
-            start = None
+    for is_missing, run in groupby(range(len(blocks)), lambda place: blocks[place] is None):
+        if is_missing:
+            places = [*run]
+            yield places[0], places[-1] + 1
 
 
 def _scheme(address: str) -> str:
