@@ -15,7 +15,7 @@ import re
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,20 +241,6 @@ def remove(folder: Path, command: str) -> None:
     for path in folder.glob("part-[0-9]*.parquet"):
         path.unlink()
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
-
-
-def make_here(
-    parts: Parts,
-    maker: Maker,
-    blocks: Blocks,
-    numbers: Sequence[int],
-    on_batch: OnBatch = None,
-    on_made: Callable[[Made], object] = lambda made: None,
-) -> None:
-    """Make some blocks in this process, one after the other."""
-    for made in maker.make((blocks[number] for number in numbers), on_batch):
-        parts.write(made, maker.kinds)
-        on_made(made)
 
 
 def _check_any_read(made: Made) -> None:

@@ -33,16 +33,8 @@ def load_classifier(name: str, device: str = "cpu") -> Classifier:
         return load_bundle(name)
     run = load_run(name)
     if device == "auto":
-        run.network.to(own_device(device))
+        run.network.to(launched.device_of(device))
     return run
-
-
-def own_device(name: str) -> str:
-    """With `auto` the GPU of this process, if there is one."""
-    import torch
-
-    on_gpu = name == "auto" and torch.cuda.is_available()
-    return f"cuda:{launched.local_rank()}" if on_gpu else "cpu"
 
 
 class FindAt:
