@@ -191,7 +191,8 @@ def check_address(address: str) -> None:
     check_secrets(address)
     scheme, _, rest = address.partition("://")
     if scheme not in SCHEMES or not rest.strip("/"):
-        raise InputError(f"{address}: expected an address that begins with {_named(SCHEMES)}")
+        known = ", ".join(f"{word}://" for word in SCHEMES if word != "memory")
+        raise InputError(f"{address}: expected an address that begins with {known}")
 
 
 def object_at(address: str) -> Remote:
@@ -282,10 +283,6 @@ def _gaps(blocks: list[bytes | None]) -> Iterator[tuple[int, int]]:
 
 def _scheme(address: str) -> str:
     return address.partition("://")[0]
-
-
-def _named(words: tuple[str, ...]) -> str:
-    return ", ".join(f"{word}://" for word in words[:-1])
 
 
 def _bound() -> int:

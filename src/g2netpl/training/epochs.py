@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -361,12 +362,8 @@ def _is_quiet(record: Epoch, schedule: Schedule) -> bool:
 
 
 def _quiet_epochs(history: list[Epoch], schedule: Schedule) -> int:
-    count = 0
-    for record in reversed(history):
-        if record["epoch"] <= schedule.first_epoch or not _is_quiet(record, schedule):
-            break
-        count += 1
-    return count
+    own = (record for record in reversed(history) if record["epoch"] > schedule.first_epoch)
+    return sum(1 for _ in takewhile(lambda record: _is_quiet(record, schedule), own))
 
 
 def _cuda_devices() -> list[int]:

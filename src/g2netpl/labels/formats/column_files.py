@@ -102,7 +102,8 @@ class ColumnFile:
     def _rows(self, columns: list[Column], some: int) -> Iterator[tuple[Any, ...]]:
         room, left = self.most, self.rows
         for batch in self._batches(columns, some):
-            cells = [_written_out(_cells(batch, column)) for column in columns]
+            found = (_cells(batch, column) for column in columns)
+            cells = [each.cast(plain_kind(each.type)) for each in found]  # without dictionaries
             room -= sum(each.nbytes for each in cells)
             if room < 0:
                 self._stop(f"its cells take more than {self.most:,} bytes")
@@ -227,13 +228,8 @@ def _cells(batch: Any, column: Column) -> Any:
     return batch.column(column[0]).field(column[1])
 
 
-def _written_out(cells: Any) -> Any:
-    """The cells without their dictionary, whose numbers stand for texts."""
-    return cells.cast(plain_kind(cells.type))
-
-
 def plain_kind(kind: Any) -> Any:
-    """The type of cells that are written out."""
+    """The type of cells that are written out, with no dictionary of texts."""
     arrow, _ = pyarrow()
     if arrow.types.is_list(kind) or arrow.types.is_large_list(kind):
         return arrow.large_list(plain_kind(kind.value_type))
