@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from test_reproduce import write_folder
+from feature_folders import write_folder
 
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
