@@ -13,7 +13,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from g2netpl.images.loader import Device, Rows
+from g2netpl.images.loader import Device, Groups, Rows
 from g2netpl.images.views import is_mirrored
 
 Activations = npt.NDArray[np.float16]  # (N, …) in a file
@@ -62,9 +62,7 @@ class ActivationSource:
     def __len__(self) -> int:
         return len(self.plain)
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Activations (B, …) of each group of rows, or two views (B, 2, …), as float32."""
         for rows in groups:
             found = self._seen(rows, epoch).astype(np.float32)
