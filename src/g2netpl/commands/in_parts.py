@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -158,4 +159,4 @@ def _summed(parts: "Parts", blocks: "Blocks", unread: list[str], console: "Conso
     else:
         told = f"{len(there):,} of {len(blocks):,} blocks are there"
         console.print(f"{told}, the others are for other parts")
-    return Tally.of(there, unread)
+    return Tally(sum(there, Counter()), unread)

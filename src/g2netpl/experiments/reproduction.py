@@ -59,17 +59,12 @@ class Training:
     comparison: Comparison
     cell: Cell
 
-    @property
-    def rounds(self) -> int:
-        """How often the network is trained anew."""
-        name, changes = self.comparison.options_of_cell(self.cell)
-        return needs_of(name, changes).rounds
-
     def __str__(self) -> str:
         cell = self.cell
         named = f"{cell.method} {cell.setting} seed {cell.seed}"
         chosen = f"lr {cell.learning_rate:g} batch {cell.batch_size} {cell.weight}".rstrip()
-        rounds = "" if self.rounds == 1 else f"{self.rounds} rounds of "
+        often = needs_of(*self.comparison.options_of_cell(cell)).rounds
+        rounds = "" if often == 1 else f"{often} rounds of "
         how = f"{self.mode} {rounds}{self.comparison.epochs} epochs".lstrip()
         return f"{named} {chosen}: {how}"
 

@@ -58,7 +58,8 @@ class GaussianMap:
         near.clamp_(max=6.0)
         tails = torch.erfc(near)  # twice the smaller one
         slope = near.square_().neg_().exp_().mul_(beyond)
-        slope.div_(torch.addcmul(tails, tails, tails, value=-0.5)).mul_(2.0 * self._peak)
+        peak = 1.0 / (self.sigma * math.sqrt(2.0 * math.pi))  # the density at its mean
+        slope.div_(torch.addcmul(tails, tails, tails, value=-0.5)).mul_(2.0 * peak)
         return torch.rsub(tails, 0.5, alpha=0.5).copysign_(z).add_(0.5), slope
 
     def soft(self, latent: Tensor) -> Tensor:
@@ -70,11 +71,6 @@ class GaussianMap:
         """The way back: y = ½ + σ·Φ⁻¹(û), finite for û = 0 and 1."""
         quantile: Tensor = torch.special.ndtri(soft.clamp(_TINY, 1.0 - _TINY))
         return 0.5 + self.sigma * quantile
-
-    @property
-    def _peak(self) -> float:
-        """The density at its mean."""
-        return 1.0 / (self.sigma * math.sqrt(2.0 * math.pi))
 
 
 LabelMap = SigmoidMap | GaussianMap

@@ -133,14 +133,6 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, counts: Iterable[Mapping[str, int]], unread: list[str]) -> "Tally":
-        """Of numbers that were kept."""
-        tally = cls(unread=unread)
-        for each in counts:
-            tally.counts.update(each)
-        return tally
-
     def add(self, made: Made) -> Made:
         """One block more."""
         self.counts.update(made.counts)
