@@ -614,16 +614,7 @@ def test_a_folder_that_moved_keeps_its_answers_and_its_lock(small, opened):
     assert [each.id for each in read_decisions(moved)] == [number(1), number(2)]
 
 
-@pytest.fixture
-def _nothing_hangs():
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(10)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.usefixtures("_nothing_hangs")
+@pytest.mark.usefixtures("nothing_hangs")
 @pytest.mark.parametrize("make", [make_pipe, make_folder])
 def test_what_is_no_file_is_not_waited_for(small, make):
     (small / "review.jsonl").touch()

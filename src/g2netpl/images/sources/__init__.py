@@ -92,7 +92,7 @@ def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
         first = names[located.missing[0]]
         above = Path(address).parent
         hint = "is --images the right folder"
-        if not is_address(str(address)) and _is_file(above / first):
+        if not is_address(str(address)) and os.path.isfile(above / first):
             hint = f"try --images {quote(str(above))}"
         raise InputError(
             f"{address}: {len(located.missing):,} of {len(names):,} images of the label file are "
@@ -108,10 +108,3 @@ def shards_of(paths: Sequence[str]) -> npt.NDArray[np.int64] | None:
         return None
     number = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return np.array([number[name] for name in names], dtype=np.int64)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
