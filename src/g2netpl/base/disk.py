@@ -138,6 +138,15 @@ def writing(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 
 
+@contextlib.contextmanager
+def opening(path: str | Path) -> Iterator[None]:
+    """What goes wrong with a file that is opened and read inside is one line."""
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
 def write_whole(path: Path, content: bytes) -> str:
     """Write a file that a person named, whole or not at all; returns its SHA-256."""
     with writing(path), written_whole(path) as file:

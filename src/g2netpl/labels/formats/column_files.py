@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from g2netpl.base.arrays import in_short
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 
@@ -48,12 +49,10 @@ class ColumnFile:
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path, self.problems = path, problems
-        try:
+        with opening(path):
             if not path.is_file():
                 raise InputError(f"{path}: not a regular file")
             self.size = path.stat().st_size
-        except OSError as trouble:
-            raise InputError(f"{path}: cannot be read ({trouble.strerror})") from None
         self.most = max(_DECODED, _GROWTH * self.size)
         with self._told():
             self.schema = self._open()
