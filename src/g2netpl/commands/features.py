@@ -83,12 +83,9 @@ def _write_parts(flags: argparse.Namespace) -> None:
 def _features(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_json
     from g2netpl.commands.training_flags import checked
     from g2netpl.images.features import write_features
-    from g2netpl.runs.folder import RUN
-    from g2netpl.runs.ownership import check_folder, claimed
-    from g2netpl.runs.records import RUN_FORMAT
+    from g2netpl.runs.ownership import begin_or_resume, check_folder
 
     if (flags.part, flags.engine) != (None, "here") or launched.size() > 1:
         raise InputError("--labels: --part, --engine and several processes do not go with it")
@@ -97,9 +94,7 @@ def _features(flags: argparse.Namespace) -> None:
     check_folder(folder, "features", overwrite=flags.overwrite)
     features = _computed(config, train, test, console)
     about = {"backbone": config.backbone, "size": config.image_size}
-    with claimed(folder, "features", overwrite=flags.overwrite):
-        run_json = {"format": RUN_FORMAT, "command": "features", **about}
-        write_json(folder / RUN, run_json)
+    with begin_or_resume(folder, "features", about, resume=False, overwrite=flags.overwrite):
         write_features(folder, features)
     width = features.train_features.shape[1]
     console.print(f"{len(train):,} + {len(test):,} images × {width} features written to {folder}")
