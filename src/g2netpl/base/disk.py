@@ -215,6 +215,15 @@ def write_json(path: Path, content: Any) -> None:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None where it cannot be read, or is something else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
 def user_cache(kind: str, otherwise: str) -> Path:
     """A folder of the user for what can be made anew."""
     try:

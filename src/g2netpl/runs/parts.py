@@ -16,13 +16,12 @@ import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from g2netpl.base import launch as launched
-from g2netpl.base.disk import rename_durably, told_plainly, written_whole
+from g2netpl.base.disk import read_object, rename_durably, told_plainly, written_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import parquet
@@ -244,8 +243,7 @@ def _check_any_read(made: Made) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return found
-    raise InputError(f"{path}: cannot be read; remove the folder, and begin anew")
+    found = read_object(path)
+    if found is None:
+        raise InputError(f"{path}: cannot be read; remove the folder, and begin anew")
+    return found
