@@ -56,6 +56,15 @@ def _shared_folders_stay_as_they_are():
 
 
 @pytest.fixture
+def nothing_hangs():
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
+    signal.alarm(30)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
 def small_training(photos, tmp_path):
     """The keys of a short training on those photos, by its name; any of them may be changed."""
 

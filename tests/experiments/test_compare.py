@@ -8,6 +8,7 @@ from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
+from feature_folders import write_folder
 
 from g2netpl.base.locks import locked
 from g2netpl.base.progress import Cells
@@ -21,19 +22,7 @@ from g2netpl.labels.table import LabelTable
 
 @pytest.fixture(scope="module")
 def features(tmp_path_factory):
-    random = np.random.default_rng(0)
-    parts = []
-    for name, count in (("train", 100), ("test", 40)):
-        values = random.normal(size=(count, 6)).astype(np.float32)
-        labels = (values[:, :3] + random.normal(size=(count, 3)) > 0.3).astype(np.int8)
-        labels[0], labels[1] = 1, 0
-        parts += [
-            values,
-            LabelTable(tuple(f"{name}{i}" for i in range(count)), tuple("abc"), labels),
-        ]
-    folder = tmp_path_factory.mktemp("features")
-    write_features(folder, FeatureFolder(*parts))
-    return folder
+    return write_folder(tmp_path_factory.mktemp("features"))
 
 
 def compare(features, output, *more):

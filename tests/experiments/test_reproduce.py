@@ -11,31 +11,16 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from feature_folders import write_folder
 from PIL import Image
 from scipy.stats import norm
 
 from g2netpl.cli import main
 from g2netpl.experiments.paper import RECIPES, published
-from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.table import LabelTable
 from g2netpl.reports import figures
 from g2netpl.reports.reproduction import against_role, steps
 
 TRAINED = ("table1", "table2", "ablation", "convergence", "semi-supervised", "labels")
-
-
-def write_folder(folder, classes=("a", "b", "c"), unknown=0, seed=0):
-    random = np.random.default_rng(seed)
-    parts = []
-    for name, count in (("train", 100), ("test", 40)):
-        values = random.normal(size=(count, 6)).astype(np.float32)
-        noise = random.normal(size=(count, len(classes)))
-        labels = (values[:, : len(classes)] + noise > 0.3).astype(np.int8)
-        labels[0], labels[1] = 1, 0
-        labels[2 : 2 + (unknown if name == "train" else 0), 0] = -1
-        parts += [values, LabelTable(tuple(f"{name}{i}" for i in range(count)), classes, labels)]
-    write_features(folder, FeatureFolder(*parts))
-    return folder
 
 
 @pytest.fixture(scope="module")

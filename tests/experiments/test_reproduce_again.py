@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from feature_folders import write_folder
 from test_reproduce import (
     cells_of,
     chosen,
@@ -13,7 +14,6 @@ from test_reproduce import (
     reproduce,
     texts,
     words_of,
-    write_folder,
 )
 
 from g2netpl.base.locks import locked

@@ -2,14 +2,12 @@
 
 import json
 
-import numpy as np
 import pytest
+from feature_folders import write_folder
 
 from g2netpl.cli import main
 from g2netpl.game import plugins
 from g2netpl.game.methods import METHODS
-from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.table import LabelTable
 
 HALVES = """
 import torch
@@ -47,16 +45,7 @@ def own(tmp_path):
 
 @pytest.fixture
 def features(tmp_path):
-    rng = np.random.default_rng(0)
-    parts = []
-    for name, count in (("train", 60), ("test", 30)):
-        inputs = rng.normal(size=(count, 6)).astype(np.float32)
-        values = (inputs[:, :3] > 0.3).astype(np.int8)
-        values[values.sum(axis=1) == 0, 0] = 1
-        images = tuple(f"{name}-{row}" for row in range(count))
-        parts += [inputs, LabelTable(images, ("a", "b", "c"), values)]
-    write_features(tmp_path / "features", FeatureFolder(*parts))
-    return str(tmp_path / "features")
+    return str(write_folder(tmp_path / "features"))
 
 
 def test_an_own_method_is_compared_in_worker_processes(own, features, tmp_path, capsys):

@@ -50,7 +50,7 @@ def test_trainings_that_share_their_images_decode_them_once(config, monkeypatch)
     alone, images = train(config("alone")), {}
     train(config("first"), kept=images)
     (cache,) = images.values()
-    assert cache.filled() == cache.count == 60
+    assert [cache.get(row) is None for row in range(60)] == [False] * cache.count
     asked = []
     squashed = loader.squashed
     monkeypatch.setattr(

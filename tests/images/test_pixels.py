@@ -1,5 +1,4 @@
 import os
-import signal
 import zlib
 
 import numpy as np
@@ -20,14 +19,7 @@ from g2netpl.images.pixels import (
 from g2netpl.images.sources import find, list_images, locate
 from g2netpl.labels.table import name_problem
 
-
-@pytest.fixture(autouse=True)
-def _nothing_hangs():
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(30)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = pytest.mark.usefixtures("nothing_hangs")
 
 
 @pytest.fixture(autouse=True)

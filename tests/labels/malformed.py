@@ -25,7 +25,7 @@ class Case:
     flags: tuple[str, ...] = ()
 
 
-def put(path, content):
+def put(path, content=b""):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path

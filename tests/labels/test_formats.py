@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from malformed import put
 
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import (
@@ -60,12 +61,6 @@ def same(one, other):
         and one.classes == other.classes
         and one.values.tolist() == other.values.tolist()
     )
-
-
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def target(name, folder, images):

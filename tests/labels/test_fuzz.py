@@ -12,6 +12,7 @@ import zlib
 
 import numpy as np
 import pytest
+from malformed import put
 from packed import pictures
 
 from g2netpl.base.errors import InputError
@@ -32,12 +33,6 @@ FULL = LabelTable(
     ("cat", "dog"),
     np.array([[1, 0], [0, 1], [0, 0]]),
 )
-
-
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
-    return path
 
 
 def written(name, path, table=PARTIAL):

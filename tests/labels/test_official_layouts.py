@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from malformed import put
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
@@ -13,12 +14,6 @@ from g2netpl.experiments.data import find_dataset
 from g2netpl.labels.formats import LabelFileError, Reading, image_folder, read_labels
 
 U = -1  # unobserved
-
-
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode())
-    return path
 
 
 # PASCAL VOC 2012

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from malformed import put
 from PIL import Image
 
 from g2netpl.base.errors import InputError
@@ -86,12 +87,6 @@ def tiff(order, *entries):
         values += content
     start = b"II*\0" if order == "<" else b"MM\0*"
     return start + struct.pack(f"{order}I", 8 + len(values)) + values + folder + bytes(4)
-
-
-def put(path, content=b""):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 def tags(folder, name="a.jpg", **how):

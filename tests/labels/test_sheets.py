@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from malformed import put
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
@@ -20,12 +21,6 @@ from g2netpl.labels.paths import find
 from g2netpl.labels.table import LabelTable
 
 SHEETS = Path(__file__).parent / "sheets"
-
-
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
 
 
 # Workbooks, part by part

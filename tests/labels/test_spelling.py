@@ -6,6 +6,7 @@ import unicodedata
 
 import numpy as np
 import pytest
+from malformed import put
 from PIL import Image
 
 from g2netpl.base.errors import InputError
@@ -25,12 +26,6 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data
 
 ONE, TWO = (unicodedata.normalize(form, "café") for form in ("NFC", "NFD"))
-
-
-def put(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
-    return path
 
 
 def photo(path, colour=0):

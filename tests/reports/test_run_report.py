@@ -13,6 +13,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from feature_folders import write_folder
 from PIL import Image
 from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
@@ -26,7 +27,6 @@ from sklearn.metrics import (
 from g2netpl import RunConfig, read_labels, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.gallery import Opinions, clearest, make_shelves, small_photo
@@ -554,15 +554,7 @@ def test_what_is_no_run_is_refused(tmp_path, capsys):
 def compared(tmp_path_factory):
     """A small comparison: two methods, two settings, two seeds, two learning rates."""
     folder = tmp_path_factory.mktemp("compared")
-    random = np.random.default_rng(0)
-    parts = []
-    for name, count in (("train", 120), ("test", 40)):
-        values = random.normal(size=(count, 6)).astype(np.float32)
-        labels = (values[:, :3] > 0.3).astype(np.int8)
-        labels[0] = 1
-        names = tuple(f"{name}{number}" for number in range(count))
-        parts += [values, LabelTable(names, tuple("abc"), labels)]
-    write_features(folder / "features", FeatureFolder(*parts))
+    write_folder(folder / "features")
     fixed = ["--seeds", "0,1", "--epochs", "3", "--jobs", "1", "--learning-rates", "1e-2,1e-3"]
     what = ["--methods", "an,g2netpl", "--settings", "fspl,sspl:0.5"]
     where = ["--features", str(folder / "features"), "--output", str(folder / "out")]

@@ -16,6 +16,17 @@ from scipy.special import logit
 from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.thresholds import Thresholds
 
+IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
+OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
+
+
+def small_run(folder):
+    """Four photos and two classes, with labels that can be followed by hand."""
+    soft = [[1.0, 0.5], [0.5, 0.9], [0.2, 0.0], [0.8, 0.6]]
+    predicted = [[0.25, 0.75], [0.5, 0.5], [0.75, 0.875], [0.75, 0.5]]
+    write_photos(folder / "photos", IMAGES)
+    return write_run(folder / "run", IMAGES, CLASSES, OBSERVED, soft, predicted)
+
 
 def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=None, k=None):
     """A finished run whose soft labels and predictions stand as they are, uncalibrated.

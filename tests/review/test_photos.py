@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from review_runs import Page, random_run, write_photos, write_run
+from review_runs import Page, random_run, small_run, write_run
 
 from g2netpl import read_labels
 from g2netpl.cli import main
@@ -18,16 +18,10 @@ from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
 from g2netpl.runs.completion import by_soft_labels, complete
 from g2netpl.runs.run import Run
 
-IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
-OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
-SOFT = [[1.0, 0.5], [0.5, 0.9], [0.2, 0.0], [0.8, 0.6]]
-PREDICTED = [[0.25, 0.75], [0.5, 0.5], [0.75, 0.875], [0.75, 0.5]]
-
 
 @pytest.fixture
 def small(tmp_path):
-    write_photos(tmp_path / "photos", IMAGES)
-    return write_run(tmp_path / "run", IMAGES, CLASSES, OBSERVED, SOFT, PREDICTED)
+    return small_run(tmp_path)
 
 
 @pytest.fixture

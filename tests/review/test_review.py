@@ -13,7 +13,14 @@ from argparse import Namespace
 
 import numpy as np
 import pytest
-from review_runs import Page, random_run, write_photos, write_run
+from review_runs import (
+    CLASSES,
+    IMAGES,
+    OBSERVED,
+    Page,
+    random_run,
+    small_run,
+)
 from scipy.special import expit
 
 from g2netpl import load_run, read_labels
@@ -37,16 +44,10 @@ from g2netpl.runs.answers import (
 from g2netpl.runs.completion import complete
 from g2netpl.runs.run import Run
 
-IMAGES, CLASSES = ["w.png", "x.png", "y.png", "z.png"], ["ant", "bee"]
-OBSERVED = [[1, -1], [-1, -1], [-1, 0], [-1, -1]]
-SOFT = [[1.0, 0.5], [0.5, 0.9], [0.2, 0.0], [0.8, 0.6]]
-PREDICTED = [[0.25, 0.75], [0.5, 0.5], [0.75, 0.875], [0.75, 0.5]]
-
 
 @pytest.fixture
 def small(tmp_path):
-    write_photos(tmp_path / "photos", IMAGES)
-    return write_run(tmp_path / "run", IMAGES, CLASSES, OBSERVED, SOFT, PREDICTED)
+    return small_run(tmp_path)
 
 
 @pytest.fixture
@@ -633,16 +634,7 @@ def test_a_folder_that_moved_keeps_its_answers_and_its_lock(small, opened):
     assert [each.id for each in read_decisions(moved)] == [number(1), number(2)]
 
 
-@pytest.fixture
-def _nothing_hangs():
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(10)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
-
-
-@pytest.mark.usefixtures("_nothing_hangs")
+@pytest.mark.usefixtures("nothing_hangs")
 @pytest.mark.parametrize("make", [make_pipe, make_folder])
 def test_what_is_no_file_is_not_waited_for(small, make):
     (small / "review.jsonl").touch()

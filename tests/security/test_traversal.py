@@ -4,7 +4,6 @@ import io
 import json
 import os
 import pickle
-import signal
 import sys
 import tarfile
 from urllib.parse import quote
@@ -29,13 +28,7 @@ def _note_opened(event, arguments):
 sys.addaudithook(_note_opened)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_hangs():
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(10)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = pytest.mark.usefixtures("nothing_hangs")
 
 
 @pytest.fixture

@@ -9,26 +9,14 @@ import sys
 
 import numpy as np
 import pytest
+from feature_folders import write_folder
 
 from g2netpl.cli import COMMANDS, build_parser, main, name_of
-from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.table import LabelTable
 
 
 @pytest.fixture
 def features(tmp_path):
-    random = np.random.default_rng(0)
-    parts = []
-    for name, count in (("train", 120), ("test", 40)):
-        values = random.normal(size=(count, 6)).astype(np.float32)
-        labels = (values[:, :3] > 0.3).astype(np.int8)
-        labels[0] = 1
-        parts += [
-            values,
-            LabelTable(tuple(f"{name}{i}" for i in range(count)), tuple("abc"), labels),
-        ]
-    write_features(tmp_path / "features", FeatureFolder(*parts))
-    return tmp_path / "features"
+    return write_folder(tmp_path / "features")
 
 
 def compare(features, output, *more):

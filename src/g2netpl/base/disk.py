@@ -138,6 +138,15 @@ def writing(path: str | Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
 
 
+@contextlib.contextmanager
+def opening(path: str | Path) -> Iterator[None]:
+    """What goes wrong with a file that is opened and read inside is one line."""
+    try:
+        yield
+    except OSError as problem:
+        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+
+
 def write_whole(path: Path, content: bytes) -> str:
     """Write a file that a person named, whole or not at all; returns its SHA-256."""
     with writing(path), written_whole(path) as file:
@@ -204,6 +213,15 @@ def write_json(path: Path, content: Any) -> None:
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     with written_whole(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """The object in a JSON file; None where it cannot be read, or is something else."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 def user_cache(kind: str, otherwise: str) -> Path:

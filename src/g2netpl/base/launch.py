@@ -33,6 +33,14 @@ def is_first_of_machine() -> bool:
     return local_rank() == 0
 
 
+def device_of(name: str) -> str:
+    """With `auto` the GPU of this process, if there is one."""
+    import torch
+
+    on_gpu = name == "auto" and torch.cuda.is_available()
+    return f"cuda:{local_rank()}" if on_gpu else "cpu"
+
+
 @contextmanager
 def said_once() -> Iterator[None]:
     """A mistake inside is the same for all processes of a machine."""

@@ -4,7 +4,7 @@ What our own files hold is checked in the same way when it is read again.
 """
 
 import json
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Self, TypeVar, cast, get_args
 
@@ -69,17 +69,14 @@ def check_record(kind: type[Record], content: object, where: str) -> Record:
     """The content as it is, once it is of this kind, a TypedDict; other keys are let alone."""
     if not isinstance(content, dict):
         raise InputError(f"{where}: expected an object, got a {type(content).__name__}")
-    adapter: TypeAdapter[Any] = _adapter(cast(Hashable, kind))
     try:
-        adapter.validate_python(content, strict=True)
+        _adapter(kind).validate_python(content, strict=True)
     except ValidationError as problem:
         raise InputError(f"{where}: {_first_line((), problem)}") from None
     return cast(Record, content)
 
 
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def in_full(number: float) -> str:

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import user_cache as user_cache
 from g2netpl.base.disk import written_whole
 
 SUM = hashlib.sha256().digest_size

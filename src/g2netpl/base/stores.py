@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -190,7 +191,8 @@ def check_address(address: str) -> None:
     check_secrets(address)
     scheme, _, rest = address.partition("://")
     if scheme not in SCHEMES or not rest.strip("/"):
-        raise InputError(f"{address}: expected an address that begins with {_named(SCHEMES)}")
+        known = ", ".join(f"{word}://" for word in SCHEMES if word != "memory")
+        raise InputError(f"{address}: expected an address that begins with {known}")
 
 
 def object_at(address: str) -> Remote:
@@ -273,21 +275,14 @@ def _told(problem: BaseException) -> str:
 
 def _gaps(blocks: list[bytes | None]) -> Iterator[tuple[int, int]]:
     """Runs of blocks that are not there."""
-    start = None
-    for place, block in enumerate([*blocks, b""]):
-        if block is None and start is None:
-            start = place
-        elif block is not None and start is not None:
-            yield start, place
-            start = None
+    for is_missing, run in groupby(range(len(blocks)), lambda place: blocks[place] is None):
+        if is_missing:
+            places = [*run]
+            yield places[0], places[-1] + 1
 
 
 def _scheme(address: str) -> str:
     return address.partition("://")[0]
-
-
-def _named(words: tuple[str, ...]) -> str:
-    return ", ".join(f"{word}://" for word in words[:-1])
 
 
 def _bound() -> int:

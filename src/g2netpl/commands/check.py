@@ -68,7 +68,7 @@ def run(flags: argparse.Namespace) -> None:
                 config.images,
                 config.format,
                 config.workers,
-                config.max_bad,
+                config.most_bad,
                 work.advance,
                 decode=not flags.no_decode,
                 elsewhere=_elsewhere(config),

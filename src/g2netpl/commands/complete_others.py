@@ -38,7 +38,7 @@ def _complete(flags: argparse.Namespace) -> None:
 
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
-    from g2netpl.commands.in_parts import make_all, share, tell_unread
+    from g2netpl.commands.in_parts import make_all, share
     from g2netpl.runs.parts import Blocks
     from g2netpl.runs.run import load_run
     from g2netpl.runs.scoring import FindAt
@@ -51,7 +51,6 @@ def _complete(flags: argparse.Namespace) -> None:
     build = partial(_completing, flags.run, sure, find, len(table), *share(flags))
     blocks = Blocks.of(table.images, known=table.entries)
     tally = make_all(flags, console, "completing", blocks, build, build())
-    tell_unread(tally, console)
     images, counts, classes = tally.counts["images"], tally.counts, len(trained.classes)
     unknown = images * classes - counts["known"]
     console.print(

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.base.signals import AGAIN, stoppable
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
@@ -45,10 +45,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
 
 
+@stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Compute and write."""
-    with Interrupts(AGAIN):
-        _features(flags) if flags.labels is not None else _write_parts(flags)
+    _features(flags) if flags.labels is not None else _write_parts(flags)
 
 
 def _write_parts(flags: argparse.Namespace) -> None:
@@ -57,7 +57,7 @@ def _write_parts(flags: argparse.Namespace) -> None:
 
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
-    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share, tell_unread
+    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share
     from g2netpl.commands.training_flags import checked
     from g2netpl.runs.parts import Blocks
     from g2netpl.runs.scoring import FindAt
@@ -77,19 +77,15 @@ def _write_parts(flags: argparse.Namespace) -> None:
     build = partial(Vectors, checked(flags), find, len(names), workers)
     blocks = Blocks.of(names, find.images.together())
     tally = make_all(flags, console, "features", blocks, build, build())
-    tell_unread(tally, console)
     console.print(f"{counted(tally.read, 'image')}, written to {flags.output}")
 
 
 def _features(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
-    from g2netpl.base.disk import write_json
     from g2netpl.commands.training_flags import checked
     from g2netpl.images.features import write_features
-    from g2netpl.runs.folder import RUN
-    from g2netpl.runs.ownership import check_folder, claimed
-    from g2netpl.runs.records import RUN_FORMAT
+    from g2netpl.runs.ownership import begin_or_resume, check_folder
 
     if (flags.part, flags.engine) != (None, "here") or launched.size() > 1:
         raise InputError("--labels: --part, --engine and several processes do not go with it")
@@ -98,9 +94,7 @@ def _features(flags: argparse.Namespace) -> None:
     check_folder(folder, "features", overwrite=flags.overwrite)
     features = _computed(config, train, test, console)
     about = {"backbone": config.backbone, "size": config.image_size}
-    with claimed(folder, "features", overwrite=flags.overwrite):
-        run_json = {"format": RUN_FORMAT, "command": "features", **about}
-        write_json(folder / RUN, run_json)
+    with begin_or_resume(folder, "features", about, resume=False, overwrite=flags.overwrite):
         write_features(folder, features)
     width = features.train_features.shape[1]
     console.print(f"{len(train):,} + {len(test):,} images × {width} features written to {folder}")
@@ -129,10 +123,10 @@ def _computed(
     """What the frozen backbone makes of all images, as a training on features would have it."""
     import numpy as np
 
+    from g2netpl.base.launch import device_of
     from g2netpl.images.features import FeatureFolder
     from g2netpl.images.sources import locate
     from g2netpl.training.data import Listed, TrainingData, folder_of, keep_test_apart
-    from g2netpl.training.devices import device_of
     from g2netpl.training.inputs import ImageInputs, backbone_of
 
     tested = (config.test_labels or config.labels, config.test_images)

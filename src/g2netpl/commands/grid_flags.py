@@ -17,11 +17,7 @@ _OF_ONE_TRAINING = (
     *("resume_labels", "unlabelled", "only_listed", "test_images", "thresholds", "track"),
     *("validation", "validation_labels", "patience", "regret_tolerance", "movement_tolerance"),
 )
-_FREE = {  # what may be another when a folder is gone on with
-    *("execute", "output", "jobs", "resume", "overwrite", "dry_run", "workers", "device"),
-    *("max_bad", "checkpoint_minutes", "checkpoint_steps", "label_memory", "image_cache", "cache"),
-    "overlap",
-}
+_FREE = {"execute", "jobs", "resume", "overwrite", "dry_run", "label_memory"}
 
 
 def add_grid_flags(
@@ -81,7 +77,10 @@ def to_be_kept(
     flags: argparse.Namespace, config: "RunConfig", fingerprints: dict[str, str]
 ) -> dict[str, Any]:
     """What run.json says of the flags, and of the data: all that results depend on."""
-    kept = {name: value for name, value in vars(flags).items() if name not in _FREE}
+    from g2netpl.runs.ownership import FREE_TO_CHANGE
+
+    free = _FREE | FREE_TO_CHANGE
+    kept = {name: value for name, value in vars(flags).items() if name not in free}
     for name in kept:
         number = getattr(config, name, None)
         if kept[name] is not None and isinstance(number, int):

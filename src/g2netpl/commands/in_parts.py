@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from g2netpl.base.errors import InputError
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Work
-    from g2netpl.runs.parts import Blocks, Made, Maker, Parts, Tally
+    from g2netpl.runs.parts import Blocks, Maker, Parts, Tally
 
 
 def add_part_flags(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +68,7 @@ def share(flags: argparse.Namespace) -> tuple[int, str]:
     return 0 if alone else config.workers, config.device
 
 
-def tell_unread(tally: "Tally", console: "Console") -> None:
+def _tell_unread(tally: "Tally", console: "Console") -> None:
     """The first images that could not be read, and how many more there are."""
     from g2netpl.base.terminal import shown
 
@@ -86,17 +87,22 @@ def make_all(
     build: "Callable[[], Maker]",
     maker: "Maker",
 ) -> "Tally":
-    """Make the results of all blocks, or of those that are ours; `build` makes another maker."""
-    if is_folder(flags.output):
-        return _into_folder(flags, console, what, blocks, build, maker)
+    """Make the results of all blocks, or of those that are ours; `build` makes another maker.
+
+    Gives what came of them, and tells what could not be read.
+    """
     from g2netpl.base.progress import Work
     from g2netpl.runs.completion import write_columns
     from g2netpl.runs.parts import Tally
 
     tally = Tally()
-    with Work(console, what, len(blocks.images)) as work:
-        parts = _columns(maker, blocks, work, tally, flags.images)
-        write_columns(Path(flags.output), maker.kinds, parts, flags.bom)
+    if is_folder(flags.output):
+        tally = _into_folder(flags, console, what, blocks, build, maker)
+    else:
+        with Work(console, what, len(blocks.images)) as work:
+            parts = _columns(maker, blocks, work, tally, flags.images)
+            write_columns(Path(flags.output), maker.kinds, parts, flags.bom)
+    _tell_unread(tally, console)
     return tally
 
 
@@ -120,7 +126,7 @@ def _into_folder(
     """Make the blocks that are ours and not there yet; tells of all that are there in the end."""
     from g2netpl.base.progress import Work
     from g2netpl.runs.on_ray import make_on_ray
-    from g2netpl.runs.parts import Part, Parts, Tally, make_here, remove
+    from g2netpl.runs.parts import Part, Parts, Tally, remove
 
     folder, part, tally = Path(flags.output), Part.parse(flags.part), Tally()
     if flags.overwrite:
@@ -134,13 +140,12 @@ def _into_folder(
     before = blocks.count(mine) - blocks.count(left)
     with Work(console, what, blocks.count(mine), before=before) as work:
         if left and flags.engine == "ray":
-
-            def on_made(made: "Made") -> None:
+            for made in make_on_ray(parts, build, blocks, left):
                 work.advance(tally.add(made).counts["images"])
-
-            make_on_ray(parts, build, blocks, left, on_made)
         elif left:
-            make_here(parts, maker, blocks, left, work.advance, tally.add)
+            for made in maker.make((blocks[number] for number in left), work.advance):
+                parts.write(made, maker.kinds)
+                tally.add(made)
     return _summed(parts, blocks, tally.unread, console)
 
 
@@ -154,4 +159,4 @@ def _summed(parts: "Parts", blocks: "Blocks", unread: list[str], console: "Conso
     else:
         told = f"{len(there):,} of {len(blocks):,} blocks are there"
         console.print(f"{told}, the others are for other parts")
-    return Tally.of(there, unread)
+    return Tally(sum(there, Counter()), unread)

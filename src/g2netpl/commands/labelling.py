@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.labels.files import each_file
+from g2netpl.labels.files import READ_BY, each_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from g2netpl.labels.table import LabelTable
 
 
-READING = (
-    *("format", "absent", "separator", "classes", "aliases"),
-    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
-    "one_of",
-)
+READING = (*READ_BY, "one_of")
 """How a label file is to be understood: keys of RunConfig."""
 READING_SEVERAL = (*READING, "contradictions")
 """How several are."""

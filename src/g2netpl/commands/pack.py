@@ -16,7 +16,7 @@ import argparse
 from pathlib import Path
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.signals import AGAIN, Interrupts
+from g2netpl.base.signals import AGAIN, stoppable
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +31,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--overwrite", action="store_true", help="replace shards that are there")
 
 
+@stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Read, find, pack."""
-    with Interrupts(AGAIN):
-        _pack(flags)
-
-
-def _pack(flags: argparse.Namespace) -> None:
     from g2netpl.base.console import Console
     from g2netpl.base.disk import told_plainly
     from g2netpl.base.memory import parse_size

@@ -49,15 +49,16 @@ def run(flags: argparse.Namespace) -> None:
     """Measure, draw the curve, write the files, say what they tell."""
     from g2netpl.base.console import Console
     from g2netpl.experiments.labelling_plan import describe
-    from g2netpl.runs.ownership import check_folder, claimed
+    from g2netpl.runs.ownership import begin_or_resume, check_folder
 
     config, console = _config(flags), Console()
     folder = Path(config.output)
     check_folder(folder, "plan", overwrite=flags.overwrite)
     plan = _measured(flags, config, console)
     text = describe(plan, config)
-    with claimed(folder, "plan", overwrite=flags.overwrite):
-        _write(folder, plan, text, config)
+    about = {"config": config.model_dump()}
+    with begin_or_resume(folder, "plan", about, resume=False, overwrite=flags.overwrite):
+        _write(folder, plan, text)
     console.print(f"{text}\nwritten to {folder}")
 
 
@@ -91,14 +92,10 @@ def _measured(flags: argparse.Namespace, config: "RunConfig", console: "Console"
     return planning.make_plan(table, points)
 
 
-def _write(folder: Path, plan: "Plan", text: str, config: "RunConfig") -> None:
+def _write(folder: Path, plan: "Plan", text: str) -> None:
     """All files of the plan."""
     from g2netpl.reports.figures import plan_figure, write_figure
-    from g2netpl.runs.folder import RUN
-    from g2netpl.runs.records import RUN_FORMAT
 
-    about = {"format": RUN_FORMAT, "command": "plan", "config": config.model_dump()}
-    write_json(folder / RUN, about)
     write_json(folder / "plan.json", plan.to_json())
     write_text_whole(folder / "plan.txt", text + "\n")
     write_figure(folder / "curve.png", plan_figure(plan.lines(), plan.labelled))

@@ -62,7 +62,7 @@ def _predict(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.base.terminal import quoted
-    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share, tell_unread
+    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share
     from g2netpl.runs.completion import mark_between
     from g2netpl.runs.parts import Blocks
 
@@ -81,7 +81,6 @@ def _predict(flags: argparse.Namespace) -> None:
     if flags.list is not None and is_folder(flags.output):
         _check_there(flags, blocks)
     tally = make_all(flags, console, "predicting", blocks, build, maker)
-    tell_unread(tally, console)
     if mark != ";":
         console.print(
             f"note: labels are separated by {mark!r}, since a class holds ';'; where they are "

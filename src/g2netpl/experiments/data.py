@@ -23,7 +23,7 @@ from g2netpl.images.identity import content_of
 from g2netpl.images.loader import by_headers
 from g2netpl.images.pixels import check_bad
 from g2netpl.labels.entries import IndexArray, per_class
-from g2netpl.labels.files import Files, named, of_each
+from g2netpl.labels.files import READ_BY, Files, named, of_each
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
 from g2netpl.labels.observation import can_choose_by
@@ -270,7 +270,7 @@ class PhotoData:
         """The same, with the files below `folder` where the test is a part of the label file."""
         whole, format = self.read.table, self.own_keys.get("format")
         dataset = with_test_part(self.dataset, folder, whole, format)
-        used = () if dataset is self.dataset else _OF_THE_FILES
+        used = () if dataset is self.dataset else READ_BY
         own = {name: value for name, value in self.own_keys.items() if name not in used}
         return PhotoData(dataset, own, self.told)
 
@@ -287,8 +287,4 @@ class PhotoData:
         )
 
 
-_OF_THE_FILES = (  # how they are read
-    *("format", "absent", "separator", "classes", "aliases"),
-    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
-)
 Data = ArrayData | PhotoData

@@ -31,7 +31,7 @@ def watch_labels(
     soft: Scores, predicted: Scores, known: LabelMatrix, visible: LabelMatrix
 ) -> Record:
     """One epoch: quartiles of û and ŷ of the hidden positives and negatives, and their mAP."""
-    hidden = _hidden(known, visible)
+    hidden = np.where(visible == UNOBSERVED, known, UNOBSERVED).astype(np.int8)
     record: Record = {}
     for name, value in (("positive", POSITIVE), ("negative", NEGATIVE)):
         record[name] = _bands(soft[hidden == value])
@@ -39,11 +39,6 @@ def watch_labels(
     record["pseudo_label_map"] = ranked_map(soft, hidden)
     record["predicted_map"] = ranked_map(predicted, hidden)
     return record
-
-
-def _hidden(known: LabelMatrix, visible: LabelMatrix) -> LabelMatrix:
-    """The truth of the unobserved entries alone."""
-    return np.where(visible == UNOBSERVED, known, UNOBSERVED).astype(np.int8)
 
 
 def _bands(values: Scores) -> list[float]:

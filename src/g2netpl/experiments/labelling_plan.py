@@ -24,6 +24,7 @@ import torch
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.launch import device_of
 from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
 from g2netpl.images.features import Features, read_features
 from g2netpl.images.loader import ArraySource
@@ -33,7 +34,6 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank
 from g2netpl.training.data import read_training_data
-from g2netpl.training.devices import device_of
 from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.session import on_features
 

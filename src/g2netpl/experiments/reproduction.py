@@ -17,6 +17,7 @@ from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.paper import Recipe
+from g2netpl.experiments.search import PAPER_BATCHES, PAPER_RATES
 from g2netpl.game.methods import needs_of, split_variant
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode
@@ -44,7 +45,7 @@ class Protocol:
 USUAL: dict[Kind, tuple[int, tuple[float, ...], tuple[int, ...]]] = {
     "features": (10, (1e-3, 3e-4), (64,)),
     "scenes": (12, (3e-3,), (32,)),
-    "images": (10, (1e-2, 1e-3, 1e-4, 1e-5), (8, 16)),
+    "images": (10, PAPER_RATES, PAPER_BATCHES),
 }
 """Epochs, learning rates and batch sizes where nobody says: of images, the paper's."""
 LINEAR_INIT_EPOCHS = 5  # of everything, after those of the classifier; the paper's
@@ -58,17 +59,12 @@ class Training:
     comparison: Comparison
     cell: Cell
 
-    @property
-    def rounds(self) -> int:
-        """How often the network is trained anew."""
-        name, changes = self.comparison.options_of_cell(self.cell)
-        return needs_of(name, changes).rounds
-
     def __str__(self) -> str:
         cell = self.cell
         named = f"{cell.method} {cell.setting} seed {cell.seed}"
         chosen = f"lr {cell.learning_rate:g} batch {cell.batch_size} {cell.weight}".rstrip()
-        rounds = "" if self.rounds == 1 else f"{self.rounds} rounds of "
+        often = needs_of(*self.comparison.options_of_cell(cell)).rounds
+        rounds = "" if often == 1 else f"{often} rounds of "
         how = f"{self.mode} {rounds}{self.comparison.epochs} epochs".lstrip()
         return f"{named} {chosen}: {how}"
 

@@ -7,7 +7,7 @@ Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo label (
 
 import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -19,43 +19,22 @@ _TINY = 1e-7  # keeps the logarithms of saturated soft labels finite
 # --- Eq. 1: the maps F from the latent y to the soft label û -------------------------------------
 
 
-class LabelMap(Protocol):
-    """A map F: the latent of û = 0.5, and û with F′/(û(1−û)) at given latents."""
-
-    @property
-    def start(self) -> float:
-        """The latent whose û is 0.5."""
-        ...
-
-    def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
-        """û = F(y), and F′(y) / (û(1 − û)), finite however far û has saturated."""
-        ...
-
-    def soft(self, latent: Tensor) -> Tensor:
-        """û alone, which is cheaper."""
-        ...
-
-    def latent(self, soft: Tensor) -> Tensor:
-        """The way back: y = F⁻¹(û), finite for û = 0 and 1."""
-        ...
-
-
 @dataclass(frozen=True)
 class SigmoidMap:
     """F(y) = 1 / (1 + e^−y), for which F′ = û(1 − û)."""
 
-    start: float = 0.0
+    start: float = 0.0  # the latent whose û is 0.5
 
     def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
-        """û, and the slope ratio, which is 1 everywhere."""
+        """û = F(y), and F′(y) / (û(1 − û)), which is 1 everywhere."""
         return latent.sigmoid(), 1.0
 
     def soft(self, latent: Tensor) -> Tensor:
-        """û."""
+        """û alone, which is cheaper."""
         return latent.sigmoid()
 
     def latent(self, soft: Tensor) -> Tensor:
-        """log(û / (1 − û))."""
+        """The way back: y = F⁻¹(û) = log(û / (1 − û)), finite for û = 0 and 1."""
         return soft.logit(_TINY)
 
 
@@ -67,7 +46,7 @@ class GaussianMap:
     start: float = 0.5
 
     def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
-        """û and F′/(û(1−û)) from one complementary error function.
+        """û and F′/(û(1−û)), finite wherever, from one complementary error function.
 
         With z = (y − 0.5)/σ and a = |z|/√2 the smaller tail is Φ(−|z|) = ½ erfc(a), and the slope
         is the density over both tails. Beyond a = 6, where û is within 1e-16 of 0 or 1, the
@@ -79,23 +58,22 @@ class GaussianMap:
         near.clamp_(max=6.0)
         tails = torch.erfc(near)  # twice the smaller one
         slope = near.square_().neg_().exp_().mul_(beyond)
-        slope.div_(torch.addcmul(tails, tails, tails, value=-0.5)).mul_(2.0 * self._peak)
+        peak = 1.0 / (self.sigma * math.sqrt(2.0 * math.pi))  # the density at its mean
+        slope.div_(torch.addcmul(tails, tails, tails, value=-0.5)).mul_(2.0 * peak)
         return torch.rsub(tails, 0.5, alpha=0.5).copysign_(z).add_(0.5), slope
 
     def soft(self, latent: Tensor) -> Tensor:
-        """û."""
+        """û alone."""
         z = (0.5 - latent).mul_(1.0 / (self.sigma * math.sqrt(2.0)))
         return torch.erfc(z, out=z).mul_(0.5)
 
     def latent(self, soft: Tensor) -> Tensor:
-        """½ + σ·Φ⁻¹(û)."""
+        """The way back: y = ½ + σ·Φ⁻¹(û), finite for û = 0 and 1."""
         quantile: Tensor = torch.special.ndtri(soft.clamp(_TINY, 1.0 - _TINY))
         return 0.5 + self.sigma * quantile
 
-    @property
-    def _peak(self) -> float:
-        """The density at its mean."""
-        return 1.0 / (self.sigma * math.sqrt(2.0 * math.pi))
+
+LabelMap = SigmoidMap | GaussianMap
 
 
 # --- Eq. 2 and 5: the cost of the labels ---------------------------------------------------------

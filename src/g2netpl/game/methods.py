@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from g2netpl.base.errors import InputError, did_you_mean
@@ -39,76 +40,60 @@ def _game_needs(options: SoftOptions) -> Needs:
     return Needs(pools=True, prediction=options.prediction)
 
 
-def _ups_needs(options: UpsOptions) -> Needs:
-    return Needs(options.rounds, options.passes, options.dropout)
-
-
 _SPML = "Cole et al., CVPR 2021"
 _PAPER = "Abdelfattah et al., BMVC 2022"
 _ROBUST = "Zhang et al., arXiv 2112.07368"
-_LARGE = "Kim et al., CVPR 2022"
-_ENTROPY = "Zhou et al., ECCV 2022"
+
+# rows that differ in their options alone
+_fixed = partial(Method, FixedPlayer, FixedOptions)
+_game = partial(Method, SoftPlayer, SoftOptions, needs=_game_needs)
+_large_loss = partial(Method, LargeLossPlayer, LargeLossOptions, source="Kim et al., CVPR 2022")
+_entropy = partial(Method, EntropyPlayer, EntropyOptions, source="Zhou et al., ECCV 2022")
 
 METHODS: dict[str, Method] = {
-    "bce": Method(
-        FixedPlayer,
-        FixedOptions,
+    "bce": _fixed(
         "full labels, the ceiling",
         "reference",
         {"unobserved_weight": 1.0},
         full_labels_only=True,
     ),
-    "bce-ls": Method(
-        FixedPlayer,
-        FixedOptions,
+    "bce-ls": _fixed(
         "full labels with smoothed targets 0.9 / 0.1",
         "reference",
         {"unobserved_weight": 1.0, "smoothing": 0.1},
         full_labels_only=True,
         grid=("smoothing", (0.05, 0.1, 0.2)),
     ),
-    "iu": Method(
-        FixedPlayer,
-        FixedOptions,
+    "iu": _fixed(
         "ignore what is unobserved (wants observed negatives, as in positives:1+1)",
         "Durand et al., CVPR 2019",
         {"unobserved_weight": 0.0},
     ),
-    "draw": Method(
-        FixedPlayer,
-        FixedOptions,
+    "draw": _fixed(
         "what was named is a draw from what is there; nothing is said of the unobserved",
         "ours",
         {"unobserved_weight": 0.0},
         observation="draw",
     ),
-    "an": Method(
-        FixedPlayer,
-        FixedOptions,
+    "an": _fixed(
         "assume that unobserved means negative",
         "Kundu & Tighe, NeurIPS 2020",
         {"unobserved_weight": 1.0},
         grid=("unobserved_weight", (0.3, 1.0, 3.0)),
     ),
-    "an-ls": Method(
-        FixedPlayer,
-        FixedOptions,
+    "an-ls": _fixed(
         "AN with smoothed targets 0.9 / 0.1",
         _SPML,
         {"unobserved_weight": 1.0, "smoothing": 0.1},
         grid=("smoothing", (0.05, 0.1, 0.2)),
     ),
-    "wan": Method(
-        FixedPlayer,
-        FixedOptions,
+    "wan": _fixed(
         "AN with the unobserved weighted by 1/(L − 1)",
         "Mac Aodha et al., ICCV 2019",
         {"unobserved_weight": None},
         grid=("unobserved_weight", (0.005, None, 0.03)),
     ),
-    "epr": Method(
-        FixedPlayer,
-        FixedOptions,
+    "epr": _fixed(
         "ignore the unobserved, keep the expected number of positives per image",
         _SPML,
         {"unobserved_weight": 0.0, "regulariser": 1.0},
@@ -121,18 +106,13 @@ METHODS: dict[str, Method] = {
         _SPML,
         grid=("regulariser", (0.03, 0.1, 1.0)),
     ),
-    "g2netpl": Method(
-        SoftPlayer,
-        SoftOptions,
+    "g2netpl": _game(
         "the game: soft pseudo labels against the network, our defaults",
         _PAPER,
         observation="auto",
-        needs=_game_needs,
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
-    "g2netpl-paper": Method(
-        SoftPlayer,
-        SoftOptions,
+    "g2netpl-paper": _game(
         "the game as we read the paper's words, all parts over B·L",
         _PAPER,
         {
@@ -156,7 +136,6 @@ METHODS: dict[str, Method] = {
             "regulariser": 1.0,
             "prediction": "fresh",
         },
-        needs=_game_needs,
         grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     ),
     "fixmatch": Method(
@@ -172,12 +151,10 @@ METHODS: dict[str, Method] = {
         UpsOptions,
         "rounds of training on what the round before was sure and steady about (our form)",
         "Rizve et al., ICLR 2021",
-        needs=_ups_needs,
+        needs=lambda options: Needs(options.rounds, options.passes, options.dropout),
         grid=("positive_mean", (0.6, 0.7, 0.8)),
     ),
-    "plmcl": Method(
-        SoftPlayer,
-        SoftOptions,
+    "plmcl": _game(
         "the game with momentum and û = sigmoid(y), after that paper's abstract",
         "Abdelfattah et al., arXiv 2208.09999",
         {
@@ -187,7 +164,6 @@ METHODS: dict[str, Method] = {
             "doubt_teaches": "network",
             "negative_weight": 1.0,
         },
-        needs=_game_needs,
         grid=("unobserved_weight", (0.05, 0.1, 0.2)),
     ),
     "asl": Method(
@@ -211,43 +187,28 @@ METHODS: dict[str, Method] = {
         _ROBUST,
         grid=("threshold", (0.5, 0.6, 0.75)),
     ),
-    "ll-r": Method(
-        LargeLossPlayer,
-        LargeLossOptions,
+    "ll-r": _large_loss(
         "assume negative; the largest losses are left out",
-        _LARGE,
-        {"action": "reject"},
+        defaults={"action": "reject"},
         grid=("rate", (0.02, 0.05, 0.1)),
     ),
-    "ll-ct": Method(
-        LargeLossPlayer,
-        LargeLossOptions,
+    "ll-ct": _large_loss(
         "assume negative; the largest losses are positive for this step",
-        _LARGE,
-        {"action": "temporary"},
+        defaults={"action": "temporary"},
         grid=("rate", (0.005, 0.02, 0.05)),
     ),
-    "ll-cp": Method(
-        LargeLossPlayer,
-        LargeLossOptions,
+    "ll-cp": _large_loss(
         "assume negative; the largest losses become positive for good",
-        _LARGE,
-        {"action": "permanent"},
+        defaults={"action": "permanent"},
         grid=("rate", (0.005, 0.02, 0.05)),
     ),
-    "em": Method(
-        EntropyPlayer,
-        EntropyOptions,
+    "em": _entropy(
         "keep the network in doubt about the unknown (entropy maximisation)",
-        _ENTROPY,
         grid=("entropy_weight", (0.01, 0.03, 0.1)),
     ),
-    "em-apl": Method(
-        EntropyPlayer,
-        EntropyOptions,
+    "em-apl": _entropy(
         "EM, and later the surest negatives as pseudo labels",
-        _ENTROPY,
-        {"negatives": 0.9},
+        defaults={"negatives": 0.9},
         grid=("entropy_weight", (0.01, 0.03, 0.1)),
     ),
     "gr": Method(

@@ -165,7 +165,7 @@ class NetworkStep:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
         for parameter in self._learn:
             parameter.grad = None
-        seen = self._seen(batch, proposal)
+        seen = strong_view(batch.inputs) if proposal.inputs is None else proposal.inputs
         with any_batch_size(self.network, len(seen)):
             cost, logits = batch_cost(
                 self.network, seen, proposal, self.expected, self._gather, batch.observed
@@ -197,10 +197,6 @@ class NetworkStep:
             gathered = self.processes.all_gather(logits, self._batch.counts)
         self.network.train(training)
         return gathered
-
-    def _seen(self, batch: Batch, proposal: Proposal) -> Tensor:
-        """What the network sees: the batch's inputs, unless the proposal has others."""
-        return strong_view(batch.inputs) if proposal.inputs is None else proposal.inputs
 
     def _asks_anew(self, batch: Batch, proposal: Proposal) -> bool:
         """Whether labels answer another prediction than that of the step."""

@@ -6,25 +6,17 @@ file when they are asked for, so there may be more of them than memory.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from g2netpl.images.loader import Device, Rows
+from g2netpl.images.loader import Device, Groups, Rows
 from g2netpl.images.views import is_mirrored
 
 Activations = npt.NDArray[np.float16]  # (N, …) in a file
-
-
-class Look(Protocol):
-    """The activations of some rows as a training sees them in an epoch."""
-
-    def at(self, rows: Rows, epoch: int) -> Activations:
-        """(B, …) as float16."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -36,7 +28,7 @@ class Mirroring:
     seed: int
 
     def at(self, rows: Rows, epoch: int) -> Activations:
-        """One of the two for each row."""
+        """One of the two for each row, as float16."""
         keys = [(self.seed, epoch, int(row)) for row in rows]
         turned = np.array([is_mirrored(key) for key in keys], dtype=bool)
         found = self.plain[rows]
@@ -55,6 +47,9 @@ class InTurn:
         return self.drawn[epoch % len(self.drawn)][rows]
 
 
+Look = Mirroring | InTurn
+
+
 @dataclass(frozen=True)
 class ActivationSource:
     """Activations of images; a training has a look at each, or two: a weak one and a strong one."""
@@ -67,9 +62,7 @@ class ActivationSource:
     def __len__(self) -> int:
         return len(self.plain)
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Activations (B, …) of each group of rows, or two views (B, 2, …), as float32."""
         for rows in groups:
             found = self._seen(rows, epoch).astype(np.float32)

@@ -90,7 +90,7 @@ class ImageCache:
 
     def __init__(self, count: int, size: int) -> None:
         self.count, self.size = count, size
-        self.files = b""  # what the image files were like before any of them was read
+        self.files = ""  # what the image files were like before any of them was read
         self._path, close = _shared_file(count * image_bytes(size))
         self._mapped: list[_Arrays] = []  # a forked worker has it, others open the file
         weakref.finalize(self, _end, self._mapped, close)
@@ -110,10 +110,6 @@ class ImageCache:
             arrays = self._open()
             arrays.pixels[row] = pixels
             arrays.there[row] = 1  # after the pixels
-
-    def filled(self) -> int:
-        """How many images are there."""
-        return int(self._open().there.sum())
 
     def __getstate__(self) -> dict[str, Any]:
         """For a worker, which opens the file by itself."""

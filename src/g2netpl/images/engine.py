@@ -47,6 +47,14 @@ class Engine(nn.Module):
         return outputs
 
 
+def quick(module: nn.Module, source: Source, count: int) -> nn.Module:
+    """The same by onnxruntime, where that pays for so many images and can be had; else itself."""
+    try:
+        return faster(module, source) if worth(module, count) else module
+    except Unfit:
+        return module
+
+
 def worth(module: nn.Module, count: int) -> bool:
     """Whether so many images are for onnxruntime, by their number and the device."""
     on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())

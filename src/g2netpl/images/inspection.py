@@ -140,15 +140,17 @@ def inspect_images(
     folder: str | None,
     format: str | None,
     workers: int,
-    max_bad: int | None,
-    advance: Callable[[int], None] = lambda count: None,
-    decode: bool = True,
-    elsewhere: Collection[str] = (),
-    may_miss: bool = False,
+    most_bad: Callable[[int], int],
+    advance: Callable[[int], None],
+    *,
+    decode: bool,
+    elsewhere: Collection[str],
+    may_miss: bool,
 ) -> None:
     """Look at every image that a training would use: those listed, and others in the folder.
 
-    Those at the paths `elsewhere` are of another part of the data; listed ones `may_miss`.
+    Those at the paths `elsewhere` are of another part of the data; listed ones `may_miss`, and of
+    so many images `most_bad` says how many may be unreadable.
     """
     assert found.table is not None
     whole = not found.errors
@@ -192,7 +194,7 @@ def inspect_images(
         facts.append(each)
         advance(1)
     row_of = {name: row for row, name in enumerate(table.images)}
-    _judge_files(found, table, [row_of[name] for name in names], facts, max_bad)
+    _judge_files(found, table, [row_of[name] for name in names], facts, most_bad(len(table)))
 
 
 def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:
@@ -236,14 +238,13 @@ def _judge_files(
     table: LabelTable,
     rows: list[int],
     facts: list[FileFacts],
-    max_bad: int | None,
+    allowed: int,
 ) -> None:
     bad = [
         Problem(each.path, "unreadable images", each.problem.removeprefix(f"{each.path}: "))
         for each in facts
         if each.problem is not None
     ]
-    allowed = max(1, len(table) // 1000) if max_bad is None else max_bad
     (found.errors if len(bad) > allowed else found.warnings).extend(bad)
     if len(bad) > allowed:
         found.remedy += f"{'; ' if found.remedy else ''}unreadable images: {way_out(len(bad))}"

@@ -28,6 +28,7 @@ from g2netpl.images.views import ViewName, changed
 from g2netpl.images.workers import ignore_interrupts, lost_worker, started
 
 Rows = npt.NDArray[np.int64]
+Groups = Sequence[Rows]  # the rows of each batch
 Device = torch.device | str
 Problem = str | Unreachable  # of an image, or of all that is at its place
 TOGETHER = 1024  # images that are mixed with each other at least, where they lie in shards
@@ -45,9 +46,7 @@ class Source(Protocol):
         """How many to evaluate at a time."""
         ...
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of each group of rows; with an epoch the augmented view, without the plain one.
 
         What cannot be read is NaN.
@@ -69,9 +68,7 @@ class ArraySource:
         """Features are small, images in memory are not."""
         return 512 if self.inputs.ndim == 2 else 64
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Rows of the array; there is no augmented view."""
         for rows in groups:
             index = torch.from_numpy(rows).to(self.inputs.device)
@@ -93,9 +90,7 @@ class Part:
         """As in the source."""
         return self.source.evaluation_batch
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Inputs of the part's rows."""
         return self.source.load([self.rows[group] for group in groups], epoch, device)
 
@@ -103,9 +98,7 @@ class Part:
 class MirroredPart(Part):
     """Some rows of a source of images, each mirrored."""
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Mirror images of the part's rows."""
         return (inputs.flip(-1) for inputs in super().load(groups, epoch, device))
 
@@ -116,9 +109,7 @@ class DrawnPart(Part):
 
     epoch: int
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Views of the part's rows."""
         for inputs in super().load(groups, self.epoch, device):
             yield inputs[:, -1] if inputs.ndim == 5 else inputs
@@ -188,7 +179,7 @@ def _stretches(lists: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
 def in_turns(
     look: Callable[[Tensor], Tensor],
     source: Source,
-    groups: Sequence[Rows],
+    groups: Groups,
     device: Device,
     processes: Processes = ALONE,
 ) -> Iterator[Tensor]:
@@ -277,9 +268,7 @@ class ImageSource:
         """On a CPU small: buffers of over 32 MB are given back to the system every time."""
         return 64 if torch.cuda.is_available() else 16
 
-    def load(
-        self, groups: Sequence[Rows], epoch: int | None, device: Device = "cpu"
-    ) -> Iterator[Tensor]:
+    def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
         """Decoded, resized and normalised images, (B, 3, size, size), or as many views of each."""
         mean, std = self._mean.to(device), self._std.to(device)
         for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
@@ -299,7 +288,7 @@ class ImageSource:
             others = [path for row, path in paths if row not in self.bad]
             check_bad(Tried(self.bad.values(), self.max_bad, others))
 
-    def decoded(self, groups: Sequence[Rows], epoch: int | None) -> "Iterator[Decoded]":
+    def decoded(self, groups: Groups, epoch: int | None) -> "Iterator[Decoded]":
         """What the workers send: bytes, which travel four times as fast as floats."""
         self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
         try:

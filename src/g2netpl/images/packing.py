@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from g2netpl.base.disk import file_stamp, write_json, written_whole
+from g2netpl.base.disk import file_stamp, opening, write_json, written_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import LARGEST
@@ -98,11 +98,8 @@ def _begin(folder: Path, plan: str, overwrite: bool) -> None:
 
 
 def _content(path: str) -> bytes:
-    try:
-        with open_file(path) as file:
-            content = file.read(LARGEST + 1)
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    with opening(path), open_file(path) as file:
+        content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise InputError(f"{path}: larger than {LARGEST:,} bytes")
     return content

@@ -7,6 +7,10 @@ from pathlib import Path
 from g2netpl.base.places import is_address
 
 Files = str | tuple[str, ...]  # of several, in the order of the user
+READ_BY = (  # keys of a configuration that say how a file of others is to be read
+    *("format", "absent", "separator", "classes", "aliases"),
+    *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
+)
 
 
 def each_file(files: str | Path | Sequence[str | Path]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from g2netpl.reports.run_charts import (
     player_comparison,
     truth_chart,
 )
-from g2netpl.reports.tables import Grid, cell_lines, grid, groups, moments, spread, summarise
+from g2netpl.reports.tables import Grid, grid, groups, moments, spread, summarise
 from g2netpl.runs.records import CellResult, Content, read_run
 
 PAGES = {"compare": "report.html", "demo": "comparison.html"}
@@ -98,12 +98,11 @@ def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
 
 def _grid(rows: Sequence[Row]) -> Grid:
     """Test mAP of every method and setting; one with a seed that diverged is never the highest."""
-    cells = {key: cell_lines(cell) for key, cell in summarise(rows).items()}
     means = {
         key: None if lost else moments([row["test_map"] for row in trained])[0]
         for key, (trained, lost) in groups(rows).items()
     }
-    return grid(cells, means, {row["method"]: row["method"] for row in rows})
+    return grid(summarise(rows), means, {row["method"]: row["method"] for row in rows})
 
 
 def _of_setting(rows: Sequence[Row], setting: str) -> Trainings:

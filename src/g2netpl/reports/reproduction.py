@@ -4,12 +4,12 @@ Every recipe also leaves its numbers as CSV, and its picture as PNG with the num
 """
 
 import base64
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from g2netpl.base.disk import read_object
 from g2netpl.experiments.cells import Row, describe_row
 from g2netpl.experiments.paper import PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
@@ -231,12 +231,7 @@ def _start(photos: Mapping[str, Any]) -> str:
 
 
 def _features_note(root: str | None) -> str:
-    note = Path(root or ".") / RUN
-    if note.is_file():
-        try:
-            content = json.loads(note.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError):
-            content = None
-        if isinstance(content, dict) and "backbone" in content:
-            return f"{content['backbone']} at {content.get('size')} px, frozen"
+    content = read_object(Path(root or ".") / RUN) or {}
+    if "backbone" in content:
+        return f"{content['backbone']} at {content.get('size')} px, frozen"
     return "frozen features as given"

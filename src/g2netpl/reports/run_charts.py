@@ -208,16 +208,15 @@ def reliability_chart(parts: Mapping[str, HeldOut], thresholds: Thresholds) -> C
     )
 
 
-def spread_classes(held_out: HeldOut, most: int = SHOWN_CLASSES) -> list[int]:
+def spread_classes(held_out: HeldOut) -> list[int]:
     """Classes from the best to the weakest average precision, evenly, of those with positives."""
     truth = held_out.truth
     precision = average_precision(held_out.scores, truth)
     enough = np.flatnonzero(((truth == 1).sum(axis=0) >= _ENOUGH) & (truth == 0).any(axis=0))
     ranked = enough[np.argsort(-precision[enough], kind="stable")]
-    if len(ranked) <= most:
-        return [int(each) for each in ranked]
-    places = np.linspace(0, len(ranked) - 1, most).round().astype(int)
-    return [int(ranked[place]) for place in places]
+    if len(ranked) > SHOWN_CLASSES:
+        ranked = ranked[np.linspace(0, len(ranked) - 1, SHOWN_CLASSES).round().astype(int)]
+    return [int(each) for each in ranked]
 
 
 def precision_recall_chart(

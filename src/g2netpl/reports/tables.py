@@ -47,7 +47,7 @@ def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
     return {key: (own, len(found[key]) - len(own)) for key, own in trained.items()}
 
 
-def summarise(rows: Sequence[Row]) -> dict[Place, dict[str, str]]:
+def summarise(rows: Sequence[Row]) -> dict[Place, list[str]]:
     """For every (method, setting): test mAP at the best epoch and at the last, undecided.
 
     Seeds that diverged are counted, and left out of the means.
@@ -55,25 +55,15 @@ def summarise(rows: Sequence[Row]) -> dict[Place, dict[str, str]]:
     return {key: _summary(*group) for key, group in groups(rows).items()}
 
 
-def _summary(trained: Sequence[Row], lost: int) -> dict[str, str]:
+def _summary(trained: Sequence[Row], lost: int) -> list[str]:
     if not trained:
-        return {"best": LOST, "last": "", "undecided": "", "diverged": ""}
+        return [LOST]
+    best, last = (spread([row[key] for row in trained]) for key in ("test_map", "last_test_map"))
     undecided, _ = moments([row["undecided"] for row in trained])
-    return {
-        "best": spread([row["test_map"] for row in trained]),
-        "last": spread([row["last_test_map"] for row in trained]),
-        "undecided": "" if undecided is None else f"{undecided:.0f} %",
-        "diverged": f"{lost} of {lost + len(trained)} seeds diverged" if lost else "",
-    }
-
-
-def cell_lines(cell: dict[str, str] | None) -> list[str]:
-    """A summary for people: the best epoch, the last one, undecided labels, what diverged."""
-    if cell is None:
-        return []
-    last = cell["last"] and f"last {cell['last']}"
-    undecided = cell["undecided"] and f"{cell['undecided']} undecided"
-    return [cell["best"], *filter(None, (last, undecided, cell["diverged"]))]
+    lines = [best, f"last {last}"]
+    if undecided is not None:
+        lines.append(f"{undecided:.0f} % undecided")
+    return [*lines, f"{lost} of {lost + len(trained)} seeds diverged"] if lost else lines
 
 
 def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
@@ -85,7 +75,7 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     settings = list(dict.fromkeys(setting for _, setting in summary))
     methods = list(dict.fromkeys(method for method, _ in summary))
     names = min(max(len(name) for name in ("method", *methods)), width // 2)
-    texts = [line for cell in summary.values() for line in cell_lines(cell)]
+    texts = [line for lines in summary.values() for line in lines]
     widest = max(len(text) for text in (*settings, *texts)) + 3
     many = max(1, (width - names - 4) // widest)
     seeds = len({row["seed"] for row in rows})
@@ -95,7 +85,7 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
         table = Table(
             title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
             title_justify="left",
-            caption=_UNDECIDED if any(cell["undecided"] for cell in summary.values()) else None,
+            caption=_UNDECIDED if any(line.endswith("undecided") for line in texts) else None,
             caption_justify="left",
             show_lines=True,
         )
@@ -103,7 +93,7 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
         for setting in shown:
             table.add_column(setting, justify="right", no_wrap=True)
         for method in methods:
-            cells = [cell_lines(summary.get((method, setting))) for setting in shown]
+            cells = [summary.get((method, setting), []) for setting in shown]
             if any(cells):
                 table.add_row(method, *("\n".join(lines) for lines in cells))
         tables.append(table)

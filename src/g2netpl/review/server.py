@@ -128,15 +128,12 @@ class CountServer(ReviewServer):
 
     def _decide(self, body: dict[str, Any]) -> None:
         only(body, "id", "row", "answer", "order")
-        row, answer, most = self._check_row(body["row"]), body["answer"], self._most
+        row, answer = self._check_row(body["row"]), body["answer"]
+        most = min(len(self.review.saved.classes), MOST)
         _counts_alone(body["order"])
         if answer != "skip" and (type(answer) is not int or not 0 <= answer <= most):
             raise Refusal(HTTPStatus.BAD_REQUEST, f"answer: expected 0 to {most} or skip")
         self.review.decide(_id(body), row, None if answer == "skip" else answer)
-
-    @property
-    def _most(self) -> int:
-        return min(len(self.review.saved.classes), MOST)
 
 
 class PhotoServer(ReviewServer):

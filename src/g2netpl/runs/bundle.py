@@ -25,6 +25,7 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from g2netpl.base.arrays import Scores
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import Options
 from g2netpl.base.system import MOST_PROCESSES
@@ -175,14 +176,12 @@ def load_bundle(path: str | Path, threads: int | None = None) -> Bundle:
     `threads` is by default the number of cores that this process may use.
     """
     path = bundle_file(path)
-    try:
+    with opening(path):
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")
         if path.stat().st_size > _LARGEST:
             raise InputError(f"{path}: not a bundle of g2netpl, which has 2 GB at most")
         content = path.read_bytes()
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
     return open_bundle(content, path, threads)
 
 

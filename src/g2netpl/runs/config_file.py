@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.base.places import is_address
 from g2netpl.runs.config import PATHS, is_path
@@ -47,13 +48,11 @@ def _beside(path: Path, value: Any) -> Any:
 
 def _content(path: Path) -> bytes:
     """The bytes of a file that is no pipe, which might never end, and not too large."""
-    try:
+    with opening(path):
         if not stat.S_ISREG(path.stat().st_mode):
             raise InputError(f"{path}: expected a regular file of TOML")
         with path.open("rb") as file:
             content = file.read(_LARGEST_FILE + 1)
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
     if len(content) > _LARGEST_FILE:
         raise InputError(f"{path}: expected a configuration, {_LARGEST_FILE:,} bytes at most")
     return content

@@ -26,8 +26,9 @@ review.jsonl, of `g2netpl review` and `serve`, holds the answers of people, labe
 part of the address of `serve`: no training ever removes them.
 """
 
-import json
 from pathlib import Path
+
+from g2netpl.base.disk import read_object
 
 RUN = "run.json"
 HISTORY, NON_FINITE, DIVERGED = "history.jsonl", "non_finite.jsonl", "diverged.json"
@@ -86,11 +87,7 @@ def cells(folder: Path, command: str) -> list[Path]:
 
 def command_of(folder: Path) -> str | None:
     """Which command wrote a folder, as its run.json has it."""
-    try:
-        content = json.loads((folder / RUN).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    found = content.get("command") if isinstance(content, dict) else None
+    found = (read_object(folder / RUN) or {}).get("command")
     return found if isinstance(found, str) else None
 
 

@@ -7,7 +7,7 @@ machine. Needs ray[data], the extra `ray`.
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,7 @@ def make_on_ray(
     build: Callable[[], Maker],
     blocks: Blocks,
     numbers: Sequence[int],
-    on_made: Callable[[Made], None],
-) -> None:
+) -> Iterator[Made]:
     """Make some blocks on the cluster of RAY_ADDRESS, or on one of this machine's cores."""
     import ray
     import ray.data
@@ -74,7 +73,7 @@ def make_on_ray(
         )
         for row in data.iter_rows():
             number, counts, unread = json.loads(row["made"])
-            on_made(Made(number, {}, counts, unread))
+            yield Made(number, {}, counts, unread)
     except ray.exceptions.RayError as problem:
         raise _told(problem) from None
     finally:

@@ -168,7 +168,7 @@ _RESUMED = {"train": ("training", RESULT), "compare": ("comparison", "results.js
 _OF_CELL = {*FILES["train"], RUN, LOCK, REPLACED, *WHOLE_FOLDERS["train"]}
 
 
-_FREE_TO_CHANGE = {
+FREE_TO_CHANGE = {  # when a folder is gone on with
     *("output", "workers", "cache", "device", "max_bad", "image_cache", "overlap"),
     *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
@@ -183,7 +183,7 @@ def _changed_keys(
     began: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()
 ) -> list[str]:
     """Keys with another value. Files that moved together with the run folder are the same."""
-    compared = [key for key in now if key not in free and key not in _FREE_TO_CHANGE]
+    compared = [key for key in now if key not in free and key not in FREE_TO_CHANGE]
     changed = [key for key in compared if began.get(key) != now[key]]
     return [key for key in changed if key not in PATHS or _way(began, key) != _way(now, key)]
 

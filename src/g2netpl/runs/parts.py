@@ -15,14 +15,13 @@ import re
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from g2netpl.base import launch as launched
-from g2netpl.base.disk import rename_durably, told_plainly, written_whole
+from g2netpl.base.disk import read_object, rename_durably, told_plainly, written_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import parquet
@@ -133,14 +132,6 @@ class Tally:
     counts: Counter[str] = field(default_factory=Counter)
     unread: list[str] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, counts: Iterable[Mapping[str, int]], unread: list[str]) -> "Tally":
-        """Of numbers that were kept."""
-        tally = cls(unread=unread)
-        for each in counts:
-            tally.counts.update(each)
-        return tally
-
     def add(self, made: Made) -> Made:
         """One block more."""
         self.counts.update(made.counts)
@@ -243,20 +234,6 @@ def remove(folder: Path, command: str) -> None:
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
 
 
-def make_here(
-    parts: Parts,
-    maker: Maker,
-    blocks: Blocks,
-    numbers: Sequence[int],
-    on_batch: OnBatch = None,
-    on_made: Callable[[Made], object] = lambda made: None,
-) -> None:
-    """Make some blocks in this process, one after the other."""
-    for made in maker.make((blocks[number] for number in numbers), on_batch):
-        parts.write(made, maker.kinds)
-        on_made(made)
-
-
 def _check_any_read(made: Made) -> None:
     if made.counts["images"] == len(made.unread) >= _ALL_BAD:
         raise InputError(
@@ -266,8 +243,7 @@ def _check_any_read(made: Made) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(found, dict):
-            return found
-    raise InputError(f"{path}: cannot be read; remove the folder, and begin anew")
+    found = read_object(path)
+    if found is None:
+        raise InputError(f"{path}: cannot be read; remove the folder, and begin anew")
+    return found

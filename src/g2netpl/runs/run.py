@@ -32,7 +32,6 @@ from g2netpl.runs.thresholds import Thresholds, Written
 
 if TYPE_CHECKING:
     from g2netpl.game.network.network import Network
-    from g2netpl.images.loader import Source
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,9 @@ class Run(Classifier):
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
         """What the network says of lists of image files, one after the other."""
+        from g2netpl.game.network.network import Network
         from g2netpl.game.network.predicting import predict_all
+        from g2netpl.images.engine import quick
         from g2netpl.images.loader import ImageSource, in_stretches
 
         def source(paths: Sequence[str]) -> ImageSource:
@@ -200,21 +201,10 @@ class Run(Classifier):
 
         network = None
         for part in in_stretches(lists, source):
-            network = network or self._fast_network(part, count)
+            if network is None:
+                backbone = quick(self.network.backbone, part, count)
+                network = Network(backbone, self.network.classifier).eval()
             yield predict_all(network, part, on_batch=on_batch)
-
-    def _fast_network(self, source: "Source", count: int) -> "Network":
-        """The network, its backbone run by onnxruntime where that pays for so many images."""
-        from g2netpl.game.network.network import Network
-        from g2netpl.images.engine import Unfit, faster, worth
-
-        network = self.network
-        if not worth(network.backbone, count):
-            return network
-        try:
-            return Network(faster(network.backbone, source), network.classifier).eval()
-        except Unfit:
-            return network
 
     def observed(self) -> LabelTable:
         """The images of the label file and what the training knew about them."""

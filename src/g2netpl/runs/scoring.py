@@ -10,7 +10,8 @@ import numpy as np
 
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import Scores
-from g2netpl.images.sources import Images, images_at
+from g2netpl.images.sources import images_at
+from g2netpl.images.sources.catalogue import Catalogue
 from g2netpl.labels.entries import POSITIVE, UNOBSERVED, Entries
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.bundle import load_bundle
@@ -32,16 +33,8 @@ def load_classifier(name: str, device: str = "cpu") -> Classifier:
         return load_bundle(name)
     run = load_run(name)
     if device == "auto":
-        run.network.to(own_device(device))
+        run.network.to(launched.device_of(device))
     return run
-
-
-def own_device(name: str) -> str:
-    """With `auto` the GPU of this process, if there is one."""
-    import torch
-
-    on_gpu = name == "auto" and torch.cuda.is_available()
-    return f"cuda:{launched.local_rank()}" if on_gpu else "cpu"
 
 
 class FindAt:
@@ -54,7 +47,7 @@ class FindAt:
         self.address = address
 
     @cached_property
-    def images(self) -> Images:
+    def images(self) -> Catalogue:
         """All that are there."""
         return images_at(self.address)
 

@@ -37,11 +37,6 @@ class OneDevice:
         return network
 
 
-def device_of(name: str) -> str:
-    """A GPU if there is one and it is wanted."""
-    return "cuda" if name == "auto" and torch.cuda.is_available() else "cpu"
-
-
 def on_cpu(config: RunConfig) -> bool:
     """Whether a run trains on the CPU."""
     return config.device == "cpu" or not torch.accelerator.is_available()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -142,7 +143,7 @@ class _Game:
 
     def resumed(self, now: Snapshot) -> Snapshot:
         """Both players as they were at a snapshot."""
-        if not now.is_start:
+        if now.finished or now.step:  # else nothing has been played yet
             load_network(self.network, now.network)
             self.optimizer.load_state_dict(now.optimizer)
             if self.loop.scaler is not None and "scaler" in now.optimizer:
@@ -268,17 +269,12 @@ class Steps:
         self.average = average
         self.tally = Tally(before.cost, before.images)
         self.done = before.step
-        self.began = time.perf_counter() - before.seconds
+        self.began = time.perf_counter() - before.seconds  # without that between stop and resume
         self.non_finite_in_a_row = before.non_finite  # an epoch may be shorter than such a row
         self.trained = before
         self._has_gpus = torch.cuda.is_available()  # asking takes a while
         self._buffers = [*bare(network).buffers()]
         self._kept = [buffer.clone() for buffer in self._buffers]
-
-    @property
-    def seconds(self) -> float:
-        """Time that the epoch has taken, without the time between a stop and a resume."""
-        return time.perf_counter() - self.began
 
     def counted(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Pass the batches on; what comes back for more has finished a step."""
@@ -340,7 +336,7 @@ class Steps:
             step=self.done,
             cost=self.tally.cost,
             images=self.tally.images,
-            seconds=self.seconds,
+            seconds=time.perf_counter() - self.began,
             non_finite=self.non_finite_in_a_row,
             optimizer=optimizer,
             player=kept_state(self.player),
@@ -361,12 +357,8 @@ def _is_quiet(record: Epoch, schedule: Schedule) -> bool:
 
 
 def _quiet_epochs(history: list[Epoch], schedule: Schedule) -> int:
-    count = 0
-    for record in reversed(history):
-        if record["epoch"] <= schedule.first_epoch or not _is_quiet(record, schedule):
-            break
-        count += 1
-    return count
+    own = (record for record in reversed(history) if record["epoch"] > schedule.first_epoch)
+    return sum(1 for _ in takewhile(lambda record: _is_quiet(record, schedule), own))
 
 
 def _cuda_devices() -> list[int]:

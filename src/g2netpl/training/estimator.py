@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError, UserError, did_you_mean
+from g2netpl.base.launch import device_of
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, ImageSource, Source
@@ -28,7 +29,6 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.training.checks import check_one_of
 from g2netpl.training.data import Counts
-from g2netpl.training.devices import device_of
 from g2netpl.training.results import CompletedLabels, thresholds_of
 from g2netpl.training.session import Session, on_features, on_images
 from g2netpl.training.settling import settle

@@ -1,6 +1,5 @@
 """What the network of a training sees: image files, their frozen features, or arrays in memory."""
 
-import hashlib
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import finite_rows
 from g2netpl.base.console import Console
-from g2netpl.base.disk import file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
@@ -25,6 +23,7 @@ from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
 from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.features import Features, compute_features
+from g2netpl.images.identity import stamps_of
 from g2netpl.images.kept_rows import default_cache
 from g2netpl.images.kept_tables import cache_key, kept
 from g2netpl.images.loader import (
@@ -228,8 +227,7 @@ class ImageInputs(Inputs):
         if name == "test":
             return None
         key = (tuple(paths), self.config.image_size, self.config.decoder)
-        stamps = repr([file_stamp(path) for path in paths])
-        files = hashlib.sha256(stamps.encode()).digest()
+        files = stamps_of(paths)
         cache = self._kept.pop(key, None)
         if cache is None or cache.files != files:  # of other pictures
             cache, line = self._budget.make(len(paths), self.config.image_size)

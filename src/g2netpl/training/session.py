@@ -22,6 +22,7 @@ from torch import nn
 from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
+from g2netpl.base.launch import device_of
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import find_method, make_player, needs_of
@@ -41,7 +42,7 @@ from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method, check_view
 from g2netpl.training.data import ENOUGH_COUNTED, Counts, TrainingData, observe_data
-from g2netpl.training.devices import OneDevice, device_of
+from g2netpl.training.devices import OneDevice
 from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
 from g2netpl.training.progress import Epochs, warn_of_collapse, warn_of_jumps, warn_of_loss

@@ -39,11 +39,6 @@ class Snapshot:
     history: list[Epoch] = field(default_factory=list)
     converged: bool = False
 
-    @property
-    def is_start(self) -> bool:
-        """Whether nothing has been played yet."""
-        return self.finished == 0 and self.step == 0
-
 
 def copy_state(network: nn.Module) -> State:
     """A copy of the network's tensors in main memory."""

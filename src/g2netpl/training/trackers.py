@@ -24,7 +24,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Self
 
-from g2netpl.base.disk import write_json
+from g2netpl.base.disk import read_object, write_json
 from g2netpl.base.errors import InputError
 from g2netpl.runs.folder import HISTORY
 from g2netpl.runs.folder import TRACKERS as STATE
@@ -207,7 +207,7 @@ class Trackers:
     def __init__(self, folder: Path, say: Callable[[str], object]) -> None:
         self.folder, self.say = folder, say
         self.open_ones: dict[str, Tracker] = {}
-        self.memory: dict[str, Memory] = _read(folder / STATE)
+        self.memory: dict[str, Memory] = read_object(folder / STATE) or {}
 
     def open(self, name: str, config: Memory) -> None:
         """Begin with one of them, or go on where it was."""
@@ -302,14 +302,6 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> Memory:
         elif value is not None:
             flat[prefix + key] = value if isinstance(value, int | float | str) else str(value)
     return flat
-
-
-def _read(path: Path) -> dict[str, Memory]:
-    try:
-        content: dict[str, Memory] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content
 
 
 def _history(folder: Path) -> list[dict[str, Any]]:

@@ -1,22 +1,20 @@
 """What a frozen backbone makes of blocks of images, for `features` without labels; see parts.py."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from torch import nn
-
+from g2netpl.base import launch as launched
 from g2netpl.game.network.network import Backbone
-from g2netpl.images.engine import Unfit, faster, worth
+from g2netpl.images.engine import quick
 from g2netpl.images.features import Features, compute_features
 from g2netpl.images.kept_tables import cache_key
-from g2netpl.images.loader import ImageSource, Source, in_stretches
+from g2netpl.images.loader import ImageSource, in_stretches
 from g2netpl.runs.classifier import OnBatch
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.parts import Block, Made
-from g2netpl.runs.scoring import FindAt, looked_at, own_device
+from g2netpl.runs.scoring import FindAt, looked_at
 from g2netpl.training.inputs import backbone_of
 
 
@@ -44,7 +42,7 @@ class Vectors:
     def backbone(self) -> Backbone:
         """The network without its classifier, on its device."""
         made = backbone_of(self.config.model_copy(update={"seed": 0}))
-        made.module.to(own_device(self.config.device))
+        made.module.to(launched.device_of(self.config.device))
         return made
 
     def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
@@ -65,12 +63,5 @@ class Vectors:
 
         module = None
         for part in in_stretches(lists, source):
-            module = module or self._fast(part, count)
+            module = module or quick(self.backbone.module, part, count)
             yield compute_features(module, part, on_batch=on_batch)
-
-    def _fast(self, source: Source, count: int) -> nn.Module:
-        """The backbone by onnxruntime, where that pays for so many images."""
-        module = self.backbone.module
-        with suppress(Unfit):
-            return faster(module, source) if worth(module, count) else module
-        return module

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from g2netpl.base.disk import write_whole
+from g2netpl.base.disk import opening, write_whole
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.game.network.network import FLOATS, INTEGERS, name_of
 
@@ -38,12 +38,10 @@ class ForeignWeights:
 def read_weights(path: str | Path, key: str | None = None) -> ForeignWeights:
     """Read a .pth file; with `key`, the tensors of that part of it."""
     path = Path(path)
-    try:
+    with opening(path):
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: not a regular file")
         content = path.read_bytes()
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
     loaded = _loaded(path, content)
     state = _tensors(path, _part(path, loaded, key))
     total = sum(tensor.numel() * tensor.element_size() for tensor in state.values())

@@ -119,7 +119,12 @@ class RolePlayer(LabelPlayer):
     def labels_now(self) -> OfRows:
         """The estimates; observed entries are given back as observed."""
         read = self._reader(self.shown)
-        return lambda rows: _shown(read(rows), self.observed.rows(rows))
+
+        def shown(rows: Tensor) -> Tensor:
+            observed = self.observed.rows(rows)
+            return torch.where(observed == UNOBSERVED, read(rows).sigmoid(), observed)
+
+        return shown
 
     def state(self) -> State:
         """The estimates and their Adam moments, and how many steps there were."""
@@ -154,10 +159,6 @@ def _tables(steps: int, device: torch.device) -> tuple[Tensor, Tensor]:
     after = torch.arange(1, steps + 1, device=device, dtype=torch.float64)
     left: Tensor = (_BETAS[0] / math.sqrt(_BETAS[1])) ** after[:_FORGOTTEN]
     return left, _unbias(after, _BETAS[1]).sqrt() / _unbias(after, _BETAS[0])
-
-
-def _shown(logits: Tensor, observed: Tensor) -> Tensor:
-    return torch.where(observed == UNOBSERVED, logits.sigmoid(), observed)
 
 
 def _start_logits(setup: Setup) -> OfRows:

@@ -24,8 +24,7 @@ from g2netpl.game.equations import (
 )
 from g2netpl.game.label_memory import LabelMemory, OfRows
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
-from g2netpl.game.players.part_weights import PartWeights
-from g2netpl.game.players.soft_options import SoftOptions
+from g2netpl.game.players.soft_options import PartWeights, SoftOptions
 from g2netpl.labels.table import NEGATIVE, UNOBSERVED
 
 

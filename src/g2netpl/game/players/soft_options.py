@@ -1,15 +1,17 @@
 """The options of the game: readings of the paper where it leaves a choice open, and numbers.
 
 Readings are `response`, `map`, `cost`, `penalty_shape`, `doubt_teaches`, `order` and `prediction`;
-docs/method/decisions.md says which we took, and why.
+docs/method/decisions.md says which we took, and why. `PartWeights` are what weights come to.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from g2netpl.base.options import Options, list_from_text, none_from_text
 from g2netpl.game.equations import LabelCost
+from g2netpl.game.observed import ObservedLabels
 
 
 class SoftOptions(Options):
@@ -82,3 +84,36 @@ class SoftOptions(Options):
         if not penalties or min(penalties) < 0:
             raise ValueError(f"penalty: must be 0 or more, got {self.penalty}")
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class PartWeights:
+    """The weights of L_unobs, of an observed negative and of R; an observed positive has 1.
+
+    Why they are what they are: docs/method/decisions.md.
+    """
+
+    unobserved: float
+    negative: float
+    regulariser: float
+
+    @staticmethod
+    def of(options: SoftOptions, observed: ObservedLabels, *, deep: bool) -> "PartWeights":
+        """As the options say, or by the rules that hold from 10 classes to 80 and more.
+
+        `deep` tells whether the backbone learns too.
+        """
+        known = observed.known_fraction if len(observed) else 1.0
+        classes = max(1, observed.shape[1])
+        many = max(1.0, classes / 10.0)
+        labelled = min(1.0, observed.positives_per_image)
+        unobserved, regulariser = options.unobserved_weight, options.regulariser
+        if unobserved is None:
+            unobserved = 0.1 * many ** (labelled - 1.0) if deep else 0.1
+        if regulariser is None:
+            regulariser = 10.0 / classes**1.5 * (many**labelled if deep else 1.0)
+        negative = options.negative_weight
+        if negative is None:  # most unobserved labels are negative: to observe one says little more
+            least = min(unobserved, 1.0)
+            negative = least + (1.0 - least) * known
+        return PartWeights(unobserved, negative, regulariser)

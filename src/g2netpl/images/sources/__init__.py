@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from shlex import quote
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +18,7 @@ from g2netpl.base.disk import file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.places import Place, is_address
 from g2netpl.images.sources import parquet, remote, shards
-from g2netpl.images.sources.folder import Folder
+from g2netpl.images.sources.catalogue import Catalogue, Folder
 from g2netpl.labels.formats.webdataset import holds_shards
 from g2netpl.labels.paths import Located, images_on_top, names_on_top
 
@@ -28,23 +27,7 @@ _BELIEVED = 300.0  # seconds, of what a store lists
 _LOOKED_AT = 100_000  # files in a folder
 
 
-class Images(Protocol):
-    """All images at an address."""
-
-    def names(self) -> Sequence[str]:
-        """Of every image, in the order that they are best read in."""
-        ...
-
-    def together(self) -> list[int] | None:
-        """How many in a row lie in a shard, or are read together; None where each lies alone."""
-        ...
-
-    def find(self, names: Sequence[str], exactly: bool = False) -> Located:
-        """The place of each named image; unless `exactly`, also by what people may mean."""
-        ...
-
-
-def images_at(address: Address) -> Images:
+def images_at(address: Address) -> Catalogue:
     """The images that an address names."""
     text = str(address)
     if is_address(text):
@@ -56,13 +39,13 @@ def images_at(address: Address) -> Images:
 
 
 @lru_cache(maxsize=8)
-def _elsewhere(address: str, minutes: int) -> Images:
+def _elsewhere(address: str, minutes: int) -> Catalogue:
     """What a store lists; it is asked again after some minutes."""
     return remote.at_address(address)
 
 
 @lru_cache(maxsize=8)
-def _here(address: str, stamps: tuple[object, ...]) -> Images:
+def _here(address: str, stamps: tuple[object, ...]) -> Catalogue:
     """What is on this machine; it is looked at again where a file has another stamp."""
     path = Path(address)
     if holds_shards(path) or (shards.is_address(address) and not path.is_dir()):
@@ -109,7 +92,7 @@ def find_all(names: Sequence[str], address: Address, more: str = "") -> Located:
         first = names[located.missing[0]]
         above = Path(address).parent
         hint = "is --images the right folder"
-        if not is_address(str(address)) and _is_file(above / first):
+        if not is_address(str(address)) and os.path.isfile(above / first):
             hint = f"try --images {quote(str(above))}"
         raise InputError(
             f"{address}: {len(located.missing):,} of {len(names):,} images of the label file are "
@@ -125,10 +108,3 @@ def shards_of(paths: Sequence[str]) -> npt.NDArray[np.int64] | None:
         return None
     number = {name: place for place, name in enumerate(dict.fromkeys(names))}
     return np.array([number[name] for name in names], dtype=np.int64)
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

@@ -1,4 +1,4 @@
-"""Images that were listed once, each by its name: what shards, Parquet and stores become."""
+"""All images at an address, each by its name: files below a folder, or what was listed once."""
 
 from array import array
 from bisect import bisect_right
@@ -11,6 +11,7 @@ import numpy as np
 from g2netpl.base.errors import InputError
 from g2netpl.base.places import Place
 from g2netpl.images.sources.index import Shard
+from g2netpl.labels import paths
 from g2netpl.labels.paths import Located, with_near
 from g2netpl.labels.table import hashes_of, name_problem, repeated
 
@@ -18,23 +19,26 @@ from g2netpl.labels.table import hashes_of, name_problem, repeated
 class Catalogue:
     """Images by name, in the order that they are best read in; `notes` on what was passed over."""
 
-    def __init__(self, address: str, notes: Sequence[str] = ()) -> None:
-        self.address, self.notes = address, list(notes)
+    def __init__(self, address: str) -> None:
+        self.address, self.notes = address, list[str]()
 
     def names(self) -> Sequence[str]:
         """Of every image."""
         raise NotImplementedError
 
     def together(self) -> list[int] | None:
-        """How many images in a row lie in a shard; None where each lies alone."""
-        raise NotImplementedError
+        """How many in a row lie in a shard, or are read together; None where each lies alone."""
+        return None
 
     def places(self, names: Sequence[str]) -> Sequence[Place | None]:
         """Where these are, if they are there."""
         raise NotImplementedError
 
     def find(self, names: Sequence[str], exactly: bool = False) -> Located:
-        """The places of these names; no name leads anywhere else."""
+        """The places of these names; unless `exactly`, also by what people may mean.
+
+        No name leads anywhere else.
+        """
         for name in names:
             problem = name_problem(name)
             if problem is not None:
@@ -54,6 +58,18 @@ class Catalogue:
         return [f"{self.address}/{name}" if place is None else place for name, place in pairs]
 
 
+class Folder(Catalogue):
+    """Files below a folder; no link leads out of it."""
+
+    def names(self) -> list[str]:
+        """Of all image files, by their ending, sorted."""
+        return paths.list_images(self.address)
+
+    def find(self, names: Sequence[str], exactly: bool = False) -> Located:
+        """The files of these names."""
+        return paths.find(names, self.address, exactly)
+
+
 class Alone(Catalogue):
     """Images that lie by themselves."""
 
@@ -64,9 +80,6 @@ class Alone(Catalogue):
     def names(self) -> list[str]:
         """Of every image."""
         return list(self._by_name)
-
-    def together(self) -> None:
-        """None lies with another."""
 
     def places(self, names: Sequence[str]) -> list[Place | None]:
         """Where these are."""

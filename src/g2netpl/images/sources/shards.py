@@ -11,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, Unfit
 from g2netpl.base.places import LARGEST, Place
@@ -86,7 +87,7 @@ def _scan(shard: Place, notes: list[str]) -> Iterator[Entry]:
     """What a tar file holds; links and the like are passed over."""
     passed: Counter[str] = Counter()
     try:
-        with io.BufferedReader(_Raw(shard), _BUFFER) as file:
+        with opening(shard), io.BufferedReader(_Raw(shard), _BUFFER) as file:
             for images, text in samples(file, passed):
                 for name, image in zip(names_of(images, _about(text)), images, strict=False):
                     if image.size > LARGEST:
@@ -99,8 +100,6 @@ def _scan(shard: Place, notes: list[str]) -> Iterator[Entry]:
                     yield Entry.of(name, image.data, 0, content)
     except Damaged as problem:
         raise InputError(f"{shard}: damaged ({problem}); make or copy it anew") from None
-    except OSError as problem:
-        raise InputError(f"{shard}: cannot be read ({problem.strerror})") from None
     notes += [f"{shard}: {counted(count, kind)} passed over" for kind, count in passed.items()]
 
 

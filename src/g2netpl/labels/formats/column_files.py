@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from g2netpl.base.arrays import in_short
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 
@@ -48,12 +49,10 @@ class ColumnFile:
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path, self.problems = path, problems
-        try:
+        with opening(path):
             if not path.is_file():
                 raise InputError(f"{path}: not a regular file")
             self.size = path.stat().st_size
-        except OSError as trouble:
-            raise InputError(f"{path}: cannot be read ({trouble.strerror})") from None
         self.most = max(_DECODED, _GROWTH * self.size)
         with self._told():
             self.schema = self._open()
@@ -102,7 +101,8 @@ class ColumnFile:
     def _rows(self, columns: list[Column], some: int) -> Iterator[tuple[Any, ...]]:
         room, left = self.most, self.rows
         for batch in self._batches(columns, some):
-            cells = [_written_out(_cells(batch, column)) for column in columns]
+            found = (_cells(batch, column) for column in columns)
+            cells = [each.cast(plain_kind(each.type)) for each in found]  # without dictionaries
             room -= sum(each.nbytes for each in cells)
             if room < 0:
                 self._stop(f"its cells take more than {self.most:,} bytes")
@@ -227,13 +227,8 @@ def _cells(batch: Any, column: Column) -> Any:
     return batch.column(column[0]).field(column[1])
 
 
-def _written_out(cells: Any) -> Any:
-    """The cells without their dictionary, whose numbers stand for texts."""
-    return cells.cast(plain_kind(cells.type))
-
-
 def plain_kind(kind: Any) -> Any:
-    """The type of cells that are written out."""
+    """The type of cells that are written out, with no dictionary of texts."""
     arrow, _ = pyarrow()
     if arrow.types.is_list(kind) or arrow.types.is_large_list(kind):
         return arrow.large_list(plain_kind(kind.value_type))

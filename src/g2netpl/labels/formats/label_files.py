@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from g2netpl.base.disk import writing
+from g2netpl.base.disk import opening, writing
 from g2netpl.base.errors import InputError
 from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.files import each_file, named
@@ -67,13 +67,11 @@ def _read_all(files: Paths, format: str | None, reading: Reading) -> LabelTable:
 
 
 def _check_there(path: Path) -> None:
-    try:
+    with opening(path):
         if not path.exists():
             raise InputError(f"{path}: no such label file")
         if not path.is_dir() and not path.is_file():  # a pipe would keep us waiting
             raise InputError(f"{path}: not a regular file")
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
 
 
 def _read_one(file: str, format: str | None, reading: Reading) -> LabelTable:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 
@@ -45,31 +46,28 @@ def text_blocks(
 
     What the file says of its encoding by its first bytes counts more than what a person says.
     """
-    try:
-        with open(path, "rb") as file:
-            first = file.read(3)
-            start = len(codecs.BOM_UTF8) if first == codecs.BOM_UTF8 else 0
-            file.seek(start)
-            if first[:2] in _UTF_16 or (encoding is not None and not start):
-                other = "utf-16" if first[:2] in _UTF_16 else encoding
-                yield _in_encoding(file.read(), other or "utf-8", path, problems), 1
-                return
-            line, rest = 1, b""
-            while piece := file.read(_BLOCK):
-                if whole_from is not None and whole_from in piece:
-                    rest += piece + file.read()
-                    break
-                piece = rest + piece
-                end = piece.rfind(b"\n") + 1
-                block, rest = piece[:end], piece[end:]
-                if block:
-                    yield decoded(block, path, problems, line, start), line
-                line += block.count(b"\n")
-                start += len(block)
-            if rest:
-                yield decoded(rest, path, problems, line, start), line
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror})") from None
+    with opening(path), open(path, "rb") as file:
+        first = file.read(3)
+        start = len(codecs.BOM_UTF8) if first == codecs.BOM_UTF8 else 0
+        file.seek(start)
+        if first[:2] in _UTF_16 or (encoding is not None and not start):
+            other = "utf-16" if first[:2] in _UTF_16 else encoding
+            yield _in_encoding(file.read(), other or "utf-8", path, problems), 1
+            return
+        line, rest = 1, b""
+        while piece := file.read(_BLOCK):
+            if whole_from is not None and whole_from in piece:
+                rest += piece + file.read()
+                break
+            piece = rest + piece
+            end = piece.rfind(b"\n") + 1
+            block, rest = piece[:end], piece[end:]
+            if block:
+                yield decoded(block, path, problems, line, start), line
+            line += block.count(b"\n")
+            start += len(block)
+        if rest:
+            yield decoded(rest, path, problems, line, start), line
 
 
 def text_lines(path: Path, problems: Problems, encoding: str | None = None) -> Iterator[str]:

@@ -51,18 +51,13 @@ class Property:
     kind: str  # of the list, as its programs write it
     mark: str
 
-    @property
-    def expanded(self) -> str:
-        """As the parser names it."""
-        return f"{self.namespace} {self.name}"
-
 
 SUBJECT = Property("dc", "http://purl.org/dc/elements/1.1/", "subject", "Bag", "|")
 HIERARCHY = Property("lr", "http://ns.adobe.com/lightroom/1.0/", "hierarchicalSubject", "Bag", "|")
 TAGS_LIST = Property("digiKam", "http://www.digikam.org/ns/1.0/", "TagsList", "Seq", "/")
 ADDED = Property("g2netpl", "http://ns.g2netpl/1.0/", "added", "Bag", "|")  # tags nobody gave
 PROPERTIES = (SUBJECT, HIERARCHY, TAGS_LIST, ADDED)
-_BY_NAME = {each.expanded: each for each in PROPERTIES}
+_BY_NAME = {f"{each.namespace} {each.name}": each for each in PROPERTIES}  # as the parser names it
 
 
 @dataclass(slots=True)
