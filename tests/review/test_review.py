@@ -20,6 +20,7 @@ from review_runs import (
     Page,
     random_run,
     small_run,
+    write_run,
 )
 from scipy.special import expit
 

@@ -17,7 +17,7 @@ from g2netpl.labels.formats import Reading, csv_table, write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import run as runs
-from g2netpl.runs.completion import Completed, compare_with_truth, fill_in, mark_between
+from g2netpl.runs.completion import Completed, compare_with_truth, complete, fill_in, mark_between
 from g2netpl.runs.thresholds import Thresholds
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -560,6 +560,34 @@ def test_a_training_says_how_to_look_at_it_and_why_no_epoch_is_chosen(folder, ca
     words = shlex.split(line.removeprefix("look at it: "))
     assert words == ["g2netpl", "report", str(folder / "my first run")]
     assert main(words[1:]) == 0
+
+
+def test_images_of_both_files_are_not_trained_on(folder, capsys):
+    """A review exports all images, those that were tagged alone, too: completely known ones count.
+
+    What the validation file says of them stands in the completed table.
+    """
+    table = read_labels(folder / "truth.csv")
+    tags = np.where((table.values == 1) & (np.cumsum(table.values == 1, axis=1) == 1), 1, -1)
+    write_labels(LabelTable(table.images, table.classes, tags), folder / "tags.csv")
+    tags[:15] = table.values[:15]
+    write_labels(LabelTable(table.images, table.classes, tags), folder / "reviewed.csv")
+    arguments = ["--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
+    arguments += ["--only-listed", "--output", str(folder / "run"), "--overwrite", *QUICK]
+    assert main(["train", *arguments, "--validation-labels", str(folder / "reviewed.csv")]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "15 images of the validation file also in the training file: not trained on" in told
+    assert f"{len(table) - 15} images of the validation file also in the training file, and" in told
+    assert f"training on {len(table) - 15} images" in told
+    run = load_run(folder / "run")
+    assert len(run.held_out["validation"].table) == 15
+    filled = complete(run)
+    rows = [filled.observed.images.index(name) for name in table.images[:15]]
+    assert (filled.values[rows] == table.values[:15]).all()
+    assert (filled.observed.values[rows] == table.values[:15]).all()
+    write_labels(table, folder / "reviewed.csv")
+    assert main(["train", *arguments, "--validation-labels", str(folder / "reviewed.csv")]) == 2
+    assert "all positives are in the validation file, too" in capsys.readouterr().err
 
 
 def test_check_overwrites_nothing_by_itself(folder):

@@ -126,8 +126,9 @@ def _computed(
     from g2netpl.base.launch import device_of
     from g2netpl.images.features import FeatureFolder
     from g2netpl.images.sources import locate
-    from g2netpl.training.data import Listed, TrainingData, folder_of, keep_test_apart
+    from g2netpl.training.data import TrainingData, folder_of
     from g2netpl.training.inputs import ImageInputs, backbone_of
+    from g2netpl.training.listed import Listed, keep_test_apart
 
     tested = (config.test_labels or config.labels, config.test_images)
     roots = [folder_of(*part, config) for part in ((config.labels, None), tested)]

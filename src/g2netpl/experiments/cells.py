@@ -47,9 +47,10 @@ from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
 from g2netpl.runs.records import CellResult, Epoch
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.data import Listed, observe_data
+from g2netpl.training.data import observe_data
 from g2netpl.training.divergence import attempt
 from g2netpl.training.inputs import ArrayInputs, Inputs, backbone_of
+from g2netpl.training.listed import Listed
 from g2netpl.training.progress import describe, write_history
 from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State

@@ -30,8 +30,9 @@ from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.splits import split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import Listed, TrainingData, keep_test_apart, read_training_data
+from g2netpl.training.data import TrainingData, read_training_data
 from g2netpl.training.inputs import backbone_of
+from g2netpl.training.listed import Listed, keep_test_apart
 from g2netpl.training.session import network_of
 
 Kind = Literal["scenes", "features", "images"]

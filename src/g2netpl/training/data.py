@@ -2,7 +2,6 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.images.identity import same_files
 from g2netpl.images.inspection import several_tags
 from g2netpl.images.sources import GO_ON_WITHOUT, find, find_all, list_images
 from g2netpl.images.unlisted import images_around, others_left_out
@@ -26,18 +24,11 @@ from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import POSITIVE, LabelTable
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
+from g2netpl.training.listed import Listed, held_apart, keep_test_apart, keep_validation_apart
 
 ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
 
 Counts = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The images of one label file: what is known about them, and where they are."""
-
-    table: LabelTable
-    paths: list[str]
 
 
 @dataclass(frozen=True)
@@ -47,7 +38,7 @@ class TrainingData:
     table: LabelTable  # the file as it is, and the images that it does not list
     training: IndexArray  # rows that are trained on
     visible: LabelTable  # their labels, as far as the training may know them
-    held_out: IndexArray  # rows of the same file that the epoch is chosen by; may be empty
+    held_out: IndexArray  # rows of the same file that are not trained on; may be empty
     validation: LabelTable | None = None  # their labels, or those of an own validation file
     test: Listed | None = None
     paths: list[str] = field(default_factory=list)  # of all images
@@ -95,7 +86,7 @@ class TrainingData:
         """What the label files say, in short."""
         tables = {
             "training": self.table,
-            "validation": None if len(self.held_out) else self.validation,
+            "validation": None if self.validation_paths is None else self.validation,
             "test": None if self.test is None else self.test.table,
         }
         return {name: table.fingerprint() for name, table in tables.items() if table is not None}
@@ -111,14 +102,18 @@ def read_training_data(config: RunConfig) -> TrainingData:
     own, more = _read_other(config.validation_labels, None, config, listed.table)
     notes += [*told, *more]
     if test is not None and own is not None:
-        _keep_apart(own, test, config)
+        keep_validation_apart(own, test, config)
     others = [part for part in (test, own) if part is not None]
     table, paths, found = _with_unlisted(listed, config, others)
     if test is not None:
         way_out = "leave them out of one of the two"
         notes += keep_test_apart(Listed(table, paths), test, config, way_out)
+    apart = np.arange(0)
     if own is not None:
-        notes += _seen_in_validation(listed, own)
+        shared = held_apart(Listed(table, paths), own)
+        table, apart, own = shared.table, shared.rows, shared.validation
+        notes += shared.notes
+    others = [part for part in (test, own) if part is not None]
     table, others, told = _grouped(table, others, config)
     test, own = (None if test is None else others[0]), (None if own is None else others[-1])
     notes += told
@@ -129,13 +124,17 @@ def read_training_data(config: RunConfig) -> TrainingData:
             f"{labels}; leave them out with --only-listed"
         )
     share = config.validation if own is None else 0.0
-    data = split_and_observe(table, setting, share, config.seed, config.one_of)
+    data = split_and_observe(table, setting, share, config.seed, config.one_of, apart)
     if own is not None and can_choose_by(own.table.held):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
     elif own is not None:
         why = _unranked(own.table, "images of the validation file")
         data = replace(data, note=_last_epoch(why))
+    if len(apart) and not per_class(data.visible.held, POSITIVE).any():
+        raise InputError(
+            f"{labels}: all positives are in the validation file, too; leave some here"
+        )
     check_learnable(data.visible, labels)
     return replace(data, test=test, paths=paths, notes=(*notes, *found))
 
@@ -158,12 +157,18 @@ def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
 
 
 def split_and_observe(
-    table: LabelTable, setting: Setting, share: float, seed: int, by_one: bool = False
+    table: LabelTable,
+    setting: Setting,
+    share: float,
+    seed: int,
+    by_one: bool = False,
+    apart: IndexArray | None = None,
 ) -> TrainingData:
     """Hold out a share of the images that something is known about, observe the others.
 
     None are held out that nothing could be chosen by, or that nothing could be learnt without.
-    `by_one` says that each image has one class, so that who knows it knows all.
+    `by_one` says that each image has one class, so that who knows it knows all. Without a share,
+    rows that are kept `apart` are not trained on.
     """
     training, held_out = _split(table, setting, share, seed)
     validation, why = table.take(held_out), ""
@@ -175,7 +180,8 @@ def split_and_observe(
     elif not per_class(table.take(training).held, POSITIVE).any():
         why = "the others have no positive"
     if why:
-        training, held_out = np.arange(len(table)), held_out[:0]
+        held_out = held_out[:0] if apart is None else apart
+        training = np.setdiff1d(np.arange(len(table)), held_out)
     if setting.spml_compatible:  # as the benchmark does it: mask first, then split
         visible = observe(table, setting, SPML_SEED).take(training)
     else:
@@ -311,46 +317,6 @@ def _new(names: list[str], root: str, taken: set[str]) -> dict[str, str]:
     paths = find(names, root, exactly=True).paths
     pairs = zip(names, paths, strict=True)
     return {name: path for name, path in pairs if os.path.realpath(path) not in taken}
-
-
-def count_shared(paths: Iterable[str], others: Iterable[str]) -> int:
-    """How many of the others are files that `paths` lead to as well."""
-    there = {os.path.realpath(path) for path in paths}
-    return sum(os.path.realpath(path) in there for path in others)
-
-
-def _keep_apart(validation: Listed, test: Listed, config: RunConfig) -> None:
-    """Nothing is chosen on test: the two files must not share images."""
-    shared = count_shared(test.paths, validation.paths)
-    if shared:
-        raise InputError(
-            f"--validation-labels {named(config.validation_labels or ())}: "
-            f"{counted(shared, 'image')} also in the test file {named(config.test_labels or ())}, "
-            "and nothing is chosen on test; leave them out of one of the two"
-        )
-
-
-def _seen_in_validation(listed: Listed, validation: Listed) -> list[str]:
-    """A note on images that are trained on and chosen by."""
-    shared = count_shared(listed.paths, validation.paths)
-    if not shared:
-        return []
-    return [f"{counted(shared, 'image')} of the validation file also in the training file"]
-
-
-def keep_test_apart(training: Listed, test: Listed, config: RunConfig, way_out: str) -> list[str]:
-    """Refuse tests on images that are trained on, be it as a copy; a note where that is allowed."""
-    shared = same_files(training.paths, test.paths)
-    if not shared:
-        return []
-    row, first = shared[0]
-    name, trained = test.table.images[first], training.table.images[row]
-    copy = "" if name == trained else f" = {trained!r}"
-    where = named(config.test_labels or f"the test part of {named(config.labels)}")
-    what = f"{where}: {counted(len(shared), 'image')} also trained on, the first {name!r}{copy}"
-    if config.overlap == "refuse":
-        raise InputError(f"{what}; {way_out}, or go on with --overlap allow")
-    return [f"{what}: figures on test are too good"]
 
 
 def _grouped(
