@@ -34,7 +34,7 @@ from g2netpl.labels.formats import (
 )
 from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.formats.tags import MARKS
-from g2netpl.labels.look_alikes import SUSPICION, look_alikes
+from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
@@ -128,8 +128,8 @@ def inspect_labels(files: Paths, format: str | None = None, reading: Reading = U
         if whole and each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
             found.warn(path, "class without positives", f"class {each.name!r}: {what}")
-    for names in look_alikes(table):
-        found.warn(path, "classes that look alike", f"{names}: {SUSPICION}")
+    for each in look_alikes(table):
+        found.warn(path, "classes that look alike", str(each))
     for name in several_tags(table.classes):
         found.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
     return found
