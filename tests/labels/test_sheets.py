@@ -431,6 +431,7 @@ def test_whoever_names_the_separator_or_the_classes_is_not_asked(tmp_path):
 # Names of files
 
 FILES = ("2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg", "IMG_3.JPG", "b.jpg", "b.png", "c.jpg")
+NUMBERS = ("000000018792.jpg", "7.jpg", "07.jpg", "v/0042.jpg", "12.05/scan")
 TWICE = ("2019/d.jpg", "2020/d.jpg")
 
 
@@ -454,6 +455,21 @@ TWICE = ("2019/d.jpg", "2020/d.jpg")
 )
 def test_a_name_means_the_one_file_that_it_can_mean(names, meant):
     found = files_meant(names, FILES, "photos", names)
+    assert [found.get(name) for name in names] == meant
+
+
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        (["18792"], ["000000018792.jpg"]),
+        (["18792.jpg", "7"], ["000000018792.jpg", "7.jpg"]),
+        (["18792.png", "8792", "12"], [None, None, None]),
+        (["v/42"], ["v/0042.jpg"]),
+        (["42.JPG"], ["v/0042.jpg"]),
+    ],
+)
+def test_a_number_means_the_file_whose_zeros_a_spreadsheet_took(names, meant):
+    found = files_meant(names, NUMBERS, "photos", names)
     assert [found.get(name) for name in names] == meant
 
 

@@ -84,6 +84,12 @@ def list_images(address: Address) -> list[str]:
     return list(images_at(address).names())
 
 
+def unread_note(address: Address) -> list[str]:
+    """A note on photos in a folder that are of kinds which are not read."""
+    images = images_at(address)
+    return images.unread() if isinstance(images, Folder) else []
+
+
 def find(names: Sequence[str], address: Address, exactly: bool = False) -> Located:
     """Where the named images are, and which of them are not there."""
     return images_at(address).find(names, exactly)

@@ -13,8 +13,12 @@ class Folder:
         self.root = root
 
     def names(self) -> list[str]:
-        """Of all image files, by their ending, sorted."""
+        """Of all image files, sorted."""
         return paths.list_images(self.root)
+
+    def unread(self) -> list[str]:
+        """A note on photos of kinds that are not read."""
+        return paths.unread_note(self.root)
 
     def together(self) -> None:
         """Each image lies alone."""
