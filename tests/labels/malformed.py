@@ -440,6 +440,9 @@ CASES = {
     "tags: none at all, in a column of another name": Case(
         csv("image,tags\na,\n", "tags.csv"), "no image has a tag; expected tags in 'tags'"
     ),
+    "tags: a header alone": Case(
+        csv("image,tags\n", "tags.csv"), "tags.csv: no rows, and so no images; expected tags in"
+    ),
     "tags: there and not there": Case(
         csv("image,labels,absent\na,cat,dog\nb,cat;dog,cat\n", "tags.csv"),
         "tags.csv:3: image 'b', class 'cat': negative here, positive elsewhere",

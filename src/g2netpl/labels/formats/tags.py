@@ -136,7 +136,8 @@ def collect(
                 for name in sorted(set(names)):  # in the order that the table will have
                     collector.label(place, row, name, value)
         if not problems.found and not collector.classes:
-            problems.stop(str(path), "no tag", f"no image has a tag; expected tags in {column!r}")
+            none = "no image has a tag" if rows else "no rows, and so no images"
+            problems.stop(str(path), "no tag", f"{none}; expected tags in {column!r}")
         notes = united_note(rows - len(collector.images)) if unite else []
         return groups.on(collector.table(reading.absent_value("unobserved"), notes))
     except LabelFileError as mistake:
