@@ -354,7 +354,7 @@ def test_photos_that_are_not_read_are_counted_but_for_those_beside_a_jpeg(folder
     assert unread_note(folder) == []
     for name in ("IMG_1.HEIC", "sub/2.heic", "sub/3.CR2", "a.nef", ".4.heic", "5.txt"):
         (folder / name).touch()  # there is an a.jpg
-    shown = "(.heic 2, .cr2 1): convert to JPEG what shall be"
+    shown = "(.heic 2, .cr2 1): convert to JPEG"
     assert unread_note(folder) == [f"3 photos in {folder} not read {shown}"]
 
 

@@ -218,9 +218,9 @@ READ = {
         (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 0], [1, 1]]),
     ),
     "keywords in German": (
-        "Dateiname;Schlagwörter;Kamera\na.jpg;cat;X\nb.jpg;dog,cat;X\n",
+        "Dateiname;Schlagwörter;Kamera\n18;cat;X\n19;dog,cat;X\n",
         {},
-        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+        (("18", "19"), ("cat", "dog"), [[1, -1], [1, 1]]),
     ),
     "keywords in French, on a Mac": (
         "Fichier,Mots-cle\N{COMBINING ACUTE ACCENT}s\na.jpg,cat\nb.jpg,dog;cat\n",

@@ -57,7 +57,7 @@ def test_pictures_without_an_ending_are_unlabelled_images_too(scans, capsys):
 def test_photos_of_kinds_that_are_not_read_are_told_once(scans, small_bundle, capsys):
     for name in ("IMG_1.HEIC", "IMG_2.cr2"):
         (scans / name).write_bytes(b"raw")
-    told = f"2 photos in {scans} not read (.heic 1, .cr2 1): convert to JPEG what shall be"
+    told = f"2 photos in {scans} not read (.heic 1, .cr2 1): convert to JPEG"
     arguments = labels(scans, "image,tags\nscan00,cat\nscan01,cat\nscan02,dog\nscan03,dog\n")
     assert check(arguments, capsys)[0].count(told) == 1
     assert training(arguments).notes.count(told) == 1

@@ -30,7 +30,8 @@ def called_nothing(table: LabelTable) -> list[str]:
 
 def without_opposite(table: LabelTable) -> list[str]:
     """A note on a single class that no image is known to be without."""
-    if len(table.classes) > 1 or per_class(table.held, NEGATIVE).any():
+    positive, negative = (per_class(table.held, sign).any() for sign in (POSITIVE, NEGATIVE))
+    if len(table.classes) > 1 or negative or not positive:
         return []
     return [
         f"one class and no negatives: nothing tells {table.classes[0]!r} from the rest; give some "

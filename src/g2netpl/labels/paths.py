@@ -170,7 +170,7 @@ def unread_note(root: str | Path) -> list[str]:
         return []
     shown = ", ".join(f"{ending} {count:,}" for ending, count in kinds.most_common())
     several = counted(kinds.total(), "photo")
-    return [f"{several} in {root} not read ({shown}): convert to JPEG what shall be"]
+    return [f"{several} in {root} not read ({shown}): convert to JPEG"]
 
 
 def ending_of(content: bytes) -> str:

@@ -24,7 +24,7 @@ TAG_HEADERS = ("labels", "label", "tags")
 _IMAGE_WORDS = (  # the surest first, without spaces, - and _
     *("image", "imagename", "imagefile", "imagefilename", "imagepath", "imageid", "img"),
     *("filename", "file", "sourcefile", "filepath", "fullpath", "path"),
-    *("photo", "photoname", "picture", "name"),
+    *("photo", "photoname", "picture", "name", "dateiname", "datei", "fichier", "archivo"),
 )
 _TAG_WORDS = (
     *(*TAG_HEADERS, "tag", "keywords", "keyword", "subject"),
