@@ -16,7 +16,7 @@ from g2netpl.images.pixels import (
     open_image,
     squash,
 )
-from g2netpl.images.sources import find, list_images, locate
+from g2netpl.images.sources import find, list_images, locate, unread_note
 from g2netpl.labels.table import name_problem
 
 pytestmark = pytest.mark.usefixtures("nothing_hangs")
@@ -326,6 +326,28 @@ def test_all_images_are_listed_but_hidden_ones_and_links_out(folder):
     expected = ["a.jpg", "near.jpg", "sub/b.PNG", "sub/deep/c.tiff"]
     assert list_images(folder) == expected
     assert find(list_images(folder), folder).missing == []
+
+
+def test_a_picture_without_an_ending_is_known_by_its_first_bytes(folder):
+    for ending in ("bmp", "gif", "jpeg", "png", "tiff", "webp"):
+        Image.new("RGB", (4, 4)).save(folder / "sub" / ending, ending)
+        assert f"sub/{ending}" in list_images(folder)
+    before = list_images(folder)
+    (folder / "sound").write_bytes(b"RIFF\x24\0\0\0WAVEfmt ")
+    (folder / "README").write_text("BMW 2002, all photos of it")
+    (folder / "empty").touch()
+    (folder / "notes.old").write_bytes(b"\xff\xd8\xff")
+    (folder / "away").symlink_to(folder.parent / "out" / "g.jpg")
+    os.mkfifo(folder / "fifo")
+    assert list_images(folder) == before
+
+
+def test_photos_that_are_not_read_are_counted_but_for_those_beside_a_jpeg(folder):
+    assert unread_note(folder) == []
+    for name in ("IMG_1.HEIC", "sub/2.heic", "sub/3.CR2", "a.nef", ".4.heic", "5.txt"):
+        (folder / name).touch()  # there is an a.jpg
+    shown = "(.heic 2, .cr2 1): convert to JPEG"
+    assert unread_note(folder) == [f"3 photos in {folder} not read {shown}"]
 
 
 def test_a_file_name_that_is_no_text_is_named(folder):

@@ -347,7 +347,15 @@ CASES = {
     ),
     "csv: captions": Case(
         csv("image,caption\nx,a cat\ny,a dog\n"),
-        "labels.csv:1: no column holds labels: 'caption' (as 'a cat'); --tags-column NAME says",
+        "labels.csv:1: no column holds labels: 'caption' (as 'a cat'); tags are read with "
+        "--tags-column caption",
+    ),
+    "csv: captions in German": Case(
+        csv("image,Was zu sehen ist\nx,Hund\ny,Katze\n"),
+        "tags are read with --tags-column 'Was zu sehen ist'",
+    ),
+    "csv: a header of letters that are not plain": Case(
+        csv("image,Hürden\nx,Hund\ny,Katze\n"), "tags are read with --tags-column Hürden"
     ),
     "csv: rows that contradict": Case(
         csv("image,a,b\nx,1,\ny,1,0\nx,0,1\n"),
@@ -432,6 +440,9 @@ CASES = {
     "tags: none at all, in a column of another name": Case(
         csv("image,tags\na,\n", "tags.csv"), "no image has a tag; expected tags in 'tags'"
     ),
+    "tags: a header alone": Case(
+        csv("image,tags\n", "tags.csv"), "tags.csv: no rows, and so no images; expected tags in"
+    ),
     "tags: there and not there": Case(
         csv("image,labels,absent\na,cat,dog\nb,cat;dog,cat\n", "tags.csv"),
         "tags.csv:3: image 'b', class 'cat': negative here, positive elsewhere",
@@ -446,6 +457,16 @@ CASES = {
         csv('image,labels\na,"cat, dog"\nb,cat\nc,dog\n', "tags.csv"),
         "tags.csv: 'cat, dog' looks like several tags, since 'cat' and 'dog' are found elsewhere; "
         "give --separator ',' if so (';,' where both are), or ';' if the comma is a part of it",
+    ),
+    "tags: slashes between them": Case(
+        csv("image,labels\na,cat/dog\nb,cat\nc,dog\n", "tags.csv"),
+        "tags.csv: 'cat/dog' looks like several tags, since 'cat' and 'dog' are found elsewhere; "
+        "give --separator '/' if so (';/' where both are), or ';' if the slash is a part of it",
+    ),
+    "tags: spaces between them": Case(
+        csv("image;labels\na;cat dog\nb;cat\nc;dog\nd;dog cat\n", "tags.csv"),
+        "tags.csv: 'cat dog' looks like several tags, since 'cat' and 'dog' are found elsewhere; "
+        "give --separator ' ' if so, or ',' if the space is a part of it",
     ),
     "tags: a column that is not there": Case(
         csv("image,labels\na,cat\n", "tags.csv"),

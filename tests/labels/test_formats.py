@@ -96,7 +96,7 @@ ODD_IMAGES = {
 }
 ANY_IMAGES = ("sub/ü, 1", '"q"\r.jpg', " a;b|c.jpg\n", "x\u2028y\x85.jpg", "%20+#?=&.png")
 ODD_CLASSES = {
-    "tags": ("zebra, wild", 'a "dog"', "naïve\r\ncat", "猫", "=1+1"),
+    "tags": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1+1"),
     "xlsx": ("zebra; wild", 'a "dog"', "naïve|\ncat", "猫", "labels"),
     "photo-tags": ("zebra; wild", 'a/<"dog">', "naïve\r\ncat", "猫 &amp;", "]]>=1"),
     "voc": ("zebra, wild", 'a "dog"', "naïve\u2028cat", "猫", "=1 [a-z]*"),
@@ -306,6 +306,7 @@ def test_a_path_that_does_not_fit_the_format_is_refused(tmp_path, name, path, me
         ("parquet", ("a",), ("label",), "would be read as a column of tags"),
         ("parquet", ("a",), ("image",), "cannot be called 'image'"),
         ("tags", ("a",), ("a;b",), "cannot be a tag"),
+        ("tags", ("a",), ("a\nb",), "cannot be a tag"),
         ("tags", ("a",), ("a|b",), "cannot be a tag"),
         ("photo-tags", ("a.jpg",), ("a|b",), "cannot be a tag"),
         ("photo-tags", ("a.jpg",), ("cat ",), "cannot be a tag"),

@@ -1,4 +1,4 @@
-"""One class written in two ways is suspected, two classes are not."""
+"""One class written in several ways is suspected, two classes are not."""
 
 import shutil
 import tracemalloc
@@ -29,7 +29,8 @@ def table(**positives):
 def test_a_rare_name_one_letter_apart_is_suspected(rare, count):
     (found,) = look_alikes(table(giraffe=30, zebra=20, **{rare: count}))
     shown = "1 image" if count == 1 else f"{count} images"
-    assert found == f"{rare!r} ({shown}) and 'giraffe' (30 images)"
+    assert found.names == f"{rare!r} ({shown}) and 'giraffe' (30 images)"
+    assert str(found).endswith(f"makes it one, with a line '{rare} = giraffe'")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,19 @@ def test_two_classes_are_not_suspected(positives):
 
 def test_case_and_joints_are_suspected_whatever_their_number():
     found = look_alikes(table(**{"Polar bear": 40, "polar_bear": 40, "cow": 2, "Cow": 9}))
-    assert found == ["'Polar bear' and 'polar_bear'", "'cow' and 'Cow'"]
+    assert found == [
+        ("'Polar bear' and 'polar_bear'", "polar_bear = Polar bear"),
+        ("'cow' and 'Cow'", "cow = Cow"),
+    ]
+
+
+def test_of_a_name_in_three_ways_each_has_its_own_number():
+    found = look_alikes(table(PERSON=1, Person=10, person=25, persons=1))
+    assert found == [
+        ("'PERSON' and 'Person' and 'person'", "PERSON = person"),
+        ("'persons' (1 image) and 'person' (25 images)", "persons = person"),
+    ]
+    assert "written in several ways" in str(found[0])
 
 
 def edits(word, letters="ab"):
@@ -73,7 +86,8 @@ def test_among_ten_thousand_classes_the_typo_is_found():
     names = ["".join(letters) for letters in permutations("abcdefgh", 6)][::2]
     count = dict.fromkeys(names, 12) | {"giraffe": 12, "girafe": 1}
     assert len(count) > 10_000
-    assert look_alikes(table(**count)) == ["'girafe' (1 image) and 'giraffe' (12 images)"]
+    (found,) = look_alikes(table(**count))
+    assert found.names == "'girafe' (1 image) and 'giraffe' (12 images)"
 
 
 def test_very_long_names_take_no_memory():
@@ -108,13 +122,13 @@ def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
     assert main(["check", *arguments, "--workers", "0"]) == 0
     out = capsys.readouterr().out
     assert "warning: classes that look alike: 2" in out
-    assert "'girafe' (1 image) and 'giraffe' (13 images): one class written in two" in out
+    assert "'girafe' (1 image) and 'giraffe' (13 images): one class written in several" in out
     more = ["--output", str(tmp_path / "run"), "--backbone", "tiny", "--image-size", "32"]
     more += ["--epochs", "1", "--workers", "0", "--device", "cpu", "--only-listed"]
     assert main(["train", *arguments, *more]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "look alike" in line]
     both = "'Cow' and 'cow'; 'girafe' (1 image) and 'giraffe' (13 images)"
-    told = "one class written in two ways? --aliases FILE makes it one"
+    told = "one class written in several ways? --aliases FILE makes it one, with a line 'cow = Cow'"
     assert line == f"note: look alike: {both}; {told}"
 
 

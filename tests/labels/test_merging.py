@@ -377,7 +377,7 @@ def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
 def test_merge_tells_look_alikes_and_the_remedy_works(folder, capsys):
     (folder / "bob.csv").write_text("image,Cat\n3.jpg,1\n")
     assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 0
-    assert "look alike: 'cat' and 'Cat'; one class written in two ways? --aliases FILE" in (
+    assert "look alike: 'cat' and 'Cat'; one class written in several ways? --aliases FILE" in (
         capsys.readouterr().out
     )
     (folder / "aliases.txt").write_text("Cat = cat\n")

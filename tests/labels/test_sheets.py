@@ -202,6 +202,51 @@ READ = {
         {"tags_column": "Motiv"},
         (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
     ),
+    "tags in several columns": (
+        "Name,Tag1,Tag2,Tag3\na.jpg,cat,,\nb.jpg,dog,cat,dog\n",
+        {"tags_column": ("Tag1,tag2", "Tag3")},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "tags in several columns, and what is absent": (
+        "Name,Tag1,Tag2,absent\na.jpg,cat,,dog\nb.jpg,dog,cat,\n",
+        {"tags_column": ("Tag1", "Tag2")},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 0], [1, 1]]),
+    ),
+    "keywords in German": (
+        "Dateiname;Schlagwörter;Kamera\n18;cat;X\n19;dog,cat;X\n",
+        {},
+        (("18", "19"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "keywords in French, on a Mac": (
+        "Fichier,Mots-cle\N{COMBINING ACUTE ACCENT}s\na.jpg,cat\nb.jpg,dog;cat\n",
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "keywords in Italian": (
+        "nome,Parole chiave\na.jpg,cat\nb.jpg,dog;cat\n",
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "keywords in Spanish": (
+        "archivo,Etiquetas\na.jpg,cat\nb.jpg,dog;cat\n",
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "line breaks in a cell": (
+        'image,tags\na.jpg,cat\nb.jpg,"dog\r\ncat\n"\n',
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "line breaks and what was told": (
+        'image,tags\na.jpg,cat\nb.jpg,"dog, cat\ncat"\n',
+        {"separator": ","},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "spaces between tags": (
+        "image,tags\na.jpg,cat\nb.jpg,dog cat\n",
+        {"separator": " "},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
     "predictions, read as labels": (
         "image,labels,cat,dog\na.jpg,cat,0.9,0.1\n",
         {},
@@ -353,6 +398,21 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path, capfd, name):
 )
 def test_commas_are_asked_about_where_each_part_is_a_tag_elsewhere(tags, odd):
     assert looks_separated(tags) == odd
+    slashed = [tag.replace(",", "/") for tag in tags]
+    assert looks_separated(slashed, "/") == (None if odd is None else odd.replace(",", "/"))
+
+
+@pytest.mark.parametrize(
+    ("tags", "odd"),
+    [
+        (["car", "car person", "person", "person car"], "car person"),
+        (["boat", "house", "house boat"], None),  # one word of two
+        (["brown bear", "brown fox", "polar bear", "polar fox"], None),
+        (["boat", "dog", "house", "house boat", "dog house", "tea pot", "ice cream", "a b"], None),
+    ],
+)
+def test_spaces_are_asked_about_where_several_names_are_made_of_others(tags, odd):
+    assert looks_separated(tags, " ") == odd
 
 
 def test_whoever_names_the_separator_or_the_classes_is_not_asked(tmp_path):
@@ -366,6 +426,7 @@ def test_whoever_names_the_separator_or_the_classes_is_not_asked(tmp_path):
 # Names of files
 
 FILES = ("2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg", "IMG_3.JPG", "b.jpg", "b.png", "c.jpg")
+NUMBERS = ("000000018792.jpg", "7.jpg", "07.jpg", "v/0042.jpg", "12.05/scan")
 TWICE = ("2019/d.jpg", "2020/d.jpg")
 
 
@@ -389,6 +450,21 @@ TWICE = ("2019/d.jpg", "2020/d.jpg")
 )
 def test_a_name_means_the_one_file_that_it_can_mean(names, meant):
     found = files_meant(names, FILES, "photos", names)
+    assert [found.get(name) for name in names] == meant
+
+
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        (["18792"], ["000000018792.jpg"]),
+        (["18792.jpg", "7"], ["000000018792.jpg", "7.jpg"]),
+        (["18792.png", "8792", "12"], [None, None, None]),
+        (["v/42"], ["v/0042.jpg"]),
+        (["42.JPG"], ["v/0042.jpg"]),
+    ],
+)
+def test_a_number_means_the_file_whose_zeros_a_spreadsheet_took(names, meant):
+    found = files_meant(names, NUMBERS, "photos", names)
     assert [found.get(name) for name in names] == meant
 
 
@@ -474,6 +550,7 @@ def test_the_commands_take_the_flags(tmp_path, capsys):
 SAME_IN_PARQUET = (
     *("the image is told", "a column to leave out", "columns to leave out", "species"),
     *("tags are told", "a class called tags", "predictions, read as labels"),
+    *("tags in several columns, and what is absent", "keywords in Italian"),
 )
 
 

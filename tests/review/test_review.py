@@ -855,6 +855,12 @@ def test_kill_nine_amid_decisions_loses_none_that_was_confirmed(tmp_path):
 def test_ctrl_c_ends_with_a_line_about_what_was_saved(tmp_path):
     folder = random_run(tmp_path)
     with Page(folder) as page:
+        page.process.send_signal(signal.SIGINT)
+        rest = page.process.stdout.read()
+        assert page.process.wait(20) == 0
+    assert f"no answers yet; to go on: g2netpl review {folder}" in rest
+    assert "to train with them" not in rest
+    with Page(folder) as page:
         for question, answer in zip(page.next(3), ("yes", "no", "yes"), strict=True):
             page.decide(question, answer)
         page.process.send_signal(signal.SIGINT)

@@ -470,5 +470,12 @@ def test_of_many_steps_on_draws_each_is_smaller(epochs, batch, rate, wanted):
 def test_one_class_has_nothing_to_be_drawn_from():
     features, truth = made_up(classes=1)
     labels = np.where(truth == 1, 1, -1)
+    labels[:3] = -1
     with pytest.raises(ValueError, match="two classes or more"):
         PartialLabelClassifier(epochs=1, method="draw").fit(features, labels)
+
+
+def test_one_class_that_all_have_is_not_to_be_learnt():
+    features, _ = made_up(classes=1)
+    with pytest.raises(ValueError, match="on every image; nothing tells it from the rest"):
+        PartialLabelClassifier(epochs=1).fit(features, np.ones((len(features), 1)))

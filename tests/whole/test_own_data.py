@@ -523,7 +523,7 @@ def test_check_refuses_what_a_training_would(folder, capsys):
     assert "no positive label" in capsys.readouterr().err
     (folder / "odd.csv").write_text("image,a,b\ntrain-00000.png,1,\n")
     assert main(["check", *arguments]) == 2
-    assert "expected at least 2, got 1" in capsys.readouterr().err
+    assert "expected at least 2 images, got 1" in capsys.readouterr().err
     (folder / "odd.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
     assert main(["check", *arguments]) == 0
     for name in ("x.png", "y.png"):  # images that nobody listed are trained on too

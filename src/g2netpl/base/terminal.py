@@ -66,6 +66,14 @@ def say(text: str) -> None:
     print(shown_lines(text), file=sys.stderr)
 
 
+def on_one_screen() -> bool:
+    """Whether standard output and standard error come to the same place."""
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+
+
 @contextlib.contextmanager
 def guarded() -> Iterator[Callable[[int], int]]:
     """Inside, standard streams that are closed, full or without a reader stop nothing.

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.terminal import shown
+from g2netpl.base.terminal import on_one_screen, shown
 from g2netpl.commands.labelling import READING_SEVERAL, check_target, share_of_labels
 from g2netpl.commands.training_flags import add_config_flags, checked
 from g2netpl.labels.files import each_file
@@ -94,11 +94,10 @@ def run(flags: argparse.Namespace) -> None:
         )
         console.print(f"page: {flags.html}")
     if found.errors:
-        raise InputError(
-            f"{found.labels}: {counted(len(found.errors), 'error')}; "
-            f"the first: {found.errors[0].where}: {found.errors[0].what}"
-            + (f"; {found.remedy}" if found.remedy else "")
-        )
+        first = f"the first: {found.errors[0].where}: {found.errors[0].what}"
+        told = "a training would be refused" if on_one_screen() else first
+        remedy = f"; {found.remedy}" if found.remedy else ""
+        raise InputError(f"{found.labels}: {counted(len(found.errors), 'error')}; {told}{remedy}")
     unseen = "; the images were not decoded" if flags.no_decode else ""
     console.print(f"a training may begin{unseen}")
 

@@ -123,7 +123,7 @@ def _images(flags: argparse.Namespace) -> _Images:
     from functools import partial
 
     from g2netpl.commands.in_parts import is_folder
-    from g2netpl.images.sources import find_all, is_one_image
+    from g2netpl.images.sources import find_all, is_one_image, unread_note
     from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
     from g2netpl.runs.scoring import FindAt, find_among
@@ -137,11 +137,13 @@ def _images(flags: argparse.Namespace) -> _Images:
         return _Images([name], partial(find_among, {name: flags.images}))
     find = FindAt(flags.images)
     names = find.images.names() if flags.list is None else read_names(flags.list)
-    if not names:
-        none = "expected names of images, got none" if flags.list else "no images there"
-        raise InputError(f"{flags.list or flags.images}: {none}")
     if flags.list is None:
-        return _Images(names, find, find.notes, find.images.together())
+        unread = unread_note(flags.images)
+        if not names:
+            raise InputError("; ".join((f"{flags.images}: no images there", *unread)))
+        return _Images(names, find, [*find.notes, *unread], find.images.together())
+    if not names:
+        raise InputError(f"{flags.list}: expected names of images, got none")
     if is_folder(flags.output):
         return _Images(names, find, find.notes)
     located = find_all(names, flags.images)

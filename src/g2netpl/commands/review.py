@@ -148,11 +148,15 @@ def _wait(
     if review.log.trouble is not None:
         raise DiskTrouble(review.log.trouble)
     folder = quoted(review.folder)
+    answered = review.progress()["answered"]
+    if not answered:
+        console.print(f"\nno answers yet; to go on: g2netpl review {folder}")
+        return
     new = ", ".join(map(quoted, review.added))
     go_on = f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER"
     anew = f"new classes: {new}; the network does not know them, so train anew on a label file"
     console.print(
-        f"\n{counted(review.progress()['answered'] or 0, 'answer')} saved in {review.log.path}: "
+        f"\n{counted(answered, 'answer')} saved in {review.log.path}: "
         f"{review.told()}\n{anew if new else go_on}\n"
         f"as a label file: g2netpl review {folder} --export labels.csv"
     )

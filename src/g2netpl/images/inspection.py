@@ -8,6 +8,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
@@ -19,9 +20,11 @@ from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.near_duplicates import look_of
 from g2netpl.images.pixels import open_image, way_out
 from g2netpl.images.sources import GO_ON_WITHOUT, find
-from g2netpl.images.unlisted import images_around, others_left_out
+from g2netpl.images.unlisted import images_around, others_left_out, unread_around
+from g2netpl.labels.doubts import called_nothing, on_one_image, without_opposite
 from g2netpl.labels.entries import per_class
-from g2netpl.labels.files import Files, as_files, named
+from g2netpl.labels.fetching import at_hand
+from g2netpl.labels.files import Files, as_files, each_file, named
 from g2netpl.labels.formats import (
     USUAL,
     LabelFileError,
@@ -34,7 +37,8 @@ from g2netpl.labels.formats import (
 )
 from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.formats.tags import MARKS
-from g2netpl.labels.look_alikes import SUSPICION, look_alikes
+from g2netpl.labels.formats.text import TEXT_ENDINGS, lines_of
+from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
@@ -119,17 +123,19 @@ def inspect_labels(files: Paths, format: str | None = None, reading: Reading = U
     found.facts = list(table.notes)
     if not reading.one_of and one_of.looks_so(table.held):
         found.facts.append(one_of.HINT)
+    named = [] if reading.one_of else called_nothing(table)
+    found.facts += [*named, *without_opposite(table), *on_one_image(table)]
     found.classes = class_counts(table)
     if whole and len(table) < 2:
-        found.refuse(path, "images", f"expected at least 2, got {len(table)}")
+        found.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
     if whole and not any(each.positive for each in found.classes):
         found.refuse(path, "labels", "no positive label; nothing to learn from")
     for each in found.classes:
         if whole and each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
             found.warn(path, "class without positives", f"class {each.name!r}: {what}")
-    for names in look_alikes(table):
-        found.warn(path, "classes that look alike", f"{names}: {SUSPICION}")
+    for alike in look_alikes(table):
+        found.warn(path, "classes that look alike", str(alike))
     for name in several_tags(table.classes):
         found.warn(path, "several tags in one", f"class {name!r}: is --separator right?")
     return found
@@ -168,6 +174,7 @@ def inspect_images(
     paths = [each for row, each in enumerate(located.paths) if row not in missing]
     names = [name for row, name in enumerate(table.images) if row not in missing]
     there = images_around(found.files, format, folder)
+    found.facts += unread_around(found.files, format, folder)
     if there:
         listed = {*located.paths, *elsewhere}
         around = zip(there, find(there, root, exactly=True).paths, strict=True)
@@ -184,9 +191,11 @@ def inspect_images(
             paths += unlisted.values()
     if located.missing and whole and not may_miss:
         found.remedy = f"is --images the right folder?{GO_ON_WITHOUT}"
+    lines = _lines_of(found.files, {table.images[row] for row in located.missing})
     for row in located.missing:
-        what = f"image {table.images[row]!r} is not in {root}"
-        (found.warn if may_miss else found.refuse)(found.labels, "images not there", what)
+        name = table.images[row]
+        where, what = lines.get(name, found.labels), f"image {name!r} is not in {root}"
+        (found.warn if may_miss else found.refuse)(where, "images not there", what)
     if not decode:
         return
     facts = []
@@ -195,6 +204,18 @@ def inspect_images(
         advance(1)
     row_of = {name: row for row, name in enumerate(table.images)}
     _judge_files(found, table, [row_of[name] for name in names], facts, most_bad(len(table)))
+
+
+def _lines_of(files: Files, names: set[str]) -> dict[str, str]:
+    """Where each name stands in label files that are text; those of others are not known."""
+    found: dict[str, str] = {}
+    for file in each_file(files) if names else ():
+        path = at_hand(file)
+        if path.suffix.lower() in TEXT_ENDINGS and path.is_file():
+            with suppress(InputError):  # another encoding
+                lines = lines_of(path, names)
+                found = {name: f"{file}:{line}" for name, line in lines.items()} | found
+    return found
 
 
 def look_at_files(paths: Sequence[str], workers: int) -> Iterator[FileFacts]:

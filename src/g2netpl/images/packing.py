@@ -15,12 +15,11 @@ from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import LARGEST
 from g2netpl.base.tar import BLOCK, END, entry
-from g2netpl.labels.formats.huggingface import ending_of
 from g2netpl.labels.formats.imagefolder import json_lines
 from g2netpl.labels.formats.json_file import read_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.webdataset import CLASSES, key_of
-from g2netpl.labels.paths import SUFFIXES
+from g2netpl.labels.paths import SUFFIXES, ending_of
 from g2netpl.labels.table import LabelTable
 
 _BEGUN = "packing.json"

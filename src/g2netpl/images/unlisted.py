@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from g2netpl.images.sources import list_images
+from g2netpl.images.sources import list_images, unread_note
 from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.files import Files, each_file
 from g2netpl.labels.formats import find_format, image_folders
@@ -16,13 +16,26 @@ def images_around(
     These are all in a folder that the user has named, and else those around a file that stands for
     the folder it lies in, or with `every` around each file.
     """
+    folders = _folders(files, format, images, every)
+    names = (f"{way}{name}" for way, folder in folders.items() for name in list_images(folder))
+    return list(dict.fromkeys(names))
+
+
+def unread_around(files: Files, format: str | None, images: str | None) -> list[str]:
+    """Notes on photos there that are of kinds which are not read."""
+    folders = _folders(files, format, images)
+    return [note for folder in folders.values() for note in unread_note(folder)]
+
+
+def _folders(
+    files: Files, format: str | None, images: str | None, every: bool = False
+) -> dict[str, str]:
+    """Where images are looked for, by what leads there from the folder of all."""
     if images is not None:
-        return list_images(images)
+        return {"": images}
     root, ways = image_folders(files, format)
     searched = zip(each_file(files), ways, strict=True)
-    around = dict.fromkeys(way for file, way in searched if every or is_own_folder(file))
-    names = (f"{way}{name}" for way in around for name in list_images(root / way))
-    return list(dict.fromkeys(names))
+    return {way: str(root / way) for file, way in searched if every or is_own_folder(file)}
 
 
 def others_left_out(files: Files, format: str | None) -> bool:

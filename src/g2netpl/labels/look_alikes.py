@@ -1,7 +1,8 @@
-"""Classes that may be one class written in two ways: `Cow` and `cow`, or a typo in a few tags."""
+"""Classes that may be one, written in several ways: `Cow` and `cow`, or a typo in a few tags."""
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from g2netpl.base.errors import counted
 from g2netpl.labels.entries import per_class
@@ -13,25 +14,42 @@ _SHORT = 4  # letters; of shorter names very many are one letter apart
 _LONG = 60  # letters; nobody mistypes only one of more
 _SHARED = 20  # frequent words that are looked at because they share a form
 _NAMED = 3  # in a note
-SUSPICION = "one class written in two ways? --aliases FILE makes it one"
+_SUSPICION = "one class written in several ways? --aliases FILE makes it one, with a line"
 
 
-def look_alikes(table: LabelTable) -> list[str]:
-    """Pairs and groups of names, in words: first those that are spelt alike, then likely typos.
+class Alike(NamedTuple):
+    """Names that may be one class, in words, and the first line to make them one."""
+
+    names: str
+    alias: str
+
+    def __str__(self) -> str:
+        return f"{self.names}: {_SUSPICION} {self.alias!r}"
+
+
+def look_alikes(table: LabelTable) -> list[Alike]:
+    """Pairs and groups of names: first those that are spelt alike, then likely typos.
 
     A likely typo is one letter apart from a name with at least ten times as many positives, and
     has three itself at most; two names that are both frequent are two classes.
     """
-    positives = per_class(table.held, POSITIVE).tolist()
+    of = dict(zip(table.classes, per_class(table.held, POSITIVE).tolist(), strict=True))
     spelt: dict[str, list[str]] = defaultdict(list)
-    count: dict[str, int] = defaultdict(int)
-    for name, positive in zip(table.classes, positives, strict=True):
+    for name in table.classes:
         spelt[_letters(name)].append(name)
-        count[_letters(name)] += positive
-    groups = [" and ".join(map(repr, names)) for names in spelt.values() if len(names) > 1]
-    for rare, usual in _typos(count):
-        places = (f"{spelt[word][0]!r} ({counted(count[word], 'image')})" for word in (rare, usual))
-        groups.append(" and ".join(places))
+    count = {word: sum(of[name] for name in names) for word, names in spelt.items()}
+    usual = {word: max(names, key=lambda name: of[name]) for word, names in spelt.items()}
+    typos = dict(_typos(count))
+    groups = []
+    for word, names in spelt.items():
+        if len(names) > 1:
+            kept = usual[typos.get(word, word)]
+            other = next(name for name in names if name != kept)
+            groups.append(Alike(" and ".join(map(repr, names)), f"{other} = {kept}"))
+    for pair in typos.items():
+        rare, kept = (usual[word] for word in pair)
+        both = " and ".join(f"{name!r} ({counted(of[name], 'image')})" for name in (rare, kept))
+        groups.append(Alike(both, f"{rare} = {kept}"))
     return groups
 
 
@@ -41,7 +59,8 @@ def look_alikes_note(table: LabelTable) -> list[str]:
     if not found:
         return []
     more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return [f"look alike: {'; '.join(found[:_NAMED])}{more}; {SUSPICION}"]
+    shown = "; ".join(each.names for each in found[:_NAMED])
+    return [f"look alike: {shown}{more}; {_SUSPICION} {found[0].alias!r}"]
 
 
 def one_edit_apart(one: str, other: str) -> bool:

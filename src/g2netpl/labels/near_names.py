@@ -1,11 +1,13 @@
 """Files that are meant by names that no file has: as people and their programs write them.
 
 `IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows, `img_1.jpg` for `IMG_1.JPG`, names
-below a folder that all of them share, and names without the folders that the files are in. Only
-files that were listed can be meant, so no name leads anywhere else; where two files may be, the
-name is a mistake.
+below a folder that all of them share, names without the folders that the files are in, and `1879`
+for `0001879.jpg`, since a spreadsheet keeps no zeros before a number. Only files that were listed
+can be meant, so no name leads anywhere else; where two files may be, the name is a mistake.
 """
 
+import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -13,6 +15,8 @@ from itertools import takewhile
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import plain_name
+
+_ZEROS = re.compile(r"(?<![^/])0+(?=\d+(\.[^/.]*)?$)")  # before a name that is a number
 
 
 def files_meant(
@@ -69,22 +73,27 @@ def _one_each(found: Mapping[str, list[str]], root: str, listed: Collection[str]
 
 
 class _Index:
-    """Files by their names, or by the last parts of them, with and without their endings."""
+    """Files by their names, or by the last parts of them: whole, or without ending or zeros."""
 
     def __init__(self, files: Sequence[str], depth: int = 0) -> None:
-        self._whole, self._stems = (
-            defaultdict[str, list[str]](list),
-            defaultdict[str, list[str]](list),
-        )
+        self._looks: list[dict[str, list[str]]] = [defaultdict(list) for _ in range(3)]
+        whole, stems, numbers = self._looks
         for file in files:
             last = "/".join(file.split("/")[-depth:])
-            self._whole[_key(last)].append(file)
-            self._stems[_key(last.rpartition(".")[0])].append(file)
+            key, stem = _key(last), _key(os.path.splitext(last)[0])
+            whole[key].append(file)
+            stems[stem].append(file)
+            for form in {key, stem}:
+                if _ZEROS.search(form):
+                    numbers[_ZEROS.sub("", form)].append(file)
 
     def of(self, parts: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
         """The files of each name that has some, by the parts that it is looked for by."""
         keys = {name: _key("/".join(each)) for name, each in parts.items()}
-        found = {name: self._whole.get(key) or self._stems.get(key) for name, key in keys.items()}
+        found = {
+            name: next((look[key] for look in self._looks if key in look), [])
+            for name, key in keys.items()
+        }
         return {name: files for name, files in found.items() if files}
 
 

@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, is_below
 from g2netpl.labels.near_names import files_meant, note_on
 from g2netpl.labels.spelling import Spelling
@@ -17,6 +19,18 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
     *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".ico", ".jp2", ".j2k", ".avif"),
 )
+_UNREAD = (  # endings of photos that cannot be read
+    *(".heic", ".heif", ".hif", ".jxl", ".psd", ".dng", ".raw", ".cr2", ".cr3", ".crw", ".nef"),
+    *(".nrw", ".arw", ".sr2", ".srf", ".raf", ".orf", ".rw2", ".pef", ".srw", ".x3f", ".3fr"),
+)
+_BEGINNINGS = {  # of pictures, by the ending of such a file
+    ending: re.compile(start, re.DOTALL)
+    for ending, start in (
+        *((".jpg", rb"\xff\xd8\xff"), (".png", rb"\x89PNG"), (".gif", rb"GIF8")),
+        *((".bmp", rb"BM.{4}\0{4}"), (".tif", rb"II\*\0|MM\0\*"), (".webp", rb"RIFF.{4}WEBP")),
+        *((".jp2", rb"\0\0\0\x0cjP"), (".avif", rb".{4}ftypavif")),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -119,21 +133,61 @@ def images_on_top(folder: str | Path) -> bool:
 
 
 def list_images(root: str | Path) -> list[str]:
-    """Names of all image files below `root`, by their ending, sorted; hidden files are left out."""
+    """Names of all image files below `root`, sorted; hidden files are left out.
+
+    They are known by their ending, or where they have none by their first bytes.
+    """
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
     base = os.path.realpath(root)
     names = []
-    for folder, subfolders, files in os.walk(root):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+    for folder, files in _files_below(root):
         for file in files:
-            if file.startswith(".") or not file.lower().endswith(SUFFIXES):
+            known = file.lower().endswith(SUFFIXES)
+            if not known and "." in file:
                 continue
             path = os.path.join(folder, file)
+            if not os.path.isfile(path) or (os.path.islink(path) and not is_below(path, base)):
+                continue
+            if not known and not _begins_as_picture(path):
+                continue
             name = os.path.relpath(path, root).replace(os.sep, "/")
             if not is_text(name):
                 raise InputError(f"{root}: {name!r}: the file name is not valid UTF-8; rename it")
-            if os.path.isfile(path) and (not os.path.islink(path) or is_below(path, base)):
-                names.append(name)
+            names.append(name)
     return sorted(names)
+
+
+def unread_note(root: str | Path) -> list[str]:
+    """A note on photos of other kinds; those beside an image of the same name are not missed."""
+    kinds: Counter[str] = Counter()
+    for _, files in _files_below(root):
+        parts = [os.path.splitext(file.lower()) for file in files]
+        read = {stem for stem, ending in parts if ending in SUFFIXES}
+        kinds.update(ending for stem, ending in parts if ending in _UNREAD and stem not in read)
+    if not kinds:
+        return []
+    shown = ", ".join(f"{ending} {count:,}" for ending, count in kinds.most_common())
+    several = counted(kinds.total(), "photo")
+    return [f"{several} in {root} not read ({shown}): convert to JPEG"]
+
+
+def ending_of(content: bytes) -> str:
+    """The ending of a picture file, by its first bytes; empty where they are of no kind known."""
+    return next((ending for ending, start in _BEGINNINGS.items() if start.match(content)), "")
+
+
+def _files_below(root: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Every folder, and the files in it, but for hidden ones."""
+    for folder, subfolders, files in os.walk(os.fspath(root)):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        yield folder, [file for file in files if not file.startswith(".")]
+
+
+def _begins_as_picture(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return bool(ending_of(file.read(16)))
+    except OSError:
+        return False

@@ -103,10 +103,10 @@ class RunConfig(Options):
         description="column of a CSV file or workbook that names the images (default: the one "
         "called image, file, filename, path or the like)",
     )
-    tags_column: str | None = Field(
-        default=None,
-        description="its column of tags (default: the one called labels, tags, keywords, species "
-        "or the like; without one every column is a class)",
+    tags_column: tuple[str, ...] = Field(
+        default=(),
+        description="its column of tags, or several, separated by commas (default: the one called "
+        "labels, tags, keywords, species or the like; without one every column is a class)",
     )
     ignore_columns: tuple[str, ...] = Field(
         default=(), description="its columns to leave out, separated by commas"
@@ -305,8 +305,8 @@ class RunConfig(Options):
             raise ValueError("must not be empty")
         return value
 
-    _columns = field_validator("ignore_columns", mode="before")(
-        lambda value: (value,) if isinstance(value, str) else value
+    _columns = field_validator("tags_column", "ignore_columns", mode="before")(
+        lambda value: (value,) if isinstance(value, str) else value if value is not None else ()
     )
 
     @field_validator("encoding")

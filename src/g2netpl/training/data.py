@@ -11,12 +11,12 @@ import numpy.typing as npt
 from g2netpl.base.errors import InputError, counted
 from g2netpl.images.inspection import several_tags
 from g2netpl.images.sources import GO_ON_WITHOUT, find, find_all, list_images
-from g2netpl.images.unlisted import images_around, others_left_out
+from g2netpl.images.unlisted import images_around, others_left_out, unread_around
+from g2netpl.labels.doubts import doubts
 from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
-from g2netpl.labels.look_alikes import look_alikes_note
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
@@ -195,9 +195,15 @@ def split_and_observe(
 
 
 def check_learnable(visible: LabelTable, where: str) -> None:
-    """Refuse labels without a positive."""
-    if not per_class(visible.held, POSITIVE).any():
+    """Refuse labels without a positive, and one class that every image has."""
+    positive = per_class(visible.held, POSITIVE)
+    if not positive.any():
         raise InputError(f"{where}: no positive label is observed; nothing to learn from")
+    if positive.tolist() == [len(visible)]:
+        raise InputError(
+            f"{where}: {visible.classes[0]!r} is the one class, and on every image; nothing tells "
+            "it from the rest: give some images 0"
+        )
 
 
 def _last_epoch(why: str) -> str:
@@ -233,7 +239,7 @@ def _read_listed(config: RunConfig) -> tuple[Listed, list[str]]:
     odd = several_tags(table.classes)
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
-    notes += look_alikes_note(table)
+    notes += doubts(table, config.one_of)
     if not config.one_of and one_of.looks_so(table.held):
         notes.append(one_of.HINT)
     root = folder_of(config.labels, None, config)
@@ -273,7 +279,7 @@ def _with_unlisted(
     """The table with the images nobody listed: those of the folder, and those of --unlabelled."""
     names: list[str] = []
     paths: list[str] = []
-    notes: list[str] = []
+    notes = unread_around(config.labels, config.format, config.images)
     taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
     root, every = folder_of(config.labels, None, config), config.only_listed is False
     around = images_around(config.labels, config.format, config.images, every)

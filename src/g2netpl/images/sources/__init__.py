@@ -19,6 +19,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.places import Place, is_address
 from g2netpl.images.sources import parquet, remote, shards
 from g2netpl.images.sources.catalogue import Catalogue, Folder
+from g2netpl.labels import paths
 from g2netpl.labels.formats.webdataset import holds_shards
 from g2netpl.labels.paths import Located, images_on_top, names_on_top
 
@@ -65,6 +66,12 @@ def is_one_image(address: Address) -> bool:
 def list_images(address: Address) -> list[str]:
     """Names of all images at an address."""
     return list(images_at(address).names())
+
+
+def unread_note(address: Address) -> list[str]:
+    """A note on photos in a folder that are of kinds which are not read."""
+    images = images_at(address)
+    return paths.unread_note(images.address) if isinstance(images, Folder) else []
 
 
 def find(names: Sequence[str], address: Address, exactly: bool = False) -> Located:

@@ -62,7 +62,7 @@ class Folder(Catalogue):
     """Files below a folder; no link leads out of it."""
 
     def names(self) -> list[str]:
-        """Of all image files, by their ending, sorted."""
+        """Of all image files, sorted."""
         return paths.list_images(self.address)
 
     def find(self, names: Sequence[str], exactly: bool = False) -> Located:

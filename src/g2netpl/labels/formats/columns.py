@@ -14,6 +14,7 @@ from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet
 from g2netpl.labels.formats.text import IMAGE_HEADERS, unguarded
 from g2netpl.labels.paths import SUFFIXES
+from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, plain_name
 
 GROUP = "group"
@@ -23,9 +24,13 @@ TAG_HEADERS = ("labels", "label", "tags")
 _IMAGE_WORDS = (  # the surest first, without spaces, - and _
     *("image", "imagename", "imagefile", "imagefilename", "imagepath", "imageid", "img"),
     *("filename", "file", "sourcefile", "filepath", "fullpath", "path"),
-    *("photo", "photoname", "picture", "name"),
+    *("photo", "photoname", "picture", "name", "dateiname", "datei", "fichier", "archivo"),
 )
-_TAG_WORDS = (*TAG_HEADERS, "tag", "keywords", "keyword", "subject")
+_TAG_WORDS = (
+    *(*TAG_HEADERS, "tag", "keywords", "keyword", "subject"),
+    *("schlagwörter", "schlagworte", "schlagwort", "stichwörter", "stichworte", "stichwort"),
+    *("motsclés", "motclé", "etiquetas", "etiqueta", "palabrasclave", "parolechiave"),
+)
 _CLASS_WORDS = ("species", "categories", "category", "classes", "class")
 _ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)([^\\/]+)[\\/]")
 _NAMED = 8  # columns, in a note
@@ -44,8 +49,8 @@ class Columns:
     """Places of the columns of a table."""
 
     image: int
-    classes: tuple[int, ...]  # none where a column has tags
-    tags: int | None = None
+    classes: tuple[int, ...]  # none where columns have tags
+    tags: tuple[int, ...] = ()
     absent: int | None = None
     group: int | None = None
     notes: tuple[str, ...] = ()  # what was taken as what, where the header does not say so
@@ -86,13 +91,13 @@ def find_columns(sheet: Sheet, reading: Reading) -> Columns:
     others = [each for each in places if each not in (image, group)]
     if image is None or not others:
         _stop(sheet)
-    tags, absent, left = _tags_place(sheet, reading, image, places, others), None, index
-    if tags is not None:
-        absent = next((each for each in others if lower[each] == ABSENT and each != tags), None)
-        left = [*index, *(each for each in others if each not in (tags, absent))]
+    tags, absent, left = _tags_places(sheet, reading, image, places, others), None, index
+    if tags:
+        absent = next((each for each in others if lower[each] == ABSENT and each not in tags), None)
+        left = [*index, *(each for each in others if each not in (*tags, absent))]
     root, shown = _root(sheet.column(image))
     told = (*sheet.notes, *notes, *_told(sheet, reading, image, tags, left), *shown)
-    classes = tuple(others) if tags is None else ()
+    classes = () if tags else tuple(others)
     return Columns(image, classes, tags, absent, group, told, root)
 
 
@@ -116,24 +121,26 @@ def _names_files(sheet: Sheet, place: int) -> bool:
     return bool(cells) and named and not header.endswith(SUFFIXES)
 
 
-def _tags_place(
+def _tags_places(
     sheet: Sheet, reading: Reading, image: int, places: Sequence[int], others: Sequence[int]
-) -> int | None:
-    """The column of tags; None where every class has a column."""
-    if reading.tags_column is not None:
-        return _named(sheet, reading.tags_column, "--tags-column")
+) -> tuple[int, ...]:
+    """The columns of tags; none where every class has a column."""
+    told = [reading.tags_column] if isinstance(reading.tags_column, str) else reading.tags_column
+    if told:
+        names = _each_name(sheet, told)
+        return tuple(dict.fromkeys(_named(sheet, name, "--tags-column") for name in names))
     if places[0] == image and is_tag_header([sheet.header[place] for place in places]):
-        return others[0]
+        return (others[0],)
     wide = any(_holds_labels(sheet, place) for place in others)
     for words, may_be_empty in ((_TAG_WORDS, not wide), (() if wide else _CLASS_WORDS, False)):
         for word in words:
             for place in others:
                 cells = sheet.column(place) if _key(sheet.header[place]) == word else None
                 if cells is not None and (any(label_of(cell) is None for cell in cells)):
-                    return place
+                    return (place,)
                 if cells == [] and may_be_empty and sheet.head:
-                    return place
-    return None
+                    return (place,)
+    return ()
 
 
 def _holds_labels(sheet: Sheet, place: int) -> bool:
@@ -167,18 +174,20 @@ def _is_index(sheet: Sheet) -> bool:
 
 def _ignored(sheet: Sheet, reading: Reading) -> tuple[list[int], list[str]]:
     """The columns to leave out, and a note on those that are not there."""
-    asked = [
-        name.strip()
-        for text in reading.ignore_columns
-        for name in ([text] if text in sheet.header else text.split(","))
-    ]
-    found = {name: _place(sheet.header, name) for name in asked if name}
+    asked = _each_name(sheet, reading.ignore_columns)
+    found = {name: _place(sheet.header, name) for name in asked}
     notes = [
         f"no column {name!r} to leave out{_near(name, sheet.header)}"
         for name, place in found.items()
         if place is None
     ]
     return [place for place in found.values() if place is not None], notes
+
+
+def _each_name(sheet: Sheet, told: Sequence[str]) -> list[str]:
+    """Names of columns, some of which a person may have given together: `Date,Camera`."""
+    texts = ([text] if text in sheet.header else text.split(",") for text in told)
+    return [name.strip() for names in texts for name in names if name.strip()]
 
 
 def _place(header: Sequence[str], name: str) -> int | None:
@@ -203,15 +212,14 @@ def _near(name: str, header: Sequence[str]) -> str:
 
 
 def _told(
-    sheet: Sheet, reading: Reading, image: int, tags: int | None, left: Sequence[int]
+    sheet: Sheet, reading: Reading, image: int, tags: Sequence[int], left: Sequence[int]
 ) -> list[str]:
     """A note on what was taken without having been named."""
     header, taken = sheet.header, []
     if reading.image_column is None and header[image].lower() not in IMAGE_HEADERS:
         taken.append(f"column {header[image]!r} names the images")
-    found = tags if reading.tags_column is None else None
-    if found is not None and header[found].lower() not in TAG_HEADERS:
-        taken.append(f"column {header[found]!r} has their tags")
+    if not reading.tags_column and tags and header[tags[0]].lower() not in TAG_HEADERS:
+        taken.append(f"column {header[tags[0]]!r} has their tags")
     if left:
         names = (repr(header[place] or "row numbers") for place in left)
         taken.append(f"left out: {listed(names, _NAMED)}")
@@ -229,4 +237,4 @@ def _stop(sheet: Sheet) -> NoReturn:
 
 
 def _key(name: str) -> str:
-    return re.sub(r"[\s_-]", "", name).lower()
+    return re.sub(r"[\s_-]", "", composed(name)).lower()

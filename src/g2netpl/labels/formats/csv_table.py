@@ -65,7 +65,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read a wide table, or one of tags; every mistake is named by file and line."""
     sheet = open_sheet(path, Problems(), reading.encoding)
     columns = find_columns(sheet, reading)
-    if columns.tags is not None:
+    if columns.tags:
         return read_tags(sheet, columns, reading)
     rows = _Rows(sheet, columns)
     try:
@@ -81,7 +81,7 @@ def names_classes(path: Path, reading: Reading) -> bool:
     """A wide table does, tags do not."""
     try:
         sheet = open_sheet(path, Problems(), reading.encoding)
-        return find_columns(sheet, reading).tags is None
+        return find_columns(sheet, reading).tags == ()
     except LabelFileError:
         return True  # which the reading will tell
 
@@ -178,7 +178,8 @@ class _Rows:
         if not others:
             return problems
         shown = listed(f"{name!r} (as {self.wrong[name][:20]!r})" for name in others)
-        what = f"no column holds labels: {shown}; --tags-column NAME says where tags are"
+        tags = others[0] if others[0].isalnum() else quote(others[0])
+        what = f"no column holds labels: {shown}; tags are read with --tags-column {tags}"
         if len(others) < len(self.classes):
             odd = any("," in name for name in others)
             flags = [*others] if odd else [",".join(others)]

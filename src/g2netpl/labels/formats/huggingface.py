@@ -25,13 +25,8 @@ from g2netpl.labels.formats.groups import group_header
 from g2netpl.labels.formats.huggingface_data import ENDINGS, DataSet, parquet_files
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, in_class_order
-from g2netpl.labels.paths import SUFFIXES
+from g2netpl.labels.paths import SUFFIXES, ending_of
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
-
-_BEGINNINGS = {  # of pictures, and the ending of such a file
-    **{b"\xff\xd8\xff": ".jpg", b"\x89PNG": ".png", b"GIF8": ".gif", b"BM": ".bmp"},
-    **{b"II*\0": ".tif", b"MM\0*": ".tif", b"RIFF": ".webp", b"\0\0\0\x0cjP": ".jp2"},
-}
 
 
 def recognises(path: Path) -> bool:
@@ -124,12 +119,6 @@ def _has_pictures(path: Path) -> bool:
     except Exception:  # not installed, or a damaged file, which the reader of Parquet tells
         return False
     return any(map(is_picture, kinds))
-
-
-def ending_of(content: bytes) -> str:
-    """The ending of a picture file, by its first bytes; empty where they are of no kind known."""
-    found = (ending for start, ending in _BEGINNINGS.items() if content.startswith(start))
-    return next(found, ".avif" if content[4:12] == b"ftypavif" else "")
 
 
 def _write_picture(path: Path, content: bytes, overwrite: bool) -> None:

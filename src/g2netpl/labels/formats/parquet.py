@@ -66,10 +66,11 @@ def read_columns(
             what = f"column {image!r}: expected text, got {first.kinds[image]}"
             problems.stop(str(path), "column type", what)
         images = [columns.name(name or "") for (name,) in _rows(files, [image])]
-    if columns.tags is not None:
+    if columns.tags:
         known = [names.get(name) for name in classes]
-        found = _tags(files, images, dict(zip(classes, known, strict=True)), group, reading, at)
-        column = first.header[columns.tags]
+        meaning, count = dict(zip(classes, known, strict=True)), len(columns.tags)
+        found = _tags(files, images, meaning, count, group, reading, at)
+        column = ",".join(classes[:count])
         table = tags.collect(path, found, reading, problems, ": row ", column)
         return table.with_notes((*table.notes, *columns.notes))
     groups = Groups(problems)
@@ -88,7 +89,7 @@ def read_columns(
 def names_classes(path: Path, reading: Reading) -> bool:
     """A wide table does, tags do not."""
     try:
-        return _columns(ParquetFile(path, Problems()), reading).tags is None
+        return _columns(ParquetFile(path, Problems()), reading).tags == ()
     except LabelFileError:
         return True  # which the reading will tell
 
@@ -166,7 +167,8 @@ def _columns(file: ColumnFile, reading: Reading) -> Columns:
 
 def _names(file: ColumnFile, columns: Columns) -> tuple[str, list[str], list[str]]:
     """The columns of the images, of groups if there is one, and of tags or of the classes."""
-    of_tags = [place for place in (columns.tags, columns.absent) if place is not None]
+    absent = [] if columns.absent is None else [columns.absent]
+    of_tags = [*columns.tags, *absent]
     places = (of_tags or columns.classes, [] if columns.group is None else [columns.group])
     others, group = ([file.header[place] for place in some] for some in places)
     return file.header[columns.image], group, others
@@ -218,21 +220,26 @@ def _tags(
     files: Sequence[ColumnFile],
     images: Sequence[str],
     columns: Mapping[str, Sequence[str] | None],
+    count: int,
     group: list[str],
     reading: Reading,
     at: At,
 ) -> Iterator[tags.Tags]:
-    """Names, tags and what is absent, row after row; `columns` with what their numbers mean."""
+    """Names, tags and what is absent, row after row; `columns` with what their numbers mean.
+
+    The first `count` of the columns have tags.
+    """
     for name, known in columns.items():
         _check_kind(files[0], name, known)
     cells = _rows(files, [*columns, *group])
     for row, (image, (*found, last)) in enumerate(zip(images, cells, strict=True)):
         said = found if group else [*found, last]
-        present, *absent = (
+        each = [
             _classes_in(cell, known, reading, at(row), f"column {name!r}", files[0].problems)
             for (name, known), cell in zip(columns.items(), said, strict=True)
-        )
-        yield row, image, present, absent[0] if absent else (), last if group else None
+        ]
+        present, absent = (chain.from_iterable(some) for some in (each[:count], each[count:]))
+        yield row, image, present, absent, last if group else None
 
 
 def _check_kind(file: ColumnFile, name: str, known: Sequence[str] | None) -> None:

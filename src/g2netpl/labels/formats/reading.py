@@ -29,7 +29,7 @@ class Reading:
     contradictions: Contradictions = "refuse"  # between files: the last one may count, or none
     one_folder: bool = False  # image names of all files are relative to one; else each to its own
     image_column: str | None = None  # of CSV and workbooks; None: by its name, as all columns
-    tags_column: str | None = None
+    tags_column: str | tuple[str, ...] | None = None  # one, or several, each with some of them
     ignore_columns: tuple[str, ...] = ()
     duplicates: Duplicates = "refuse"  # rows of one image that say different things
     encoding: str | None = None  # of a text that does not begin with it; None: UTF-8

@@ -1,8 +1,9 @@
 """Labels by name: a table `image,labels` or `image,tags`, tags separated by `;` or `|`.
 
 What is not named is unobserved. Where semicolons or tabs separate the columns, a comma separates
-tags too. Where commas separate the columns, or in a workbook, a comma may be a part of a name; if
-it looks otherwise, the reader has to be told.
+tags too. Where commas separate the columns, or in a workbook, a comma may be a part of a name, and
+so may `/` and a space anywhere; if it looks otherwise, the reader has to be told. A line break in a
+cell always separates.
 
 A column `absent` may name what is known not to be there, a column `group` what images must stay
 together in a split. With `absent = negative` every
@@ -31,6 +32,7 @@ from g2netpl.labels.formats.twins import united_note
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 MARKS = ";|,\t/"  # that may stand between tags
+_ASKED = {",": "comma", "/": "slash", " ": "space"}  # that may also be parts of them
 Tags = tuple[int, str, Iterable[str], Iterable[str], Any]  # place, image, present, absent, group
 
 
@@ -46,7 +48,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read tags; every mistake is named by file and line."""
     sheet = open_sheet(path, Problems(), reading.encoding)
     columns = find_columns(sheet, reading)
-    if columns.tags is None:
+    if not columns.tags:
         came = ",".join(sheet.header)[:80]
         what = f"expected a header 'image,labels' or 'image,tags', got {came!r}"
         sheet.problems.stop(
@@ -61,45 +63,56 @@ def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
 
     def tags() -> Iterable[Tags]:
         for line, row in sheet.whole_rows(f"; separate tags by {between[0]!r} or '|'"):
-            present, absent, group = (
+            absent, group = (
                 None if place is None else unguarded(row[place])
-                for place in (columns.tags, columns.absent, columns.group)
+                for place in (columns.absent, columns.group)
             )
-            named, gone = (split(cell or "", reading, between) for cell in (present, absent))
+            present = (unguarded(row[place]) for place in columns.tags)
+            named = [tag for cell in present for tag in split(cell, reading, between)]
+            gone = split(absent or "", reading, between)
             image = columns.name(row[columns.image])
             if not sheet.is_unnamed(line, image):
                 yield line, image, named, gone, group
 
-    named = "" if columns.tags is None else sheet.header[columns.tags]
+    named = ",".join(sheet.header[place] for place in columns.tags)
     table = collect(sheet.path, tags(), reading, sheet.problems, column=named)
-    if reading.separator is None and reading.classes is None and "," not in between:
-        odd = looks_separated(table.classes)
-        if odd:
-            known = " and ".join(map(repr, _parts(odd)[:2]))
-            sheet.problems.stop(
-                str(sheet.path),
-                "several tags in one",
-                f"{odd!r} looks like several tags, since {known} are found elsewhere; give "
-                "--separator ',' if so (';,' where both are), or ';' if the comma is a part of it",
-            )
+    if reading.separator is None and reading.classes is None:
+        for mark in (each for each in _ASKED if each not in between):
+            odd = looks_separated(table.classes, mark)
+            if odd:
+                what = _asked(odd, mark, between[0])
+                sheet.problems.stop(str(sheet.path), "several tags in one", what)
     return table.with_notes((*columns.notes, *table.notes))
 
 
-def looks_separated(classes: Collection[str]) -> str | None:
-    """A name of which a comma looks to be between tags; None where commas belong to names.
+def looks_separated(classes: Collection[str], mark: str = ",") -> str | None:
+    """A name of which a mark looks to be between tags; None where it belongs to names.
 
     It does where each part of it is found elsewhere, alone or in another name, and where half of
     the names with a comma are such ones: `cat, dog` beside `cat` and `dog, bird`, but not
-    `salt, table` beside `salt, sea` and `table`.
+    `salt, table` beside `salt, sea` and `table`. Of names with a space, of which many are one
+    (`house boat`), there must be two whose parts are found alone.
     """
-    listed = [name for name in classes if "," in name]
-    found = Counter(part for name in classes for part in {*_parts(name)})
-    made = [name for name in listed if all(found[part] > 1 for part in _parts(name))]
-    return made[0] if made and 2 * len(made) >= len(listed) else None
+    listed = [name for name in classes if mark in name]
+    found = Counter(part for name in classes for part in {*_parts(name, mark)})
+    if mark == " ":
+        found = Counter({name: 2 for name in classes if mark not in name})
+    made = [name for name in listed if all(found[part] > 1 for part in _parts(name, mark))]
+    enough = len(made) > (mark == " ") and 2 * len(made) >= len(listed)
+    return made[0] if enough else None
 
 
-def _parts(name: str) -> list[str]:
-    return [part for each in name.split(",") if (part := each.strip())]
+def _parts(name: str, mark: str) -> list[str]:
+    return [part for each in name.split(mark) if (part := each.strip())]
+
+
+def _asked(odd: str, mark: str, usual: str) -> str:
+    known = " and ".join(map(repr, _parts(odd, mark)[:2]))
+    both = "" if mark == " " else f" ({usual + mark!r} where both are)"
+    return (
+        f"{odd!r} looks like several tags, since {known} are found elsewhere; give --separator "
+        f"{mark!r} if so{both}, or {usual!r} if the {_ASKED[mark]} is a part of it"
+    )
 
 
 def collect(
@@ -123,7 +136,8 @@ def collect(
                 for name in sorted(set(names)):  # in the order that the table will have
                     collector.label(place, row, name, value)
         if not problems.found and not collector.classes:
-            problems.stop(str(path), "no tag", f"no image has a tag; expected tags in {column!r}")
+            none = "no image has a tag" if rows else "no rows, and so no images"
+            problems.stop(str(path), "no tag", f"{none}; expected tags in {column!r}")
         notes = united_note(rows - len(collector.images)) if unite else []
         return groups.on(collector.table(reading.absent_value("unobserved"), notes))
     except LabelFileError as mistake:
@@ -133,9 +147,10 @@ def collect(
 
 def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
     """Write `image,labels`, and `absent` and `group` where there is any."""
-    odd = [name for name in table.classes if ";" in name or "|" in name or name != name.strip()]
+    odd = [name for name in table.classes if set(";|\r\n") & {*name} or name != name.strip()]
     if odd:
-        raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: it holds ';', '|' or spaces")
+        what = "it holds ';', '|', a line break, or spaces at an end"
+        raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: {what}")
     names = np.array(table.classes, dtype=object)
     negative = bool(per_class(table.held, NEGATIVE).any())
     with sheet_written(path, bom) as writer:
@@ -160,7 +175,7 @@ def in_cell(cell: Any, reading: Reading, where: str, what: str, problems: Proble
 
 
 def split(text: str, reading: Reading, between: str = ";|") -> list[str]:
-    """The tags in a cell, parted at any mark of `between` unless the reader was told others."""
+    """The tags in a cell: parted at line breaks, and at any mark of `between` or as was told."""
     parts = re.split(_between(reading.separator or between), text)
     return [tag for part in parts if (tag := part.strip())]
 
@@ -170,4 +185,5 @@ def _between(separator: str) -> re.Pattern[str]:
     """Marks part tags each by itself (`;,`), anything else as a whole (`::`, ` and `)."""
     marks = set(separator.strip(" "))
     alone = len(marks) > 1 and marks <= set(MARKS)
-    return re.compile(f"[{re.escape(''.join(sorted(marks)))}]" if alone else re.escape(separator))
+    told = f"[{re.escape(''.join(sorted(marks)))}]" if alone else re.escape(separator)
+    return re.compile(rf"{told}|[\r\n]")

@@ -9,7 +9,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -158,6 +158,15 @@ def csv_table(
         next(rows, None)
     first, header = next(rows, (1, []))
     return first, header, rows
+
+
+def lines_of(path: Path, names: Set[str]) -> dict[str, int]:
+    """The first line on which each of these names is a cell."""
+    found: dict[str, int] = {}
+    for line, row in csv_table(path, Problems())[2]:
+        for name in names & {unguarded(cell) for cell in row}:
+            found.setdefault(name, line)
+    return found
 
 
 def delimiter(path: Path) -> str:

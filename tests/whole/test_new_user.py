@@ -1,0 +1,135 @@
+"""What somebody stumbles over who has never used it: each is told in one line, with what to do."""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from PIL import Image
+
+from g2netpl.base.errors import InputError
+from g2netpl.cli import main
+from g2netpl.runs.config import RunConfig
+from g2netpl.training.data import read_training_data
+
+
+@pytest.fixture
+def scans(tmp_path, scenes):
+    """Twenty pictures without an ending."""
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    for row in range(20):
+        Image.fromarray(scenes.train_images[row]).save(folder / f"scan{row:02}", "png")
+    return folder
+
+
+def labels(folder, text):
+    path = folder.parent / "labels.csv"
+    path.write_text(text)
+    return ["--labels", str(path), "--images", str(folder)]
+
+
+def check(arguments, capsys, code=0):
+    """What it prints, error or not."""
+    assert main(["check", *arguments, "--workers", "0"]) == code
+    out, err = capsys.readouterr()
+    assert err.count("\n") == (code != 0)
+    return out, err
+
+
+def training(arguments):
+    flags = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    keys = {key.removeprefix("--"): value for key, value in flags.items()}
+    return read_training_data(RunConfig(output="run", **keys))
+
+
+def rows(tag, count):
+    return "".join(f"scan{row:02},{tag}\n" for row in range(count))
+
+
+def test_pictures_without_an_ending_are_unlabelled_images_too(scans, capsys):
+    arguments = labels(scans, f"image,tags\n{rows('cat', 5)}scan05,dog\nscan06,dog\n")
+    out, _ = check(arguments, capsys)
+    assert f"13 images in {scans} not listed: unlabelled training images" in out
+    assert len(training(arguments).table) == 20
+
+
+def test_photos_of_kinds_that_are_not_read_are_told_once(scans, small_bundle, capsys):
+    for name in ("IMG_1.HEIC", "IMG_2.cr2"):
+        (scans / name).write_bytes(b"raw")
+    told = f"2 photos in {scans} not read (.heic 1, .cr2 1): convert to JPEG"
+    arguments = labels(scans, "image,tags\nscan00,cat\nscan01,cat\nscan02,dog\nscan03,dog\n")
+    assert check(arguments, capsys)[0].count(told) == 1
+    assert training(arguments).notes.count(told) == 1
+    target = scans.parent / "scores.csv"
+    predict = ["predict", str(small_bundle), "--output", str(target), "--images"]
+    assert main([*predict, str(scans)]) == 0
+    out = capsys.readouterr().out
+    assert f"note: {told}" in out
+    assert "20 images, " in out
+    for path in scans.glob("scan*"):
+        path.unlink()
+    assert main([*predict, str(scans), "--overwrite"]) == 2
+    assert f"{scans}: no images there; {told}" in capsys.readouterr().err
+
+
+def test_one_class_without_negatives_is_told_and_refused_where_all_images_have_it(scans, capsys):
+    told = "one class and no negatives: nothing tells 'cat' from the rest; give some images 0"
+    arguments = labels(scans, f"image,tags\n{rows('cat', 9)}")
+    assert told in check(arguments, capsys)[0]
+    assert any(note.startswith(told) for note in training(arguments).notes)
+    arguments = labels(scans, f"image,tags\n{rows('cat', 20)}")
+    says = "'cat' is the one class, and on every image; nothing tells it from the rest: give some"
+    assert says in check(arguments, capsys, 2)[1]
+    with pytest.raises(InputError, match=says):
+        training(arguments)
+    arguments = labels(scans, f"image,tags,absent\n{rows('cat,', 9)}scan09,,cat\n")
+    assert "no negatives" not in check(arguments, capsys)[0]
+
+
+@pytest.mark.parametrize("word", ["none", "Nothing", "n/a", "-"])
+def test_a_tag_for_nothing_is_told(scans, capsys, word):
+    told = f"{word!r} is a class as any other, on 9 images; if it says that nothing is there,"
+    arguments = labels(scans, f"image,tags\n{rows(word, 9)}scan09,cat\nscan10,cat\n")
+    assert told in check(arguments, capsys)[0]
+    assert any(note.startswith(told) for note in training(arguments).notes)
+    assert told not in check([*arguments, "--one-of"], capsys)[0]
+
+
+def test_classes_with_one_image_are_named_in_one_line(scans, capsys):
+    lines = "".join(f"scan{row:02},c{row}\n" for row in range(7))
+    out, _ = check(labels(scans, f"image,tags\n{lines}scan08,cat\nscan09,cat\n"), capsys)
+    told = "on one image alone, too few to learn from: 'c0', 'c1', 'c2', 'c3', 'c4' and 2 more\n"
+    assert told in out
+
+
+def test_an_image_that_is_not_there_is_told_with_its_line(scans, capsys):
+    arguments = labels(scans, 'image,tags\nscan00,"cat\ndog"\nscan01,dog\nIMG_9999.jpg,cat\n')
+    out, err = check(arguments, capsys, 2)
+    assert f"labels.csv:5: image 'IMG_9999.jpg' is not in {scans}" in out
+    assert f"labels.csv:5: image 'IMG_9999.jpg' is not in {scans}" in err
+
+
+def test_numbers_are_found_whose_zeros_excel_took(scans, capsys):
+    shutil.copy(scans / "scan00", scans / "000000018792.jpg")
+    arguments = labels(scans, "image,tags\n18792,cat\nscan01,dog\nscan02,dog\n")
+    assert "1 image found by another name, as '18792' = '0000" in check(arguments, capsys)[0]
+
+
+def test_several_columns_of_tags_are_flags_too(scans, capsys):
+    text = "image,Tag1,Tag2\nscan00,cat,dog\nscan01,cat,\nscan02,,dog\n"
+    arguments = labels(scans, text)
+    for flags in (["--tags-column", "Tag1,Tag2"], ["--tags-column=Tag1", "--tags-column=Tag2"]):
+        assert "4 positive and 0 negative, on 3 images" in check([*arguments, *flags], capsys)[0]
+
+
+def test_a_mistake_is_shown_once_where_both_streams_come_to_one_screen(scans):
+    arguments = labels(scans, "image,cat\nscan00,1\nscan01,7\n")
+    command = [sys.executable, "-m", "g2netpl", "check", *arguments]
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    found = subprocess.run(command, check=False, **both)
+    assert found.returncode == 2
+    assert found.stdout.count("expected 1, 0 or an empty cell") == 1
+    assert found.stdout.splitlines()[-1].endswith(
+        "labels.csv: 1 error; a training would be refused"
+    )
