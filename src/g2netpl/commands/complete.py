@@ -11,8 +11,9 @@ examples:
   g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
   g2netpl complete runs/first --labels all.csv --images archive --output completed/ --part 3/8
 
-Without --output and --table, completed.csv in the run folder gets a row per image with its labels
-as tags, which a spreadsheet opens and `train` reads.
+Without --output and --table, completed.csv in the run folder gets a row per image with all its
+labels as tags, and in `added` those of them that are new. A spreadsheet opens it, and `train` reads
+the labels.
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
 observed (as in your file), soft (the game's soft label), predicted (by the network), unreadable.
@@ -125,8 +126,8 @@ def _complete(flags: argparse.Namespace) -> None:
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags, flags.bom)
-        end = written(tags, True) if flags.dry_run else f"each image with its labels: {tags}"
-        console.print(end)
+        said = f"each image with its labels, and those added: {tags}"
+        console.print(written(tags, True) if flags.dry_run else said)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:

@@ -30,6 +30,7 @@ from g2netpl.labels.formats import (
     read_labels,
     read_matching,
 )
+from g2netpl.labels.formats.columns import ADDED
 from g2netpl.labels.formats.problems import Problems, called
 from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
@@ -270,12 +271,12 @@ def compare_with_truth(
 
 
 def write_tags(completed: Completed, path: str | Path, bom: bool = False) -> None:
-    """A row per image: its labels as tags."""
+    """A row per image: its labels as tags, and once more those of them that were added."""
     observed, positive = completed.observed, completed.values == POSITIVE
-    classes = observed.classes
-    mark = mark_between(classes, with_scores=False)
+    classes, mark = observed.classes, mark_between(observed.classes, with_scores=False)
     columns = prediction_columns(observed.images, classes, positive, None, mark)
-    write_columns(Path(path), prediction_kinds(classes, False), [columns], bom)
+    columns[ADDED] = tags_of(classes, completed.proposed(), mark)
+    write_columns(Path(path), prediction_kinds(classes, False) | {ADDED: "text"}, [columns], bom)
 
 
 def write_completed(
@@ -324,6 +325,12 @@ def prediction_kinds(classes: Sequence[str], with_scores: bool) -> dict[str, str
     return kinds | dict.fromkeys(classes if with_scores else (), "float")
 
 
+def tags_of(classes: Sequence[str], chosen: npt.NDArray[np.bool_], mark: str) -> list[str]:
+    """The chosen classes of each image in a cell."""
+    names = np.array(classes, dtype=object)
+    return [mark.join(names[row]) for row in chosen]
+
+
 def prediction_columns(
     names: Sequence[str],
     classes: Sequence[str],
@@ -332,11 +339,7 @@ def prediction_columns(
     mark: str,
 ) -> Columns:
     """A row per image: its labels as tags, and a score per class, if wanted."""
-    tags = np.array(classes, dtype=object)
-    columns: dict[str, Any] = {
-        "image": list(names),
-        "labels": [mark.join(tags[chosen]) for chosen in decided],
-    }
+    columns: Columns = {"image": list(names), "labels": tags_of(classes, decided, mark)}
     if scores is not None:
         columns |= zip(classes, scores.round(4).T, strict=True)
     return columns
