@@ -93,6 +93,18 @@ const steps = {
       marked: window.marked ?? null,
     }));
   },
+  // Names of tags, of one word each, that stand on several lines.
+  async broken() {
+    return page.evaluate(() =>
+      [...document.querySelectorAll(".tag bdi")]
+        .filter((name) => {
+          const range = document.createRange();
+          range.selectNodeContents(name);
+          return range.getClientRects().length > 1;
+        })
+        .map((name) => name.textContent),
+    );
+  },
   async lost() {
     await page.waitForSelector("#alert:not([hidden])");
   },

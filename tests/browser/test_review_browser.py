@@ -346,6 +346,19 @@ def test_tags_out_of_sight_are_shown_before_they_are_saved(tmp_path, browser):
         assert decided(folder) == {seen["image"]: seen["tags"]}
 
 
+def test_no_tag_is_broken_within_a_word(tmp_path, browser):
+    names, classes = ["a.png", "b.png"], ["backpack", "skateboard", "motorcycle", "car"]
+    write_photos(tmp_path / "photos", names)
+    chances = np.full((2, 4), 0.99)
+    folder = write_run(tmp_path / "run", names, classes, [[1, 1, -1, -1]] * 2, chances, chances)
+    with Page(folder, "--ask", "photos") as page:
+        for width, height in ((1280, 800), (390, 844)):
+            browser.size(width=width, height=height)
+            browser.open(address=page.address)
+            assert set(browser.see()["tags"]) == {*classes}
+            assert browser.broken() == [], width
+
+
 def test_photos_and_accessibility(tmp_path, browser):
     with Page(random_run(tmp_path), "--ask", "photos", "--limit", "50") as page:
         browser.open(address=page.address)

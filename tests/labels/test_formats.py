@@ -680,6 +680,13 @@ def test_a_header_with_commas_is_read_by_them(tmp_path, text, images, classes):
     assert (table.images, table.classes) == (images, classes)
 
 
+def test_tags_that_were_added_are_tags_whatever_their_names(tmp_path):
+    table = read_labels(put(tmp_path / "x.csv", "image,labels,added\nx,1;0,0\ny,1,\n"))
+    assert table.classes == ("0", "1")
+    assert table.values.tolist() == [[1, 1], [-1, 1]]
+    assert table.notes == ("left out: 'added'",)
+
+
 # Wide CSV: at once and row by row
 
 

@@ -60,9 +60,9 @@ SECTIONS = (
     "Reliability",
     "Precision and recall",
     "Labels to look at",
-    "Confident new positives",
+    "New positives, the surest first",
     "Most disputed",
-    "Likely wrong observed labels",
+    "Observed labels that the network doubts most",
 )
 
 
@@ -209,12 +209,16 @@ def test_the_facts_are_those_of_the_run(page, run):
     assert "tiny at 32 px, end-to-end" in text
     assert "k = 2.30 per image" in text
     assert f"{100 * run.result['test_map']:.1f} %" in text
+    assert f"new positives those that it would fill in: {complete(run).how}. Under each" in text
+    assert "is not known" not in text
     assert str(run.folder.parent) not in page.source  # whose folder it is stays at home
 
 
 def test_the_table_of_classes_agrees_with_scikit_learn(page, run, judged):
     scores, truth = judged
-    header, rows = page.table("Each class")
+    header, both = page.table("Each class")
+    rows, why = both[::2], both[1::2]  # what a threshold rests on stands under the figures
+    reasons = {row[0]: reason for row, (reason,) in zip(rows, why, strict=True)}
     assert [row[0] for row in rows] != list(HOSTILE)  # sorted by average precision
     found = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
     assert set(found) == set(HOSTILE)
@@ -233,7 +237,7 @@ def test_the_table_of_classes_agrees_with_scikit_learn(page, run, judged):
         }
         if decided[:, column].any():
             expected["test precision"] = 100 * precision_score(truth[:, column], decided[:, column])
-        assert found[name]["decided by"] == run.thresholds.grounds[column]
+        assert reasons[name] == run.thresholds.grounds[column]
         for key, value in expected.items():
             assert shown(found[name][key]) == pytest.approx(value, abs=0.051), (name, key)
 
@@ -303,7 +307,7 @@ def test_the_new_positive_that_both_are_surest_of_comes_first(page, run, hostile
     surest = np.minimum(completed.scores, predicted)
     new = np.where(completed.proposed(), surest, -1)
     row, column = np.unravel_index(new.argmax(), new.shape)
-    first = page.headings.index((3, "Confident new positives")) + 1
+    first = page.headings.index((3, "New positives, the surest first")) + 1
     assert page.headings[first] == (4, HOSTILE[column])
     images = [attrs["alt"] for attrs in page.attributes("img")]
     assert images[0] == completed.observed.images[row]
@@ -420,7 +424,7 @@ def test_without_photos_there_are_names_and_a_sentence(run, tmp_path):
     assert not bare.attributes("img")
     assert "photos cannot be shown" in bare.sentences()
     assert HOSTILE_FILE[:-4] in bare.text
-    assert "Likely wrong observed labels" in bare.text
+    assert "Observed labels that the network doubts most" in bare.text
 
 
 def test_photos_behind_a_link_that_leads_out_are_not_shown(run, hostile_photos, tmp_path):
@@ -469,6 +473,7 @@ def test_a_method_without_soft_labels_and_data_without_negatives(hostile_photos,
     text = page.sentences()
     assert "The method an keeps no soft labels" in text
     assert "There are no test images with labels." in text
+    assert "per image; how many are right is not known" in text
     assert "cannot be told from tags alone. Look at some of them with g2netpl review" in text
     assert "There is no curve of mAP. Epoch: the last one" in text
     assert "no validation or test images with labels to hold the scores against" in text

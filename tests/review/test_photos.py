@@ -9,6 +9,7 @@ from review_runs import Page, random_run, small_run, write_run
 
 from g2netpl import read_labels
 from g2netpl.cli import main
+from g2netpl.labels.table import LabelTable
 from g2netpl.review import photos
 from g2netpl.review.counting import CountReview
 from g2netpl.review.photos import PhotoReview
@@ -17,6 +18,7 @@ from g2netpl.review.session import Review
 from g2netpl.runs.answers import in_force, read_decisions, reviewed_labels
 from g2netpl.runs.completion import by_soft_labels, complete
 from g2netpl.runs.run import Run
+from g2netpl.runs.tables import HeldOut, write_held_out
 
 
 @pytest.fixture
@@ -85,8 +87,8 @@ def test_known_tags_are_shown_as_such_and_known_absent_ones_are_not(small, opene
     assert photos["y.png"]["known"] == [{"name": "bee", "value": 0, "decided": False}]
 
 
-@pytest.mark.parametrize("by_draw", [False, True])
-def test_on_is_what_complete_would_call_positive(tmp_path, opened, by_draw):
+@pytest.mark.parametrize("how", [{}, {"by_draw": True}, {"rule": "precision:0.6"}])
+def test_on_is_what_complete_would_call_positive(tmp_path, opened, how):
     random = np.random.default_rng(3)
     names, shape = [f"{row}.png" for row in range(40)], (40, 6)
     observed = np.where(random.random(shape) < 0.2, random.integers(0, 2, shape), -1)
@@ -97,8 +99,10 @@ def test_on_is_what_complete_would_call_positive(tmp_path, opened, by_draw):
         tmp_path / "run", names, list("abcdef"), observed, soft, predicted, has_soft, k=1.7
     )
     content = json.loads((run / "decisions.json").read_text())
-    content |= {"thresholds": [0.3, 0.4, 0.5, 0.6, None, 0.8], "shift": -0.4, "by_draw": by_draw}
+    content |= {"thresholds": [0.3, 0.4, 0.5, 0.6, None, 0.8], "shift": -0.4, **how}
     (run / "decisions.json").write_text(json.dumps(content))
+    truth = LabelTable(tuple(names), tuple("abcdef"), (predicted > 0.6).astype(np.int8))
+    write_held_out(run, {"validation": HeldOut(truth, predicted.astype(np.float32))})
     completed, by_soft = complete(Run.open(run)), by_soft_labels(Run.open(run))
     said = Opinions(Run.open(run).labels, Run.open(run).thresholds, 1.7).soft(np.arange(40))
     assert by_soft.scores[observed < 0] == pytest.approx(said[observed < 0], abs=1e-3)

@@ -11,6 +11,7 @@ from g2netpl.runs.bounds import (
     bounded_thresholds,
     fewest_positives,
     lower_bound,
+    too_few,
 )
 from g2netpl.training.foresight import foresee
 
@@ -107,6 +108,17 @@ def test_on_fresh_data_the_promise_is_kept(positives):
     if positives >= 30:
         assert len(own) > 100
         assert np.mean(np.array(own) >= 0.9) >= 0.9
+
+
+def test_where_positives_are_too_few_the_next_step_is_said():
+    columns = [column(50, 50), column(10, 90), column(2, 98)]
+    assert too_few(columns, 0.9, [0.5, 0.5, 0.5]) == ""
+    told = too_few(columns, 0.9, [0.5, None, None])
+    assert told.startswith("2 of 3 classes get no positives: a bound of 0.9 takes 22 validation")
+    # 12 right of 12 are 0.1 ** (1 / 12); 12 more positives, of one in ten photos
+    assert "has 10, and the best bound so far is 0.83. Label at least 120 photos more" in told
+    assert "--validation-labels" in told
+    assert "Label more photos" in too_few(columns[:1], 0.9, [None])
 
 
 def held_out(*positives):

@@ -1,10 +1,12 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
-from g2netpl.runs.completion import fill_in
+from g2netpl.runs.completion import complete, fill_in
 from g2netpl.runs.sure import _observed_shares, sure_by_validation
 from g2netpl.runs.tables import HeldOut
 from g2netpl.runs.thresholds import choose
@@ -150,3 +152,54 @@ def test_decisions_are_judged_by_images_that_tell(complete, judged):
     one_file_has_half_of_the_classes[:700, 6:] = -1
     merged = held_out.table.with_values(one_file_has_half_of_the_classes)
     assert len(HeldOut(merged, held_out.scores).judged(k).table) == 1500
+
+
+def finished(rule, seed, soft_share=1.0, observed_share=0.6):
+    """A run of which the soft labels know nothing, and its truth."""
+    held_out, raw, truth, observed = trained(seed, observed_share)
+    has_soft = np.arange(len(raw)) < soft_share * len(raw)
+    noise = np.random.default_rng(seed).random(raw.shape).astype(np.float32)
+    run = SimpleNamespace(
+        thresholds=choose(rule, (held_out.scores, held_out.truth), raw, 1.2),
+        held_out={"validation": held_out},
+        expected_positives=1.2,
+        observed=lambda: observed,
+        predictions=lambda: raw,
+        soft_labels=lambda: np.where(has_soft[:, None], noise, raw),
+        has_soft_labels=lambda: has_soft,
+    )
+    return run, truth, observed
+
+
+def test_a_precision_that_was_promised_holds_among_what_is_added():
+    shares = []
+    for seed in range(5):
+        run, truth, observed = finished("precision:0.8", seed)
+        completed = complete(run)
+        assert (completed.values >= 0).all()
+        share, count = right(completed.values, truth, observed, 1)
+        shares.append(share)
+        assert count > 500
+        sure = complete(run, 0.8)
+        assert (sure.proposed() == completed.proposed()).all()
+    assert np.mean(shares) >= 0.8
+    assert "thresholds: precision:0.8 of what is added, by 1,500 validation" in completed.how
+
+
+@pytest.mark.parametrize(
+    ("rule", "soft_share", "told"),
+    [
+        ("f1", 1.0, "every label is decided, so that about k = 1.20 positives per image come out"),
+        (
+            "f1",
+            0.75,
+            "of 3,000 images trained on the soft labels decide, so that about k = 1.20 positives "
+            "per image come out; of 1,000 held out the network, by thresholds: f1, by 1,500",
+        ),
+        ("f1", 0.0, "every label is decided by thresholds: f1, by 1,500 validation images"),
+        ("expected", 0.75, "every label is decided, so that about k = 1.20"),
+    ],
+)
+def test_it_is_said_by_what_labels_were_decided(rule, soft_share, told):
+    run, *_ = finished(rule, 0, soft_share)
+    assert complete(run).how.startswith(told)

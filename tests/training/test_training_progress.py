@@ -80,8 +80,9 @@ def test_each_epoch_has_a_line_and_its_words_are_explained_once(console):
     plain, terms, first, second = console.file.getvalue().splitlines()
     assert plain == "epoch 2 of 4: cost 0.3000 · mAP 25.0%"
     assert terms == (
-        "regret: what the soft labels would still gain by their best move; undecided: soft labels "
-        "between 0.25 and 0.75"
+        "regret: what the soft labels, guesses at labels that nobody gave, would still gain by "
+        "their best move, 0 when settled; undecided: soft labels between 0.25 and 0.75, neither "
+        "yes nor no"
     )
     assert first == second == f"{plain} · regret 0.100 · undecided 20%"
 

@@ -108,9 +108,12 @@ def test_complete_sorts_the_rest_into_a_table_that_train_reads(run, capsys):
     assert main(["complete", str(run), "--overwrite"]) == 0
     said = capsys.readouterr().out
     assert "6 new positives, 1.00 positives per image" in said
-    assert f"each image with its labels: {run / 'completed.csv'}" in said
+    assert f"each image with its labels, and those added: {run / 'completed.csv'}" in said
     rows = rows_of(run / "completed.csv")
     assert [row["labels"] for row in rows] == [species_of(row["image"]) for row in rows]
+    assert {row["added"] for row in rows if row["added"]} <= {*SPECIES}
+    assert all(row["added"] in ("", row["labels"]) for row in rows)
+    assert sum(row["added"] != "" for row in rows) == 6
     assert len(read_labels(run / "completed.csv")) == len(rows) == 42
     assert main(["complete", str(run)]) == 3  # it may have been changed by hand
 

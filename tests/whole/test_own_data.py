@@ -724,7 +724,9 @@ def test_the_rule_of_the_thresholds_is_said(folder, capsys):
     ]
     more = ["--table", str(folder / "sure.csv"), "--sure", "0.9"]
     assert main(["complete", str(folder / "run"), *more]) == 0
-    assert "sure by 12 validation images, of 10 classes: positives " in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "sure by 12 validation images, of 10 classes: positives " in said
+    assert "10 of 10 classes get no positives: a bound of 0.9 takes 22 validation" in said
 
 
 def test_classes_may_hold_the_mark_between_tags(folder, capsys):

@@ -11,18 +11,26 @@ examples:
   g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
   g2netpl complete runs/first --labels all.csv --images archive --output completed/ --part 3/8
 
-Without --output and --table, completed.csv in the run folder gets a row per image with its labels
-as tags, which a spreadsheet opens and `train` reads.
+Without --output and --table, completed.csv in the run folder gets a row per image with all its
+labels as tags, and in `added` those of them that are new. A spreadsheet opens it, and `train` reads
+the labels.
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
-observed (as in your file), soft (the game's soft label), predicted (of images held out from
-training), unreadable. Soft labels are those of the last epoch, decided so that the expected number
-of positives per image comes out. With --sure P, of the positives that are filled in P are right,
-and of the negatives too, by validation labels of both signs; without such labels, both the soft
-label and the network's prediction must have that chance. --table is a label file in any format. For
-Label Studio it holds tasks with predictions: those of --like, or of the label file if it came from
-there, with their ids and addresses, to be imported into the same project; otherwise new ones. The
-flags on formats are about --truth.
+observed (as in your file), soft (the game's soft label), predicted (by the network), unreadable.
+
+How labels are decided depends on the labels that there are, and the command says it:
+  tags alone (observation draw)  by the network: there if that is more likely than not
+  --thresholds precision:P       by the network, so that P of what is added is right on validation
+  --one-of                       by the network: the likeliest class
+  else                           images trained on by their soft labels of the last epoch, so that
+                                 the expected number of positives per image comes out; images held
+                                 out by the network, at the thresholds of the run
+With --sure P, of the positives that are filled in P are right, and of the negatives too, by
+validation labels of both signs. Without such labels a label must have a chance of P, which is no
+promise: with the draw by the network, else by soft label and network both. --table is a label file
+in any format. For Label Studio it holds tasks with predictions: those of --like, or of the label
+file if it came from there, with their ids and addresses, to be imported into the same project;
+otherwise new ones. The flags on formats are about --truth.
 
 With --labels another file is completed, of any size: what it knows stays, the rest is decided by
 prediction. --output then has a row per image and a column per class: 1, 0, or nothing where in
@@ -69,7 +77,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--sure",
         type=float,
         metavar="P",
-        help="fill in only so many labels that this share is right (default: all)",
+        help="fill in only labels that are so sure, by validation labels or else by their chance "
+        "(default: all)",
     )
     parser.add_argument(
         "--truth",
@@ -117,8 +126,8 @@ def _complete(flags: argparse.Namespace) -> None:
     if tags is not None:
         if not flags.dry_run:
             write_tags(completed, tags, flags.bom)
-        end = written(tags, True) if flags.dry_run else f"each image with its labels: {tags}"
-        console.print(end)
+        said = f"each image with its labels, and those added: {tags}"
+        console.print(written(tags, True) if flags.dry_run else said)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
@@ -158,21 +167,13 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
 
 
 def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> list[str]:
-    """By what the labels were decided, in a line, unless bounds of validation say it."""
-    thresholds = trained.thresholds
+    """By what the labels were decided, unless bounds of validation say it, and what these lack."""
+    lack = [f"note: {completed.lack}"] if completed.lack else []
     if sure is None:
-        hint = f"every label is decided by {thresholds}"
-        if thresholds.one_of:
-            hint = "every image has its likeliest class"
-        elif thresholds.by_draw:
-            hint = f"every label is decided: {thresholds.rule}, or absent"
-        elif trained.has_soft_labels().any():
-            k = f"k = {trained.expected_positives:.2f}"
-            hint = f"every label is decided, so that about {k} positives per image come out"
-        return [f"{hint}; --sure 0.9 fills in the surest alone"]
+        return [f"{completed.how}; --sure 0.9 fills in the surest alone", *lack]
     if completed.sure is not None:
-        return []
-    basis = "names alone" if thresholds.by_draw else "k alone, with no promise"
+        return lack
+    basis = "names alone" if trained.thresholds.by_draw else "k alone, with no promise"
     return [
         f"sure by {basis}: validation has no labels of both signs, complete or missing at "
         "random, to hold it against; "

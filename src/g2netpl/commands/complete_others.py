@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from g2netpl.runs.run import Run
     from g2netpl.runs.scoring import Completing, Find
     from g2netpl.runs.sure import Sure
+    from g2netpl.runs.thresholds import Thresholds
 
 
 def check_sure(sure: float | None) -> None:
@@ -39,6 +40,7 @@ def _complete(flags: argparse.Namespace) -> None:
     from g2netpl.base import launch as launched
     from g2netpl.base.console import Console
     from g2netpl.commands.in_parts import make_all, share
+    from g2netpl.runs.completion import thresholds_of_unknown
     from g2netpl.runs.parts import Blocks
     from g2netpl.runs.run import load_run
     from g2netpl.runs.scoring import FindAt
@@ -47,8 +49,10 @@ def _complete(flags: argparse.Namespace) -> None:
     if "image" in trained.classes:
         raise InputError("a class is called 'image', which is the first column; rename it")
     table = _observed(flags, trained)
-    sure, find = _sure(flags.sure, trained, table), FindAt(flags.images)
-    build = partial(_completing, flags.run, sure, find, len(table), *share(flags))
+    decide = thresholds_of_unknown(trained, table.entries), _sure(flags.sure, trained, table)
+    build = partial(
+        _completing, flags.run, *decide, FindAt(flags.images), len(table), *share(flags)
+    )
     blocks = Blocks.of(table.images, known=table.entries)
     tally = make_all(flags, console, "completing", blocks, build, build())
     images, counts, classes = tally.counts["images"], tally.counts, len(trained.classes)
@@ -79,16 +83,19 @@ def _observed(flags: argparse.Namespace, trained: "Run") -> "LabelTable":
 
 def _sure(sure: float | None, trained: "Run", table: "LabelTable") -> "Sure | float | None":
     """From which chances on labels are filled in."""
-    from g2netpl.runs.sure import sure_by_validation
+    from g2netpl.runs.completion import sure_of_unknown
 
-    if sure is None:
-        return None
-    held_out, k = trained.held_out.get("validation"), trained.expected_positives
-    return sure_by_validation(sure, trained.thresholds, held_out, table.entries, k) or sure
+    return None if sure is None else sure_of_unknown(trained, sure, table.entries) or sure
 
 
 def _completing(
-    name: str, sure: "Sure | float | None", find: "Find", count: int, workers: int, device: str
+    name: str,
+    thresholds: "Thresholds",
+    sure: "Sure | float | None",
+    find: "Find",
+    count: int,
+    workers: int,
+    device: str,
 ) -> "Completing":
     """What completes blocks of images; called by every worker of Ray, too."""
     from g2netpl.runs.run import Run
@@ -96,4 +103,5 @@ def _completing(
 
     run = load_classifier(name, device)
     assert isinstance(run, Run)
-    return Completing(Scoring(run, find, count, workers), run.expected_positives, sure)
+    scoring = Scoring(run, find, count, workers)
+    return Completing(scoring, thresholds, run.expected_positives, sure)

@@ -9,9 +9,9 @@ examples:
 
 Of a training: what was trained on what, a table of all classes, learning curves, both players over
 the epochs, the soft labels of each epoch, reliability, precision and recall, and labels to look at:
-confident new positives, disputed ones, observed ones that are likely wrong. While a training goes
-on, its curves so far. The page is one file and loads nothing. Without --output it is report.html in
-RUN (comparison.html for a demo, whose report.html also shows scenes).
+the surest new positives, disputed ones, observed ones that the network doubts. While a training
+goes on, its curves so far. The page is one file and loads nothing. Without --output it is
+report.html in RUN (comparison.html for a demo, whose report.html also shows scenes).
 """
 
 import argparse

@@ -89,9 +89,9 @@ def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int
     values = completed.observed.values
     unknown = values == UNOBSERVED
     yield (
-        "Confident new positives",
+        "New positives, the surest first",
         "Labels that nobody observed and that would be filled in; first those that soft label and "
-        "network are both surest of.",
+        "network are both surest of. A percentage is the chance that the class is there, by each.",
         clearest(np.minimum(by_soft.scores, predicted), completed.proposed(), _SHELF),
     )
     apart = (by_soft.values == POSITIVE) != opinions.accepted
@@ -109,10 +109,10 @@ def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int
     denied = clearest(predicted, (values == NEGATIVE) & (predicted > 0.5), _SHELF)
     kept = max(half, _SHELF - len(denied))
     yield (
-        "Likely wrong observed labels",
-        "Observed as positive though the network thinks it unlikely, and observed as negative "
-        "though it thinks it likely; first those it is surest of. Rare things that it has not "
-        "learned come up here too.",
+        "Observed labels that the network doubts most",
+        "Observed as positive, and by the network less likely there than not; observed as "
+        "negative, and more likely there than not. Near 50 % it does not know either way, and "
+        "rare things that it has not learned come up here too.",
         [*against[:kept], *denied[: _SHELF - len(against[:kept])]],
     )
 

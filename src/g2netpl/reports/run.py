@@ -135,13 +135,7 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
             header += [f"{part} positives", f"{part} precision", f"{part} recall"]
     alike = set(run.thresholds.grounds) if len(set(run.thresholds.grounds)) == 1 else set[str]()
     grounds = () if alike else run.thresholds.grounds  # what is the same for all is said once
-    header += [
-        "threshold",
-        *(["decided by"] if grounds else []),
-        "known positives",
-        "known negatives",
-        "new positives",
-    ]
+    header += ["threshold", "known positives", "known negatives", "new positives"]
     known = run.labels.observed
     counts = [(known == sign).sum(axis=0) for sign in (POSITIVE, NEGATIVE)]
     counts.append(completed.proposed().sum(axis=0))
@@ -153,15 +147,17 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
         limit = run.thresholds.per_class[column]
         none = "none" if run.thresholds.one_of else "never"
         cells.append(none if limit is None or run.thresholds.one_of else f"{limit:.3f}")
-        cells += [*grounds[column : column + 1], *(f"{count[column]:,}" for count in counts)]
+        cells += [f"{count[column]:,}" for count in counts]
         shares = [run.evaluation[part]["average_precision"][column] for part in parts]
         bars = [(spread([share]), share) for share in shares]
-        rows.append({"name": name, "bars": bars, "cells": cells})
+        why = grounds[column] if grounds else ""
+        rows.append({"name": name, "bars": bars, "cells": cells, "why": why})
     rows.sort(key=lambda row: [1.0 if share is None else -share for _, share in row["bars"]])
     half = _MOST_ROWS // 2
     shown = rows if len(rows) <= _MOST_ROWS else rows[:half] + rows[-half:]
     left_out = len(rows) > _MOST_ROWS
-    return {"header": header, "rows": shown, "alike": alike, "left_out": left_out, "half": half}
+    told = {"alike": alike, "explained": bool(grounds), "left_out": left_out, "half": half}
+    return {"header": header, "rows": shown, **told}
 
 
 def _against_truth(run: Run, ranked: Mapping[str, HeldOut], columns: list[int]) -> Content:

@@ -51,7 +51,7 @@ class Opinions:
 
     def completed(self, rows: Rows) -> tuple[Chances, npt.NDArray[np.bool_]]:
         """What `g2netpl complete` would say of unknown labels: chances, and whether it is yes."""
-        if self.thresholds.by_draw or self.thresholds.one_of:
+        if self.thresholds.by_network:
             chances = self.predicted(rows)
             return chances, self.thresholds.decide(chances)
         chances, own = self.soft(rows), self.saved.has_soft[rows][:, None]

@@ -18,6 +18,7 @@ from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.review.asking import Asking, Said
 from g2netpl.review.questions import ORDERS, Chances, Floats, Index, Opinions, Scope, build_queue
 from g2netpl.runs.answers import ADDED, ANSWERS, COUNTS, Decision, find
+from g2netpl.runs.completion import thresholds_of_unknown
 
 _QUEUE = 20_000  # questions that are put in order at a time
 _QUEUES = 16  # orders and filters that are kept ready
@@ -48,7 +49,8 @@ class Review(Asking):
         super().__init__(folder, limit, seed)
         run = self.run
         self.columns = _columns(self.saved.classes, classes)
-        self.opinions = Opinions(self.saved, run.thresholds, run.expected_positives)
+        thresholds = thresholds_of_unknown(run, self.saved.observed)
+        self.opinions = Opinions(self.saved, thresholds, run.expected_positives)
         self.values = self.saved.observed.copy()  # with what people have decided since
         self._positives = (self.values == POSITIVE).sum(axis=0)
         self._queues: OrderedDict[tuple[str, int | None, str], Queue] = OrderedDict()

@@ -74,6 +74,25 @@ def bounded_thresholds(
     return limits, grounds
 
 
+def too_few(columns: Sequence[Column], target: float, limits: Sequence[float | None]) -> str:
+    """What to do about classes that have no threshold for the target; "" if all have one."""
+    never = [column for column, limit in zip(columns, limits, strict=True) if limit is None]
+    if not never:
+        return ""
+    needed = fewest_positives(target)
+    best = max(bounded_threshold(*column, 1.0)[1] for column in (*never, joined(never)))
+    _, labels = max(never, key=lambda column: column[1].sum())
+    there, photos = int(labels.sum()), "more photos"
+    if 0 < there < needed:
+        photos = f"at least {math.ceil(len(labels) * (needed - there) / there):,} photos more"
+    return (
+        f"{len(never)} of {len(columns)} classes get no positives: a bound of {target:.2g} takes "
+        f"{needed} validation positives of a class or more, all of them right. The commonest of "
+        f"them has {there}, and the best bound so far is {best:.2f}. Label {photos} in full, with "
+        "g2netpl review --ask photos or for --validation-labels, or ask for less"
+    )
+
+
 def _refuted(hits: int, chosen: int, target: float) -> bool:
     """Whether the precision is below the target with 90 % confidence."""
     return bool(1.0 - lower_bound(chosen - hits, chosen) < target)

@@ -2,13 +2,14 @@
 
 A training image of the game has soft labels, every other image predictions. Both are calibrated,
 and decided by thresholds (`thresholds`); soft labels always so that k positives per image come out,
-since there are none for the validation images. What is sure, validation labels of both signs say
-of predictions (`sure`). Without them a soft label that ran to 1 early may be wrong, and so may a
-prediction: a training image's label is sure only if both players are.
+since there are none for the validation images. What validation says is said of predictions: where a
+precision was promised, they decide alone, and so they do of what is sure (`sure`). Without such
+labels a soft label that ran to 1 early may be wrong, and so may a prediction: a training image's
+label is sure only if both players are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
+from g2netpl.labels.entries import Labels
 from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import (
@@ -28,6 +30,7 @@ from g2netpl.labels.formats import (
     read_labels,
     read_matching,
 )
+from g2netpl.labels.formats.columns import ADDED
 from g2netpl.labels.formats.problems import Problems, called
 from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
@@ -40,7 +43,7 @@ from g2netpl.runs.classifier import OnBatch, frame_of
 from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
-from g2netpl.runs.thresholds import Thresholds, choose
+from g2netpl.runs.thresholds import Thresholds, choose, parse_rule
 
 TOO_OFTEN = 0.9  # of the images: a class that is on more of them is told
 SOURCES = ("observed", "soft", "predicted", "unreadable")
@@ -57,6 +60,8 @@ class Completed:
     sources: npt.NDArray[np.int8]  # (N, L): position in SOURCES
     sure: Sure | None = None  # by which labels are filled in, or left unknown
     chances: Scores | None = None  # (N, L): by the network, of observed labels too
+    how: str = ""  # by what every label was decided, for people
+    lack: str = ""  # which validation labels are too few for a precision, for people
 
     @property
     def table(self) -> LabelTable:
@@ -119,14 +124,58 @@ class Completed:
 def complete(run: Run, sure: float | None = None) -> Completed:
     """Fill in every unknown label; with `sure`, only so many that this share of them is right."""
     soft, raw, predicted = run.has_soft_labels(), run.soft_labels(), run.predictions()
-    observed, thresholds, by = run.observed(), run.thresholds, None
-    if sure is not None:
-        held_out, k = run.held_out.get("validation"), run.expected_positives
-        by = sure_by_validation(sure, thresholds, held_out, observed.values, k)
-    if thresholds.by_draw or thresholds.one_of or by is not None:
-        soft, raw = np.zeros_like(soft), predicted  # the chances are the network's
+    observed, thresholds = run.observed(), run.thresholds
+    by = _asked_of_unknown(run, sure, observed.values)
+    if by is not None and sure is None:
+        thresholds = by.positive
+    if thresholds.by_network or by is not None:
+        soft, raw = np.zeros_like(soft), predicted
     parts = (observed, soft, raw, thresholds, run.expected_positives)
-    return fill_in(*parts, sure if by is None else by, predicted)
+    completed = fill_in(*parts, by if sure is not None and by is not None else sure, predicted)
+    how = _how_decided(run, thresholds, soft) if sure is None else ""
+    return replace(completed, how=how, lack="" if by is None else by.lack)
+
+
+def thresholds_of_unknown(run: Run, observed: Labels) -> Thresholds:
+    """What decides labels that are not observed: a precision that was promised holds among them."""
+    by = _asked_of_unknown(run, None, observed)
+    return run.thresholds if by is None else by.positive
+
+
+def sure_of_unknown(run: Run, sure: float, observed: Labels) -> Sure | None:
+    """From which chances on labels that are not observed are sure, if validation can tell."""
+    held_out = run.held_out.get("validation")
+    return sure_by_validation(sure, run.thresholds, held_out, observed, run.expected_positives)
+
+
+def _asked_of_unknown(run: Run, sure: float | None, observed: Labels) -> Sure | None:
+    """The same of what is asked for, now or by the rule of the run; None where that is nothing."""
+    if sure is None and run.thresholds.is_bounded:
+        sure = parse_rule(run.thresholds.rule)[1]
+    return None if sure is None else sure_of_unknown(run, sure, observed)
+
+
+def _how_decided(run: Run, thresholds: Thresholds, soft: npt.NDArray[np.bool_]) -> str:
+    """By what every label is decided, in a line."""
+    by_k = f"so that about k = {run.expected_positives:.2f} positives per image come out"
+    if thresholds.one_of:
+        return "every image has its likeliest class"
+    if thresholds.by_draw:
+        rule = thresholds.rule
+        if rule.startswith("precision:"):
+            rule = f"there at a chance of {parse_rule(rule)[1]:g} or more"
+        return f"every label is decided: {rule}, or absent"
+    if thresholds.is_bounded:  # perhaps by more than was asked for, for what is left unknown
+        asked = replace(thresholds, rule=f"{run.thresholds.rule} of what is added")
+        return f"every label is decided by {asked}"
+    if not soft.any():
+        return f"every label is decided by {thresholds}"
+    if soft.all() or thresholds.rule == "expected":
+        return f"every label is decided, {by_k}"
+    return (
+        f"of {counted(int(soft.sum()), 'image')} trained on the soft labels decide, {by_k}; of "
+        f"{int((~soft).sum()):,} held out the network, by {thresholds}"
+    )
 
 
 def by_soft_labels(run: Run) -> Completed:
@@ -224,12 +273,12 @@ def compare_with_truth(
 
 
 def write_tags(completed: Completed, path: str | Path, bom: bool = False) -> None:
-    """A row per image: its labels as tags."""
+    """A row per image: its labels as tags, and once more those of them that were added."""
     observed, positive = completed.observed, completed.values == POSITIVE
-    classes = observed.classes
-    mark = mark_between(classes, with_scores=False)
+    classes, mark = observed.classes, mark_between(observed.classes, with_scores=False)
     columns = prediction_columns(observed.images, classes, positive, None, mark)
-    write_columns(Path(path), prediction_kinds(classes, False), [columns], bom)
+    columns[ADDED] = tags_of(classes, completed.proposed(), mark)
+    write_columns(Path(path), prediction_kinds(classes, False) | {ADDED: "text"}, [columns], bom)
 
 
 def write_completed(
@@ -278,6 +327,12 @@ def prediction_kinds(classes: Sequence[str], with_scores: bool) -> dict[str, str
     return kinds | dict.fromkeys(classes if with_scores else (), "float")
 
 
+def tags_of(classes: Sequence[str], chosen: npt.NDArray[np.bool_], mark: str) -> list[str]:
+    """The chosen classes of each image in a cell."""
+    names = np.array(classes, dtype=object)
+    return [mark.join(names[row]) for row in chosen]
+
+
 def prediction_columns(
     names: Sequence[str],
     classes: Sequence[str],
@@ -286,11 +341,7 @@ def prediction_columns(
     mark: str,
 ) -> Columns:
     """A row per image: its labels as tags, and a score per class, if wanted."""
-    tags = np.array(classes, dtype=object)
-    columns: dict[str, Any] = {
-        "image": list(names),
-        "labels": [mark.join(tags[chosen]) for chosen in decided],
-    }
+    columns: Columns = {"image": list(names), "labels": tags_of(classes, decided, mark)}
     if scores is not None:
         columns |= zip(classes, scores.round(4).T, strict=True)
     return columns

@@ -17,7 +17,7 @@ result.json       the figures, with the keys of a row of `g2netpl compare`
 evaluation.json   per-class average precision, precision, recall and F1 of validation and test
 scores.npz        names, logits and known labels of the validation and test images
 report.html       all of this as a page, by `g2netpl report`
-completed.csv     each image with its labels as tags, by `g2netpl complete`
+completed.csv     each image with its labels as tags, and those added, by `g2netpl complete`
 decided.jsonl     what people had decided in reviews before the run began
 
 .before holds the old results, while a run that replaces them has no checkpoint; see backup.py

@@ -159,14 +159,15 @@ class Completing:
     """A row per image and a column per class: 1 or 0, as observed or else by prediction."""
 
     scoring: Scoring
+    thresholds: Thresholds  # of labels that are not observed
     k: float
     sure: Sure | float | None
 
     @property
     def depends(self) -> dict[str, Any]:
         """What other results would depend on."""
-        classifier = self.scoring.classifier
-        about = {"classifier": classifier.digest, "thresholds": classifier.thresholds.to_json()}
+        digest, thresholds = self.scoring.classifier.digest, self.thresholds.to_json()
+        about = {"classifier": digest, "thresholds": thresholds}
         return {**about, "sure": self.sure if isinstance(self.sure, float) else str(self.sure)}
 
     @property
@@ -176,7 +177,7 @@ class Completing:
 
     def make(self, blocks: Iterable[Block], on_batch: OnBatch = None) -> Iterator[Made]:
         """One block after the other."""
-        classes, thresholds = self.scoring.classifier.classes, self.scoring.classifier.thresholds
+        classes = self.scoring.classifier.classes
         for look in self.scoring.scored(blocks, on_batch):
             block = look.block
             known = (
@@ -186,7 +187,8 @@ class Completing:
             )
             observed = LabelTable(block.images, classes, known)
             none = np.zeros(len(observed), dtype=bool)
-            values = fill_in(observed, none, look.found, thresholds, self.k, self.sure).values
+            parts = (observed, none, look.found, self.thresholds, self.k)
+            values = fill_in(*parts, self.sure).values
             columns: dict[str, Any] = {"image": list(block.images)}
             for name, each in zip(classes, values.T, strict=True):
                 columns[name] = np.ma.masked_array(each, each == UNOBSERVED)

@@ -17,7 +17,7 @@ from g2netpl.base.arrays import Scores
 from g2netpl.labels.entries import Labels, per_image
 from g2netpl.labels.observation import telling
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
-from g2netpl.runs.bounds import bounded_thresholds, known_columns
+from g2netpl.runs.bounds import bounded_thresholds, known_columns, too_few
 from g2netpl.runs.tables import HeldOut
 from g2netpl.runs.thresholds import Thresholds
 
@@ -31,6 +31,7 @@ class Sure:
     positive: Thresholds
     negative: Thresholds
     least: float  # chance of a negative
+    lack: str = ""  # which validation labels are too few for positives
 
     def decide(self, chances: Scores) -> LabelMatrix:
         """1 or 0 where a label is sure, −1 where it is not."""
@@ -68,7 +69,8 @@ def sure_by_validation(
         limits, grounds = bounded_thresholds(known_columns(scores, labels), target)
         one = replace(thresholds, per_class=tuple(limits), grounds=tuple(grounds), basis=basis)
         found.append(replace(one, rule=f"precision:{target:.3g}", one_of=False))
-    return Sure(found[0], found[1], sure)
+    lack = too_few(known_columns(chances, truth), odds / (1 + odds), found[0].per_class)
+    return Sure(found[0], found[1], sure, lack)
 
 
 def _observed_shares(observed: Labels, truth: LabelMatrix) -> tuple[float, float]:

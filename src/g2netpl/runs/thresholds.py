@@ -81,6 +81,16 @@ class Thresholds:
         return moved
 
     @property
+    def is_bounded(self) -> bool:
+        """Whether they hold a precision, by validation labels."""
+        return self.rule.startswith("precision:") and not self.by_draw
+
+    @property
+    def by_network(self) -> bool:
+        """Whether the network alone decides, also of images that have soft labels."""
+        return self.by_draw or self.one_of or self.is_bounded
+
+    @property
     def limits(self) -> Floats:
         """The thresholds as numbers; a class that is never proposed has an infinite one."""
         return np.array([np.inf if each is None else each for each in self.per_class])

@@ -17,8 +17,9 @@ _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay be
 _FEW_STEPS, _A_WHILE = 3, 10.0  # steps and seconds from which the time of all is told
 _SHORT = 60.0  # seconds that need not be told
 _TERMS = {
-    "regret": "regret: what the soft labels would still gain by their best move",
-    "undecided": "undecided: soft labels between 0.25 and 0.75",
+    "regret": "regret: what the soft labels, guesses at labels that nobody gave, would still gain "
+    "by their best move, 0 when settled",
+    "undecided": "undecided: soft labels between 0.25 and 0.75, neither yes nor no",
 }
 _FORWARD = 1 / 3  # of a step; the way back is about two forwards
 

@@ -19,6 +19,7 @@ from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, plain_name
 
 GROUP = "group"
 ABSENT = "absent"
+ADDED = "added"  # what `complete` put to the tags of an image; they are among its tags, too
 TAG_HEADERS = ("labels", "label", "tags")
 
 _IMAGE_WORDS = (  # the surest first, without spaces, - and _
@@ -73,9 +74,10 @@ def is_image_header(header: list[str]) -> bool:
 
 
 def is_tag_header(header: list[str]) -> bool:
-    """`image,labels`, `image,tags`, perhaps with `absent`, `group`; capitals make no difference."""
+    """`image,labels`, `image,tags`, perhaps with other known ones; capitals make no difference."""
     names = [name.lower() for name in header]
-    if len(names) < 2 or sorted(names[2:]) not in ([], [ABSENT], [GROUP], [ABSENT, GROUP]):
+    others = names[2:]
+    if len(names) < 2 or len({*others}) < len(others) or {*others} - {ABSENT, GROUP, ADDED}:
         return False
     return names[0] in IMAGE_HEADERS and names[1] in TAG_HEADERS
 

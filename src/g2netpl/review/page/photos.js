@@ -60,7 +60,9 @@ function showTags() {
     button.setAttribute("aria-pressed", tag.on);
     if (place < KEYED) button.setAttribute("aria-keyshortcuts", place + 1);
     const about = tag.known ? "known" : tag.chance === null ? "" : percent(tag.chance);
-    button.append(element("span", "", "mark"), element("bdi", tag.name), element("span", about, "soft"));
+    const said = element("span", "", "said");
+    said.append(element("bdi", tag.name), element("span", about, "soft"));
+    button.append(element("span", "", "mark"), said);
     if (place < KEYED) button.append(element("kbd", place + 1));
     button.addEventListener("click", (event) => {
       toggle(place);
