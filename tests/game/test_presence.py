@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from g2netpl.game.costs import SPREAD, draw_cost, soft_bce
 from g2netpl.game.network.network import build_network
-from g2netpl.game.network.presence import POOLED, Presence, logits_of_rates
+from g2netpl.game.network.presence import POOLED, Presence, logits_of_rates, times_chance
 from g2netpl.game.network_step import batch_cost, network_cost, to_answer
 from g2netpl.game.player import Proposal
 
@@ -130,6 +130,31 @@ def test_half_of_what_the_vectors_tell_of_the_count_is_believed():
 
 def two_experts(seed=3):
     return build_network("features", 4, width=6, seed=seed, draws=2.0, pools=True)
+
+
+def test_chances_are_times_the_chance_that_anything_is_shown():
+    logits = torch.linspace(-40, 40, 81)[None]
+    assert torch.equal(times_chance(logits, torch.ones(1, 1)), logits)
+    for chance in (0.02, 0.5, 0.9):
+        found = times_chance(logits, torch.full((1, 1), chance)).double().sigmoid()
+        assert torch.allclose(found, chance * logits.double().sigmoid(), rtol=1e-5)
+
+
+def test_what_vectors_tell_of_being_shown_enters_the_presence():
+    module, vectors = Presence(nn.Identity(), 2.0, 3), torch.randn(50, 3).mul(2).requires_grad_()
+    before = module(vectors)
+    module.learn_shown(torch.tensor([0.3, 0.0, 0.0]), 0.6)
+    shown = (0.3 * vectors[:, :1] + 0.6).clamp(0.02, 1.0)
+    assert 0 < (shown == 1.0).sum() < 50
+    assert torch.allclose(module(vectors).sigmoid(), shown * before.sigmoid(), atol=1e-6)
+    module(vectors).sum().backward()
+    assert torch.isfinite(vectors.grad).all()
+    old = {name: value for name, value in module.state_dict().items() if "shown" not in name}
+    loaded = Presence(nn.Identity(), 2.0, 3)
+    loaded.load_state_dict(old)  # of a run that knows nothing of it
+    assert torch.equal(loaded(vectors), before)
+    module.begin_anew(2.0)
+    assert torch.equal(module(vectors), before)
 
 
 def test_two_experts_are_pooled_as_odds():

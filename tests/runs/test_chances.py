@@ -11,6 +11,7 @@ from g2netpl.runs.chances import (
     log_shares,
     ridge,
     sharpness_by_names,
+    shown_by_vectors,
     thresholds_of_presence,
 )
 from g2netpl.runs.completion import fill_in
@@ -70,7 +71,7 @@ def test_chances_are_decided_as_they_stand(rule, limit):
 def test_a_ridge_by_hand():
     """One column −1, 0, 1 with values 0, 1, 5: slope Σxy / (Σx² + s) = 5 / (2 + s)."""
     vectors, values = np.array([[-1.0], [0.0], [1.0]]) + 7.0, np.array([0.0, 1.0, 5.0]) + 3.0
-    found = float(ridge(vectors, values)[0])
+    found = float(ridge(vectors, values)[0][0])
     strengths = 2.0 * np.logspace(-3, 3, 25)  # times Σx² of the one direction there is
     errors = [left_out_error(vectors, values, strength) for strength in strengths]
     assert found == pytest.approx(5.0 / (2.0 + strengths[np.argmin(errors)]), rel=1e-9)
@@ -100,7 +101,9 @@ def test_the_strength_of_the_ridge_is_that_of_leaving_one_out(images, width):
     strength = min(strengths, key=lambda each: left_out_error(vectors, values, each))
     matrix = centred.T @ centred + strength * np.eye(width)
     wanted = np.linalg.solve(matrix, centred.T @ (values - values.mean()))
-    np.testing.assert_allclose(ridge(vectors, values), wanted, rtol=1e-6, atol=1e-9)
+    weights, missed = ridge(vectors, values)
+    np.testing.assert_allclose(weights, wanted, rtol=1e-6, atol=1e-9)
+    assert np.square(missed).sum() == pytest.approx(left_out_error(vectors, values, strength))
 
 
 def test_vectors_that_tell_nothing_of_the_counts_leave_the_constant():
@@ -116,8 +119,45 @@ def test_a_count_of_none_is_taken_for_a_half():
     vectors, counts = random.normal(size=(80, 3)), random.integers(0, 5, 80)
     weights, centre = count_by_vectors(vectors, counts)
     assert np.isfinite(weights).all()
-    assert np.array_equal(weights, ridge(vectors, np.log(np.where(counts == 0, 0.5, counts))))
+    assert np.array_equal(weights, ridge(vectors, np.log(np.where(counts == 0, 0.5, counts)))[0])
     assert centre == pytest.approx(float((vectors @ weights).mean()))
+
+
+def collection(empty, tagged, images=2000, width=6, seed=0):
+    """Vectors of photos, a share of which shows nothing; of the others a share has a name."""
+    random = np.random.default_rng(seed)
+    shows = random.random(images) >= empty
+    vectors = random.normal(size=(images, width)) + 3.0
+    vectors[:, 0] += 3.0 * shows
+    return vectors, shows, shows & (random.random(images) < tagged)
+
+
+@pytest.mark.parametrize("tagged", [0.3, 0.8])
+def test_photos_of_a_kind_without_names_show_nothing(tagged):
+    vectors, shows, named = collection(0.4, tagged)
+    weights, alike = shown_by_vectors(vectors, named)
+    shown = np.clip(vectors @ weights + alike, 0, 1)
+    assert shown[named].mean() > 0.85
+    assert shown[shows & ~named].mean() > 0.8
+    assert shown[~shows].mean() < 0.3
+    assert shown.mean() == pytest.approx(shows.mean(), abs=0.05)
+
+
+def test_photos_with_a_name_by_chance_all_show_something():
+    for seed in range(5):
+        vectors, _, named = collection(0.0, 0.3, images=300, width=100, seed=seed)
+        assert shown_by_vectors(vectors, named) is None
+    vectors, _, named = collection(0.4, 0.8)
+    assert shown_by_vectors(vectors[:30], named[:30]) is None  # too few to tell
+    assert shown_by_vectors(vectors, np.ones(2000, dtype=bool)) is None
+
+
+def test_k_of_all_images_counts_those_that_show_nothing():
+    presence = -np.expm1(-2.0 * SHARES)
+    shown = np.random.default_rng(4).uniform(0.1, 1.0, len(SHARES))
+    count = count_to_expect(presence, 1.0, 1.1, shown=shown)
+    found = shown[:, None] * -np.expm1(-count * np.exp(log_shares(presence)))
+    assert found.sum(axis=1).mean() == pytest.approx(1.1, rel=1e-6)
 
 
 @pytest.mark.parametrize("k", [0.7, 2.2])

@@ -5,6 +5,11 @@ sharpness makes these draws most likely. The count is set so that k positives pe
 average. No negative label is needed. Then a class is proposed where it is more likely there than
 not; with `precision:P`, where its chance is P or more.
 
+Photos without a name may show no class at all. Nothing says so, but if it is chance who gets a
+name, photos that show something get one equally often, whatever they show. So a photo of a kind
+that has a name half as often shows something with a chance of a half: a(x), the chance of a name by
+a ridge regression, in parts of that of photos with a name, each left out of it in its turn.
+
 Where people have counted how many classes are in some images, the count varies from image to image:
 its logarithm is a ridge regression on the classifier's input vectors.
 """
@@ -19,6 +24,7 @@ from g2netpl.runs.thresholds import Thresholds, parse_rule
 _FEWEST = 20  # names on held-out images; with fewer the shares stay as they are
 _TINY = 1e-9  # the least share, and the distance of a chance from 1
 _STRENGTHS = np.logspace(-3, 3, 25)  # of a ridge, times the mean square along a direction
+_TOLD = 0.02  # share of the variance that vectors must tell of whether an image has a name
 _NONE = 0.5  # what a count of 0 is taken for, since it has no logarithm
 
 Floats = npt.NDArray[np.float64]
@@ -68,11 +74,13 @@ def count_to_expect(
     k: float,
     lean: Floats | None = None,
     others: Scores | None = None,
+    shown: Floats | None = None,
 ) -> float:
     """The n at which k classes per image are expected, Σ 1 − exp(−n·share) on average.
 
     `lean` has the log of n(x) / n for each readable row, where counts vary, and `others` what a
-    second expert says of every row; then it is their pool that expects k.
+    second expert says of every row; then it is their pool that expects k. `shown` has the chance
+    that a readable row shows anything, where k is of all images.
     """
     from scipy.optimize import brentq
 
@@ -85,7 +93,8 @@ def count_to_expect(
 
     def surplus(log_count: float) -> float:
         present = -np.expm1(-np.exp(log_count) * shares)
-        return float(_pooled(present, second).sum(axis=1).mean() - k)
+        total = _pooled(present, second).sum(axis=1)
+        return float((total if shown is None else shown * total).mean() - k)
 
     lowest, highest = np.log(_TINY), np.log(1e6)
     if surplus(highest) < 0:  # fewer classes than k have a share at all
@@ -109,29 +118,46 @@ def _pooled(present: Floats, others: Floats | None) -> Floats:
 def count_by_vectors(vectors: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[Floats, float]:
     """Weights (D,) and centre of weights · x − centre, the log of n(x) less its mean."""
     rows = np.asarray(vectors, dtype=np.float64)
-    weights = ridge(rows, np.log(np.maximum(np.asarray(counts, dtype=np.float64), _NONE)))
+    weights, _ = ridge(rows, np.log(np.maximum(np.asarray(counts, dtype=np.float64), _NONE)))
     return weights, float(rows.mean(axis=0) @ weights)
 
 
-def ridge(vectors: Floats, values: Floats) -> Floats:
+def shown_by_vectors(
+    vectors: npt.ArrayLike, named: npt.NDArray[np.bool_]
+) -> tuple[Floats, float] | None:
+    """Weights (D,) and constant of a(x), the chance that an image shows anything, before clipping.
+
+    None where images with a name and images without one look alike.
+    """
+    rows, values = np.asarray(vectors, dtype=np.float64), named.astype(np.float64)
+    if min(named.sum(), (~named).sum()) < _FEWEST:
+        return None
+    weights, missed = ridge(rows, values)
+    if np.square(missed).mean() > (1.0 - _TOLD) * values.var():
+        return None
+    of_named = float((values - missed)[named].mean())
+    return weights / of_named, float(values.mean() - rows.mean(axis=0) @ weights) / of_named
+
+
+def ridge(vectors: Floats, values: Floats) -> tuple[Floats, Floats]:
     """Weights (D,) of the values on the vectors, both less their means, by ridge regression.
 
-    The strength has the least error on the image that is left out, each in its turn; where none
-    has less than the mean of the others has, all weights are 0.
+    The strength has the least error on the image that is left out, each in its turn; these errors
+    come second. Where none has less than the mean of the others has, all weights are 0.
     """
     left, along, right = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     values = values - values.mean()
     told, squares = left.T @ values, along**2
-    least = float(np.square(values / (1.0 - 1.0 / len(values))).sum())
+    errors = values / (1.0 - 1.0 / len(values))
     best = np.zeros(len(along))
     for strength in _STRENGTHS * max(float(squares.mean()), _TINY):
         kept = squares / (squares + strength)
         leverage = 1.0 / len(values) + np.square(left) @ kept
         missed = (values - left @ (kept * told)) / np.maximum(1.0 - leverage, _TINY)
-        if np.square(missed).sum() < least:
-            least, best = float(np.square(missed).sum()), along / (squares + strength)
+        if np.square(missed).sum() < np.square(errors).sum():
+            errors, best = missed, along / (squares + strength)
     weights: Floats = right.T @ (best * told)
-    return weights
+    return weights, errors
 
 
 def thresholds_of_presence(rule: str, classes: int, k: float) -> Thresholds:

@@ -113,7 +113,8 @@ def thresholds_of(
     rule, k = session.config.thresholds, session.k
     told = validation is not None and len(telling(validation[1], k, validation[0]))
     if session.network.draws and not told and rule != "expected":
-        return thresholds_of_presence(rule, scores.shape[1], session.k)
+        expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else session.k
+        return thresholds_of_presence(rule, scores.shape[1], expected)
     return choose(rule, validation, scores, session.k)
 
 

@@ -13,11 +13,15 @@ to rank best: a count that is read off the vectors is uncertain (docs/method/cou
 The module gives logits of the presence, as every classifier here does: `sigmoid` of them is ŷ, and
 `softplus` of them is n(x)·share_j. docs/method/observation.md has the derivation.
 
+Where photos without a name look other than those with one, some of them may show no class at all:
+all chances of a photo are multiplied by a(x), the chance that it shows anything (`runs.chances`).
+
 In the game there is a second expert, a sigmoid per class, which learns from the soft labels. What
 the network says is the pool of both, the weighted mean of their logits.
 """
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +29,7 @@ from torch.nn import functional
 
 POOLED = 0.5  # weight of the sigmoids in the pool; that of the shares is 1
 COUNT_WORTH = 0.5  # a: how much of what the vectors tell of log n(x) is believed
+LEAST_SHOWN = 0.02  # chance that a photo shows anything
 _LOWEST = -60.0  # of a logarithm whose exponential single precision can hold
 
 
@@ -48,10 +53,16 @@ class Presence(nn.Module):
         self.register_buffer("sharpness", torch.tensor(1.0))
         self.register_buffer("count", torch.zeros(width))
         self.register_buffer("centre", torch.tensor(0.0))
+        self.shown: Tensor
+        self.shown_alike: Tensor
+        self.register_buffer("shown", torch.zeros(width))
+        self.register_buffer("shown_alike", torch.tensor(1.0))
 
     def forward(self, vectors: Tensor) -> Tensor:
         """Logits (B, L) of the presence of each class."""
-        return pool(*self.expert_logits(vectors))
+        logits = pool(*self.expert_logits(vectors))
+        told = vectors.detach().float() @ self.shown + self.shown_alike
+        return times_chance(logits, told.clamp(LEAST_SHOWN, 1.0)[:, None])
 
     def expert_logits(self, vectors: Tensor) -> tuple[Tensor, ...]:
         """Logits (B, L) of each expert."""
@@ -79,15 +90,31 @@ class Presence(nn.Module):
         self.count.copy_(weights)
         self.centre.fill_(centre)
 
+    def learn_shown(self, weights: Tensor, alike: float) -> None:
+        """Take a(x), the chance that an image shows anything, to be weights · x + alike."""
+        self.shown.copy_(weights)
+        self.shown_alike.fill_(alike)
+
     def begin_anew(self, expected: float) -> None:
         """Forget what was settled after an earlier training: as the classifier was trained."""
         self.settle(1.0, expected)
         self.learn_count(torch.zeros_like(self.count), 0.0)
+        self.learn_shown(torch.zeros_like(self.shown), 1.0)
+
+    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *more: Any) -> None:
+        for name in ("shown", "shown_alike"):  # which runs before version 0.3 do not have
+            state.setdefault(f"{prefix}{name}", getattr(self, name))
+        super()._load_from_state_dict(state, prefix, *more)
 
 
 def pool(drawn: Tensor, sigmoids: Tensor | None = None) -> Tensor:
     """What the experts say together: the mean of their logits, the sigmoids' weighted by POOLED."""
     return drawn if sigmoids is None else (drawn + POOLED * sigmoids) / (1.0 + POOLED)
+
+
+def times_chance(logits: Tensor, chance: Tensor) -> Tensor:
+    """The logit of chance · sigmoid(logits); the logits themselves where the chance is 1."""
+    return logits + chance.log() - functional.softplus(logits + torch.log1p(-chance))
 
 
 def logits_of_rates(log_rates: Tensor) -> Tensor:
