@@ -12,13 +12,18 @@ PAGE = HERE.parent / "docs/method/methods.md"
 
 def methods_page() -> str:
     """A table of all methods, and then the options of each."""
-    lines = [f"| `{name}` | {row.summary} | {row.source} |" for name, row in METHODS.items()]
+    taken = {"auto": "as they look", "draw": "draw", "random": "random"}
+    lines = [
+        f"| `{name}` | {row.summary} | {taken[row.observation]} | {row.source} |"
+        for name, row in METHODS.items()
+    ]
+    head = ["| method | what it does | observation | source |", "| --- | --- | --- | --- |"]
     template = (HERE / "methods.md.jinja").read_text(encoding="utf-8")
     return (
         Environment(trim_blocks=True, lstrip_blocks=True)
         .from_string(template)
         .render(
-            table="\n".join(["| method | what it does | source |", "| --- | --- | --- |", *lines]),
+            table="\n".join([*head, *lines]),
             methods=METHODS,
             options={name: method_options(name, {}) for name in METHODS},
         )

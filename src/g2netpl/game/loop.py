@@ -2,7 +2,8 @@
 
 Two players. The *network* minimises a weighted soft cross-entropy (`network_step`). The *label
 player* proposes targets and weights for the labels, observed or not, and responds to the network's
-predictions (`player`). Methods differ only in the label player.
+predictions (`player`). A method is its label player. Where labels are taken as draws the network
+has another head as well, which this loop does not see (docs/method/observation.md).
 """
 
 from collections.abc import Callable, Iterable
