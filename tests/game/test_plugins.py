@@ -5,6 +5,7 @@ import json
 import pytest
 from feature_folders import write_folder
 
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.game import plugins
 from g2netpl.game.methods import METHODS
@@ -110,3 +111,40 @@ def test_a_configuration_cannot_name_a_program(own, tmp_path, capsys):
 def test_methods_lists_them(own, capsys):
     assert main(["methods", "--plugin", own]) == 0
     assert "the unknown is a half" in capsys.readouterr().out
+
+
+def compared(path, features, output, *more):
+    words = f"--settings fspl --seeds 0,1 --epochs 1 --learning-rates 1e-2 --features {features}"
+    command = ["compare", "--methods", "halves", *words.split(), "--output", str(output)]
+    return main([*command, "--plugin", str(path), *more])
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_fails_in_a_plugin_is_no_bug_of_ours(features, tmp_path, capsys, jobs):
+    path = tmp_path / "mine.py"
+    path.write_text(HALVES.replace("known = batch.observed >= 0", 'known = "a" + 1'))
+    assert compared(path, features, tmp_path / "out", "--jobs", jobs) == 2
+    said = capsys.readouterr().err
+    line = 1 + HALVES.splitlines().index("        known = batch.observed >= 0")
+    assert f"g2netpl: in your plugin {path}:{line}: TypeError: can only concatenate" in said
+    assert said.count("\n") == 1
+
+
+def test_a_method_of_a_player_that_takes_too_little_is_found(features, tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(HALVES.replace("batch, progress, predict", "batch"))
+    assert compared(path, features, tmp_path / "out", "--jobs", "1") == 2
+    line = 1 + HALVES.splitlines().index("    def propose(self, batch, progress, predict):")
+    said = capsys.readouterr().err
+    assert f"in your plugin {path}:{line}: TypeError: Halves.propose() takes 2 " in said
+
+
+def test_a_full_disk_is_no_mistake_of_a_plugin(own):
+    plugins.load_plugins([own])
+    calls = {"fail": lambda: (_ for _ in ()).throw(OSError(28, "no space"))}
+    with pytest.raises(OSError, match="no space"), plugins.own_mistakes():
+        exec(compile("for _ in fail(): pass", own, "exec"), calls)
+    with pytest.raises(InputError, match=r"halves.py:1: ValueError: x"), plugins.own_mistakes():
+        exec(compile("raise ValueError('x')", own, "exec"), {})
+    with pytest.raises(KeyError), plugins.own_mistakes():
+        raise KeyError("ours")
