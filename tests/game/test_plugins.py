@@ -1,6 +1,7 @@
 """--plugin: methods from a file of the user's own, on the command line and in worker processes."""
 
 import json
+import shlex
 
 import pytest
 from feature_folders import write_folder
@@ -77,6 +78,28 @@ def test_an_own_method_is_trained_and_its_run_used_without_the_file(
     capsys.readouterr()
     assert main(["train", "--resume", "--output", keys["output"]]) == 2
     assert "comes with --plugin FILE" in capsys.readouterr().err
+
+
+def test_what_is_said_after_a_stop_goes_on_with_the_plugin(
+    tmp_path, small_training, sigterm, capsys
+):
+    path = tmp_path / "my own" / "halves.py"
+    path.parent.mkdir()
+    once = "import signal\nONCE = [signal.SIGTERM]\n" + HALVES
+    stop = "        while ONCE: signal.raise_signal(ONCE.pop())\n        known ="
+    path.write_text(once.replace("        known =", stop))
+    arguments = ["train", "--plugin", str(path)]
+    for name, value in small_training(method="halves").items():
+        flag = "--" + name.replace("_", "-")
+        arguments += [flag] if value is True else [flag, str(value)]
+    assert main(arguments) == 75
+    said = capsys.readouterr().err
+    program, *command = shlex.split(said.partition("go on with: ")[2])
+    assert program == "g2netpl"
+    del METHODS["halves"]
+    plugins.LOADED.clear()
+    path.write_text(HALVES)
+    assert main(command) == 0
 
 
 @pytest.mark.parametrize(
