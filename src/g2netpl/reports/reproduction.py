@@ -58,9 +58,9 @@ def _section(
     """One recipe on the page: its table, its notes and its figure."""
     known = published(name, data)
     trained = [row for row in rows if "diverged" not in row]
-    table = _lines(recipe, rows, known)
+    table, ours = _lines(recipe, rows, known), list(recipe.names.values())
     if rows:
-        write_rows(folder / f"{name}.csv", COLUMNS, table)
+        write_rows(folder / f"{name}.csv", COLUMNS, table, ours)
     notes = [*notes, *(describe_row(row) for row in rows if "diverged" in row)]
     section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
     if rows:
@@ -68,7 +68,8 @@ def _section(
     if rows and not trained:
         return section
     picture = folder / f"figure-{name}.png"
-    write_figure(picture, figure_of(name, trained, [line for line in table if line[4] != LOST]))
+    shown = [line for line in table if line[4] != LOST]
+    write_figure(picture, figure_of(name, trained, shown), ours)
     if name == "ablation":
         notes += steps(recipe, trained, known)
     if name == "table2":
