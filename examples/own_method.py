@@ -10,12 +10,14 @@ scenes, the same masks, start and order for all.
 
     python examples/own_method.py
     python examples/own_method.py --setting sspl:0.2
+    g2netpl methods steady --plugin examples/own_method.py --check
 
 It writes `comparison.csv`. To make a method part of the package: docs/develop/extending.md.
 """
 
 import argparse
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -41,6 +43,7 @@ class SteadyPlayer(LabelPlayer):
 
     def __init__(self, setup: Setup, options: SteadyOptions) -> None:
         self.options = options
+        self.observed = setup.observed
         self.mean = self.remember(setup, "mean", 0.5)
 
     def propose(self, batch: Batch, progress: float, predict: Predict) -> Proposal:
@@ -57,9 +60,22 @@ class SteadyPlayer(LabelPlayer):
         before = self.mean.read(batch.rows)
         self.mean.write(batch.rows, keep * before + (1 - keep) * predicted)
 
+    def labels_now(self) -> Callable[[Tensor], Tensor]:
+        """The means are soft labels: reports show how they move, and how many are undecided."""
+        read = self.mean.reader()  # stays with this moment
+
+        def shown(rows: Tensor) -> Tensor:
+            observed = self.observed.rows(rows)
+            return torch.where(observed == UNOBSERVED, read(rows), observed)
+
+        return shown
+
+
+METHODS["steady"] = Method(SteadyPlayer, SteadyOptions, "means of predictions", "this file")
+
 
 def main() -> None:
-    """Put the method into the catalogue, and compare."""
+    """Compare the method, which is in the catalogue now."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--scenes", type=int, default=1500)
     parser.add_argument("--epochs", type=int, default=12)
@@ -67,7 +83,6 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("comparison.csv"))
     flags = parser.parse_args()
 
-    METHODS["steady"] = Method(SteadyPlayer, SteadyOptions, "means of predictions", "this file")
     comparison = Comparison(
         features=None,
         methods=("an", "steady", "g2netpl"),

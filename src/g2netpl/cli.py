@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import ModuleType
 from typing import Any, NoReturn
@@ -148,7 +149,8 @@ def _run(arguments: Sequence[str] | None) -> int:
         with launched.said_once():
             _check_launch(parsed.execute)
             _load_plugins(parsed)
-        parsed.execute(parsed)
+        with _own_mistakes():
+            parsed.execute(parsed)
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
         if not problem.said:
@@ -190,6 +192,12 @@ def _load_plugins(parsed: argparse.Namespace) -> None:
         from g2netpl.game.plugins import load_plugins
 
         load_plugins(paths)
+
+
+def _own_mistakes() -> AbstractContextManager[None]:
+    """Inside, a mistake in a plugin is told as one; without plugins there is none."""
+    plugins = sys.modules.get("g2netpl.game.plugins")
+    return nullcontext() if plugins is None else plugins.own_mistakes()
 
 
 def _is_lost() -> bool:

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from g2netpl.base.errors import InputError
-from g2netpl.experiments.grid import Comparison
+from g2netpl.experiments.grid import Comparison, options_of
 from g2netpl.experiments.paper import (
     DATA_SETS,
+    GAME,
     PROTOCOL,
     RECIPES,
     data_set_of,
@@ -16,7 +17,7 @@ from g2netpl.experiments.paper import (
     published,
 )
 from g2netpl.game.batches import Batch
-from g2netpl.game.methods import METHODS, make_player, method_options, split_variant
+from g2netpl.game.methods import METHODS, make_player, method_options
 from g2netpl.game.network_step import network_cost
 from g2netpl.game.player import Setup
 from g2netpl.labels.settings import Setting
@@ -59,7 +60,8 @@ def printed(text):
     for line in lines:
         name, *numbers = line.split()
         rows[name] = [float(number) for number in numbers]
-    rows["g2netpl-paper"] = rows["g2netpl"]  # the printed G²NetPL stands beside both games
+    rows[GAME] = rows.pop("g2netpl")
+    rows["g2netpl-paper"] = rows[GAME]  # the printed G²NetPL stands beside both games
     return header.split(), rows
 
 
@@ -107,7 +109,7 @@ def test_the_ablation_is_as_printed(data, first):
 
 
 def test_the_quality_of_pseudo_labels_is_as_printed():
-    assert published("labels", "VOC") == {("g2netpl", "fspl"): 93.6, ("role", "fspl"): 89.8}
+    assert published("labels", "VOC") == {(GAME, "fspl"): 93.6, ("role", "fspl"): 89.8}
 
 
 def test_nothing_else_was_published():
@@ -123,7 +125,7 @@ def test_nothing_else_was_published():
 def test_every_published_number_has_its_row_in_the_recipe():
     ours = {
         "table2": {"an:unlabelled_images=ignore"},
-        "ablation": {"g2netpl:response=frozen:map=sigmoid:beta=1:gamma=0"},
+        "ablation": {f"{GAME}:response=frozen:map=sigmoid:beta=1:gamma=0"},
     }
     for name in ("table1", "table2", "ablation", "labels"):
         blocks = RECIPES[name].blocks
@@ -139,9 +141,9 @@ def test_the_differences_the_paper_speaks_of_follow_from_its_numbers():
     for data, gain in (("VOC", 0.9), ("COCO", 5.5), ("NUS-WIDE", 3.4)):
         table = published("table1", data)
         others = [v for (m, s), v in table.items() if s == "fspl" and "g2netpl" not in m]
-        assert table["g2netpl", "fspl"] - max(others) == pytest.approx(gain)
+        assert table[GAME, "fspl"] - max(others) == pytest.approx(gain)
     coco = published("table1", "COCO")
-    assert coco["bce-ls", "full"] - coco["g2netpl", "fspl"] == pytest.approx(4.4)
+    assert coco["bce-ls", "full"] - coco[GAME, "fspl"] == pytest.approx(4.4)
 
 
 # --- recipes --------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ def test_every_method_and_setting_of_a_recipe_can_be_trained(name):
     for block in recipe.blocks:
         Comparison(None, block.methods, block.settings, (0,))  # refuses what does not fit
         for method in block.methods:
-            plain, changes = split_variant(method)
+            plain, changes = options_of(method)
             assert plain in METHODS
             method_options(plain, changes)
         for setting in block.settings:
@@ -180,8 +182,8 @@ def test_the_settings_are_those_of_the_paper():
 @pytest.mark.parametrize("name", ["table1", "table2"])
 def test_the_tables_have_the_game_by_the_letter_and_ours(name):
     recipe = RECIPES[name]
-    (block,) = [block for block in recipe.blocks if "g2netpl" in block.methods]
-    assert block.methods[-2:] == ("g2netpl-paper", "g2netpl")
+    (block,) = [block for block in recipe.blocks if GAME in block.methods]
+    assert block.methods[-2:] == ("g2netpl-paper", GAME)
     for method in block.methods[-2:]:
         assert recipe.name_of(method) == method
         assert re.search(rf"(^| ){method} ", recipe.about)  # the page says what they are
@@ -196,7 +198,7 @@ def test_an_on_labelled_images_only_is_an_without_the_others():
     logits = torch.linspace(-2, 3, 20).view(5, 4)
 
     def cost(method, rows):
-        plain, changes = split_variant(method)
+        plain, changes = options_of(method)
         player = make_player(plain, changes, Setup(observed[rows], 2.0, 1e-3))
         batch = Batch(torch.arange(len(rows)), torch.zeros(len(rows), 3), observed[rows])
         return network_cost(logits[rows], player.propose(batch, 0.0, lambda x: x), 2.0)
@@ -206,8 +208,8 @@ def test_an_on_labelled_images_only_is_an_without_the_others():
     assert float(cost(alone, everything)) < 0.5 * float(cost("an", everything))
 
 
-def options_of(method):
-    plain, changes = split_variant(method)
+def read_options(method):
+    plain, changes = options_of(method)
     return method_options(plain, changes).model_dump()
 
 
@@ -215,25 +217,25 @@ def test_rows_of_the_ablation_differ_by_one_switch():
     """From the second row on; the step from AN to it is of several things, and says so."""
     baseline, held, sigmoid, scheduled, cdf = RECIPES["ablation"].blocks[0].methods
     assert baseline == "an"
-    assert {split_variant(method)[0] for method in (held, sigmoid, scheduled, cdf)} == {"g2netpl"}
+    assert {options_of(method)[0] for method in (held, sigmoid, scheduled, cdf)} == {"g2netpl"}
 
     def changed(before, after):
-        first, second = options_of(before), options_of(after)
+        first, second = read_options(before), read_options(after)
         return {key for key in first if first[key] != second[key]}
 
     assert changed(held, sigmoid) == {"response"}
-    assert options_of(held)["response"] == "frozen"
+    assert read_options(held)["response"] == "frozen"
     assert changed(sigmoid, scheduled) == {"beta", "gamma"}  # ξ as a whole
     assert changed(scheduled, cdf) == {"map"}
-    assert options_of(cdf) == options_of("g2netpl")
-    assert options_of(cdf)["map"] == "cdf"
-    assert options_of(sigmoid)["map"] == options_of(scheduled)["map"] == "sigmoid"
+    assert read_options(cdf) == read_options("g2netpl")
+    assert read_options(cdf)["map"] == "cdf"
+    assert read_options(sigmoid)["map"] == read_options(scheduled)["map"] == "sigmoid"
 
 
 def test_without_the_scheduler_every_pseudo_label_counts_fully():
     """ξ = β(1 − γe^…)/(1 + γe^…) + (1 − β)φ is 1 for all û and φ exactly at β = 1, γ = 0."""
     for method in RECIPES["ablation"].blocks[0].methods[1:3]:
-        options = options_of(method)
+        options = read_options(method)
         assert (options["beta"], options["gamma"]) == (1, 0)
 
 
@@ -241,7 +243,7 @@ def proposal_after(method, epochs):
     """What is proposed for two images of ten classes when labels could move for some epochs."""
     observed = torch.full((2, 10), -1.0)
     observed[0, 3] = 1.0
-    plain, changes = split_variant(method)
+    plain, changes = options_of(method)
     player = make_player(plain, changes, Setup(observed, 2.0, 1e-3))
     batch = Batch(torch.arange(2), torch.zeros(2, 4), observed)
     predicted = torch.full((2, 10), 0.9)

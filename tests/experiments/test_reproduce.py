@@ -8,6 +8,7 @@ import re
 import shutil
 from base64 import b64decode
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from PIL import Image
 from scipy.stats import norm
 
 from g2netpl.cli import main
-from g2netpl.experiments.paper import RECIPES, published
+from g2netpl.experiments.paper import GAME, RECIPES, published
 from g2netpl.reports import figures
 from g2netpl.reports.reproduction import against_role, steps
 
@@ -115,7 +116,7 @@ def test_a_table_has_mean_and_deviation_of_the_chosen_cells(whole, name):
     for line in lines:
         own = chosen(cells, line["method"], line["setting"])
         assert line["seeds"] == "2" == str(len(own))
-        assert line["row"].removeprefix("'") == RECIPES[name].name_of(line["method"])
+        assert line["row"] == RECIPES[name].name_of(line["method"])
         soft = own[0]["pseudo_label_map"] is not None
         columns = {
             "best epoch": ("± best", "test_map"),
@@ -134,6 +135,16 @@ def test_a_table_has_mean_and_deviation_of_the_chosen_cells(whole, name):
         rates = dict.fromkeys(f"rate {cell['learning_rate']:g}, batch 64" for cell in own)
         assert line["chosen"].split(" or ") == list(rates)
         assert line["published"] == ""
+
+
+def test_rows_of_the_ablation_are_called_as_in_the_documents(whole):
+    """So that both tables can be joined."""
+    documents = Path(__file__).parents[2] / "docs/figures"
+    files = {"ablation": "coco-ablation-rows", "figure-ablation": "coco-ablation"}
+    for name, file in files.items():
+        ours, theirs = csv_of(whole / f"{name}.csv"), csv_of(documents / f"{file}.csv")
+        for key in ("row", "setting", "method"):
+            assert [line.get(key) for line in ours] == [line.get(key) for line in theirs]
 
 
 def test_the_choice_is_one(whole):
@@ -165,7 +176,7 @@ def test_the_figures_of_tables_show_the_tables(whole):
 
 
 def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
-    own = chosen(cells_of(whole), "g2netpl", "fspl")
+    own = chosen(cells_of(whole), GAME, "fspl")
     expected = []
     for cell in own:
         for epoch, record in enumerate(cell["movement"], start=1):
@@ -182,7 +193,7 @@ def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
 def test_the_figure_of_labels_shows_the_chosen_cells(whole):
     expected = [
         (cell["method"], cell["seed"], epoch, record["pseudo_label_map"], record["predicted_map"])
-        for method in ("g2netpl", "role")
+        for method in (GAME, "role")
         for cell in chosen(cells_of(whole), method, "fspl")
         for epoch, record in enumerate(cell["movement"], start=1)
     ]
@@ -252,8 +263,11 @@ def test_the_page_tells_what_differs(whole):
         "chosen on",
         "data",
         "positives per image",
+        "classes",
         "seeds",
     }
+    assert theirs["classes"] == "a sigmoid for each"
+    assert f"also in {GAME}: g2netpl itself" in here["classes"]
     assert re.fullmatch(r"k = \d\.\d\d, the truth's mean", here["positives per image"])
 
 
@@ -318,9 +332,9 @@ def test_published_numbers_stand_beside_ours(whole, copied, features):
             assert not text or f"published {expected:.1f}" in shown
     assert [(line["method"], line["published"]) for line in csv_of(out / "table1.csv")[-2:]] == [
         ("g2netpl-paper", "72.4"),
-        ("g2netpl", "72.4"),
+        (GAME, "72.4"),
     ]
-    assert "g2netpl-paper plays the game as we read the paper's words, g2netpl the same" in shown
+    assert f"g2netpl-paper plays the game as we read the paper's words, {GAME} the same" in shown
     assert [line["published"] for line in csv_of(out / "figure-ablation.csv")] == [
         "56.6",
         "",
@@ -446,11 +460,11 @@ def test_steps_on_the_page_are_those_of_the_cells(whole):
 
 def test_role_at_fspl_is_held_against_ours():
     rows = [{"method": "role", "setting": "fspl", "test_map": score} for score in (0.6, 0.64)]
-    rows += [{"method": "g2netpl", "setting": "sspl:0.6", "test_map": s} for s in (0.60, 0.61)]
-    rows += [{"method": "g2netpl", "setting": "sspl:0.8", "test_map": s} for s in (0.65, 0.65)]
+    rows += [{"method": GAME, "setting": "sspl:0.6", "test_map": s} for s in (0.60, 0.61)]
+    rows += [{"method": GAME, "setting": "sspl:0.8", "test_map": s} for s in (0.65, 0.65)]
     assert against_role(rows) == [
-        "g2netpl at sspl:0.6 60.5, role at fspl 62.0: -1.5",
-        "g2netpl at sspl:0.8 65.0, role at fspl 62.0: +3.0",
+        f"{GAME} at sspl:0.6 60.5, role at fspl 62.0: -1.5",
+        f"{GAME} at sspl:0.8 65.0, role at fspl 62.0: +3.0",
     ]
     assert against_role(rows[2:]) == []
 

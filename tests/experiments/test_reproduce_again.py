@@ -17,12 +17,13 @@ from test_reproduce import (
 )
 
 from g2netpl.base.locks import locked
+from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.durations import _passes
-from g2netpl.experiments.paper import RECIPES, SSPL, Block, Recipe, with_methods
+from g2netpl.experiments.paper import GAME, RECIPES, SSPL, Block, Recipe, with_methods
 from g2netpl.experiments.reproduction import Plan, Protocol
-from g2netpl.game.methods import METHODS, Method
+from g2netpl.game.methods import METHODS, Method, split_variant
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 
 WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
@@ -259,13 +260,37 @@ def test_tables_of_methods_take_more_of_them():
     assert with_methods(RECIPES, ("role",))["table2"] is RECIPES["table2"]
 
 
+def test_a_named_method_has_its_own_observation(features, tmp_path):
+    """Rows of the paper are on sigmoids; `draw` is nothing without draws, and any may be asked."""
+    out, asked = tmp_path / "out", ("draw", "g2netpl", "epr:observation=draw")
+    more = [*ONE, "--methods", ",".join(asked)]
+    assert reproduce(features, out, "table1", *more) == 0
+    ours = {line["method"]: line for line in csv_of(out / "table1.csv") if line["published"] == ""}
+    assert {GAME, *asked} <= set(ours)
+    compared = tmp_path / "compared"
+    words = [*ONE, "--features", str(features), "--settings", "fspl", "--jobs", "1"]
+    names = ",".join((GAME, *asked))
+    assert main(["compare", *words, "--methods", names, "--output", str(compared)]) == 0
+    rows = {row["method"]: row for row in json.loads((compared / "results.json").read_text())}
+    for method, row in rows.items():  # one name is one method
+        assert float(ours[method]["best epoch"]) == pytest.approx(100 * row["test_map"], abs=0.0051)
+    assert rows["g2netpl"]["test_map"] != rows[GAME]["test_map"]
+
+
+def test_rows_of_the_paper_are_on_sigmoids():
+    for recipe in RECIPES.values():
+        for method in (method for block in recipe.blocks for method in block.methods):
+            name, changes = split_variant(method)
+            assert changes.get("observation", METHODS[name].observation) == "random"
+
+
 # --- fewer trainings, and none --------------------------------------------------------------------
 
 
 def test_choosing_once_trains_the_other_seed_once(features, tmp_path, trained):
     assert reproduce(features, tmp_path / "out", "convergence", "--choose-once") == 0
     assert [(cell.seed, cell.learning_rate) for cell in trained[:2]] == [(0, 0.1), (0, 0.01)]
-    (first,) = chosen([c for c in cells_of(tmp_path / "out") if c["seed"] == 0], "g2netpl", "fspl")
+    (first,) = chosen([c for c in cells_of(tmp_path / "out") if c["seed"] == 0], GAME, "fspl")
     assert [(c.seed, c.learning_rate) for c in trained[2:]] == [(1, first["learning_rate"])]
     assert "on the first seed" in words_of(tmp_path / "out")
 
@@ -372,6 +397,10 @@ def test_on_features_every_prediction_of_ups_is_a_forward():
         (["table1", "--methods", ""], "unknown method ''"),
         (["table1", "--methods", "em,em"], "--methods: 'em,em' names something twice"),
         (["table1", "--methods", "em:x=1"], "method em: "),
+        (
+            ["table1", "--methods", "em:observation=x"],
+            "observation: input should be 'auto'",
+        ),
         (["table1", "--methods", "bce"], "method bce needs full labels"),
         (["ablation", "--methods", "em"], "--methods: ablation is no table of methods; it goes"),
         (["parameters", "--methods", "em"], "with table1, table2, semi-supervised or all"),

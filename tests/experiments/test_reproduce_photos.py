@@ -14,7 +14,7 @@ from g2netpl.base import progress
 from g2netpl.cli import main
 from g2netpl.experiments import cells, durations
 from g2netpl.experiments.data import Dataset
-from g2netpl.experiments.paper import RECIPES, Block, Recipe
+from g2netpl.experiments.paper import GAME, RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
 from g2netpl.game.network.cutting import cut
 from g2netpl.game.network.network import build_backbone
@@ -68,6 +68,7 @@ def test_a_cell_is_a_run_folder(convergence, photos):
     expected = {
         "mode": "end-to-end",
         "method": "g2netpl",
+        "observation": "random",
         "setting": "fspl",
         "seed": 0,
         "learning_rate": 1e-3,
@@ -84,8 +85,8 @@ def test_a_cell_is_a_run_folder(convergence, photos):
     assert {name: config[name] for name in expected} == expected
     (cell,) = cells_of(folder.parent)
     result = json.loads((folder / "result.json").read_text())
-    assert {name: cell[name] for name in result} == result
-    assert key(cell) == ("g2netpl", "fspl", 0, 1e-3, 16, "")
+    assert {name: cell[name] for name in result} == result | {"method": GAME}
+    assert key(cell) == (GAME, "fspl", 0, 1e-3, 16, "")
     assert [record["epoch"] for record in cell["history"]] == [1, 2]
     (line,) = csv_of(convergence / "convergence.csv")
     assert float(line["best epoch"]) == pytest.approx(100 * result["test_map"], abs=0.0051)
@@ -178,14 +179,15 @@ def test_fixmatch_is_trained_on_images(photos, tmp_path):
     more = ["--epochs", "1", "--expected-positives", "2.3"]
     assert run("semi-supervised", photos, out, *more) == 0
     folders = run_folders(out, "end-to-end")
-    methods, shares = ("fixmatch", "ups", "g2netpl"), ("0.2", "0.4", "0.6", "0.8")
+    methods, shares = ("fixmatch", "ups", GAME), ("0.2", "0.4", "0.6", "0.8")
     assert len(folders) == len(methods) * len(shares)
     results = {}
     for folder in folders:
         config = config_of(folder)
         assert config["expected_positives"] == 2.3
         result = json.loads((folder / "result.json").read_text())
-        results[config["method"], config["setting"]] = 100 * result["test_map"]
+        method = GAME if config["method"] == "g2netpl" else config["method"]
+        results[method, config["setting"]] = 100 * result["test_map"]
     lines = csv_of(out / "semi-supervised.csv")
     assert {(line["method"], line["setting"]) for line in lines} == set(results)
     for line in lines:
@@ -221,7 +223,7 @@ def plan_of(*names, mode=None, epochs=None, dataset=None):
 def test_what_a_mode_cannot_train_is_left_out(mode, left):
     plan = plan_of("semi-supervised", mode=mode)
     trained = {each.cell.method for each in plan.trainings()}
-    assert trained == {"fixmatch", "ups", "g2netpl"} - set(left)
+    assert trained == {"fixmatch", "ups", GAME} - set(left)
     notes = plan.left_out("semi-supervised")
     assert len(notes) == len(left)
     for note, (method, why) in zip(notes, left.items(), strict=True):

@@ -1,10 +1,12 @@
 """--plugin: methods from a file of the user's own, on the command line and in worker processes."""
 
 import json
+import shlex
 
 import pytest
 from feature_folders import write_folder
 
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.game import plugins
 from g2netpl.game.methods import METHODS
@@ -78,6 +80,28 @@ def test_an_own_method_is_trained_and_its_run_used_without_the_file(
     assert "comes with --plugin FILE" in capsys.readouterr().err
 
 
+def test_what_is_said_after_a_stop_goes_on_with_the_plugin(
+    tmp_path, small_training, sigterm, capsys
+):
+    path = tmp_path / "my own" / "halves.py"
+    path.parent.mkdir()
+    once = "import signal\nONCE = [signal.SIGTERM]\n" + HALVES
+    stop = "        while ONCE: signal.raise_signal(ONCE.pop())\n        known ="
+    path.write_text(once.replace("        known =", stop))
+    arguments = ["train", "--plugin", str(path)]
+    for name, value in small_training(method="halves").items():
+        flag = "--" + name.replace("_", "-")
+        arguments += [flag] if value is True else [flag, str(value)]
+    assert main(arguments) == 75
+    said = capsys.readouterr().err
+    program, *command = shlex.split(said.partition("go on with: ")[2])
+    assert program == "g2netpl"
+    del METHODS["halves"]
+    plugins.LOADED.clear()
+    path.write_text(HALVES)
+    assert main(command) == 0
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -110,3 +134,72 @@ def test_a_configuration_cannot_name_a_program(own, tmp_path, capsys):
 def test_methods_lists_them(own, capsys):
     assert main(["methods", "--plugin", own]) == 0
     assert "the unknown is a half" in capsys.readouterr().out
+
+
+def compared(path, features, output, *more):
+    words = f"--settings fspl --seeds 0,1 --epochs 1 --learning-rates 1e-2 --features {features}"
+    command = ["compare", "--methods", "halves", *words.split(), "--output", str(output)]
+    return main([*command, "--plugin", str(path), *more])
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_fails_in_a_plugin_is_no_bug_of_ours(features, tmp_path, capsys, jobs):
+    path = tmp_path / "mine.py"
+    path.write_text(HALVES.replace("known = batch.observed >= 0", 'known = "a" + 1'))
+    assert compared(path, features, tmp_path / "out", "--jobs", jobs) == 2
+    said = capsys.readouterr().err
+    line = 1 + HALVES.splitlines().index("        known = batch.observed >= 0")
+    assert f"g2netpl: in your plugin {path}:{line}: TypeError: can only concatenate" in said
+    assert said.count("\n") == 1
+
+
+def test_a_method_of_a_player_that_takes_too_little_is_found(features, tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text(HALVES.replace("batch, progress, predict", "batch"))
+    assert compared(path, features, tmp_path / "out", "--jobs", "1") == 2
+    line = 1 + HALVES.splitlines().index("    def propose(self, batch, progress, predict):")
+    said = capsys.readouterr().err
+    assert f"in your plugin {path}:{line}: TypeError: Halves.propose() takes 2 " in said
+
+
+def test_a_full_disk_is_no_mistake_of_a_plugin(own):
+    plugins.load_plugins([own])
+    calls = {"fail": lambda: (_ for _ in ()).throw(OSError(28, "no space"))}
+    with pytest.raises(OSError, match="no space"), plugins.own_mistakes():
+        exec(compile("for _ in fail(): pass", own, "exec"), calls)
+    with pytest.raises(InputError, match=r"halves.py:1: ValueError: x"), plugins.own_mistakes():
+        exec(compile("raise ValueError('x')", own, "exec"), {})
+    with pytest.raises(KeyError), plugins.own_mistakes():
+        raise KeyError("ours")
+
+
+@pytest.mark.parametrize(
+    ("gives", "words"),
+    [
+        ("Proposal(targets, torch.ones(len(targets), 1))", "weights: expected one for each image"),
+        ("Proposal(targets[:, :1], weights)", "targets: expected one for each image and class, ("),
+        ("Proposal(3 * targets, weights)", "targets: expected 0 to 1, got 3"),
+        ("Proposal(targets - 1, weights)", "targets: expected 0 to 1, got -0.5"),
+        ("Proposal(targets * torch.nan, weights)", "targets: expected 0 to 1, got nan"),
+        ("Proposal(targets, -weights)", "weights: expected 0 or more, and finite, got -1"),
+        ("Proposal(targets, weights / 0)", "weights: expected 0 or more, and finite, got inf"),
+        ("Proposal(targets > 0.5, weights)", "targets: expected floats, got torch.bool; use .fl"),
+        ("Proposal(targets, 1.0)", "weights: expected floats, got float"),
+        ("Proposal(targets, weights, float('nan'))", "regulariser: expected 0 or more, got nan"),
+        ("targets, weights", "expected a Proposal, got tuple"),
+        # in the second batch, where the cost tells
+        ("Proposal(targets * (torch.nan if batch.number else 1), weights)", "0 to 1, got nan"),
+    ],
+)
+def test_what_is_proposed_is_checked(features, tmp_path, capsys, gives, words):
+    path = tmp_path / "mine.py"
+    before = "return Proposal(targets, torch.where(known, 1.0, 0.1))"
+    after = f"weights = torch.where(known, 1.0, 0.1)\n        return {gives}"
+    assert before in HALVES
+    path.write_text(HALVES.replace(before, after))
+    assert compared(path, features, tmp_path / "out", "--jobs", "1", "--batch-sizes", "16") == 2
+    said = capsys.readouterr().err
+    line = 1 + HALVES.splitlines().index("    def propose(self, batch, progress, predict):")
+    assert f"g2netpl: method halves: what propose gives ({path}:{line}): " in said
+    assert words in said
+    assert said.count("\n") == 1

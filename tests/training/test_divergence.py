@@ -11,7 +11,7 @@ from feature_folders import write_folder
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.experiments import durations
-from g2netpl.experiments.paper import RECIPES
+from g2netpl.experiments.paper import GAME, RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import summarise
 from g2netpl.runs import folder
@@ -213,7 +213,7 @@ def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeyp
     train_cell = comparison.train_cell
 
     def train_or_stop(contest, what, cell, *around):
-        if cell.method == "role" or (cell.method, cell.seed) == ("g2netpl", 1):
+        if cell.method == "role" or (cell.method, cell.seed) == (GAME, 1):
             raise NumericalStop("epoch 1: no number")
         return train_cell(contest, what, cell, *around)
 
@@ -225,13 +225,13 @@ def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeyp
     for (method, setting), line in ours.items():
         if method == "role":
             assert (line["seeds"], line["best epoch"], line["last epoch"]) == ("0", "diverged", "")
-        elif method == "g2netpl":
+        elif method == GAME:
             assert line["seeds"] == "1"
         else:
             assert line == plain[method, setting]
     page = words_of(tmp_path / "out" / "index.html")
     assert "role fspl seed 0 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
-    assert "g2netpl fspl seed 1 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
+    assert f"{GAME} fspl seed 1 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
     assert "role at fspl" not in page  # there is nothing to hold the game against
     monkeypatch.setattr(comparison, "train_cell", never)
     assert reproduce(features, tmp_path / "out", "all") == 0

@@ -257,7 +257,8 @@ def _start_worker(own_methods: list[str]) -> None:
 
 
 def _work(comparison: Comparison, cell: Cell) -> Outcome:
-    return _attempt(_loaded_once(comparison.features), comparison, cell)
+    with plugins.own_mistakes():  # of which the main process would hear less
+        return _attempt(_loaded_once(comparison.features), comparison, cell)
 
 
 _loaded_once = cache(load_array_data)

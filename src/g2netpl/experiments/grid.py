@@ -21,6 +21,13 @@ OBSERVATION = "observation"  # a method may be tried under another: epr:observat
 VALIDATION_FRACTION = 0.2
 
 
+def options_of(method: str) -> tuple[str, dict[str, str]]:
+    """The plain name of a row's method, and its own options; the observation is none of them."""
+    name, changes = split_variant(method)
+    changes.pop(OBSERVATION, None)
+    return name, changes
+
+
 @dataclass(frozen=True)
 class Cell:
     """One training of a comparison."""
@@ -64,10 +71,8 @@ class Comparison:
 
     def options_of(self, method: str) -> tuple[str, dict[str, str]]:
         """The plain name of a method, and the options changed for it."""
-        name, own = split_variant(method)
-        changes = {key: value for of, key, value in self.changes if of == name} | own
-        changes.pop(OBSERVATION, None)
-        return name, changes
+        name, own = options_of(method)
+        return name, {key: value for of, key, value in self.changes if of == name} | own
 
     def options_of_cell(self, cell: Cell) -> tuple[str, dict[str, str]]:
         """The plain name of a cell's method, and the options changed for it."""

@@ -12,16 +12,17 @@ from g2netpl.base.errors import InputError, did_you_mean
 
 SSPL = ("sspl:0.2", "sspl:0.4", "sspl:0.6", "sspl:0.8")
 _BASELINES = ("an", "an-ls", "wan", "epr", "role")
-_PARTIAL = (*_BASELINES, "g2netpl-paper", "g2netpl")
+GAME = "g2netpl:observation=random"  # a sigmoid for every class, as the paper has
+_PARTIAL = (*_BASELINES, "g2netpl-paper", GAME)
 _LABELLED_ONLY = "an:unlabelled_images=ignore"
 _BOTH_GAMES = (
-    "g2netpl-paper plays the game as we read the paper's words, g2netpl the same game with our own "
-    "weights and defaults; the paper's G²NetPL is the counterpart of both."
+    f"g2netpl-paper plays the game as we read the paper's words, {GAME} the same game with our own "
+    "weights and defaults, on sigmoids as the paper; its G²NetPL is the counterpart of both."
 )
 
-HELD = "g2netpl:response=frozen:map=sigmoid:beta=1:gamma=0"  # û = ½ for good, and ξ = 1
-SIGMOID = "g2netpl:map=sigmoid:beta=1:gamma=0"
-SCHEDULED = "g2netpl:map=sigmoid"
+HELD = f"{GAME}:response=frozen:map=sigmoid:beta=1:gamma=0"  # û = ½ for good, and ξ = 1
+SIGMOID = f"{GAME}:map=sigmoid:beta=1:gamma=0"
+SCHEDULED = f"{GAME}:map=sigmoid"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Recipe:
 
     def with_methods(self, methods: Sequence[str]) -> "Recipe":
         """The same with more rows, in the settings of the game."""
-        block = next(block for block in self.blocks if "g2netpl" in block.methods)
+        block = next(block for block in self.blocks if GAME in block.methods)
         more = tuple(method for method in methods if method not in block.methods)
         if not more:
             return self
@@ -86,13 +87,13 @@ RECIPES: dict[str, Recipe] = {
         "changes several things at once: it has the weights and R of the game, but no labels that "
         "move; what is unobserved counts less, with its label held at ½. From there on each row "
         "changes one thing: the labels move, ξ weighs them, F is another.",
-        (Block(("an", HELD, SIGMOID, SCHEDULED, "g2netpl"), ("sspl:0.2", "fspl")),),
+        (Block(("an", HELD, SIGMOID, SCHEDULED, GAME), ("sspl:0.2", "fspl")),),
         {
             "an": "baseline (AN)",
             HELD: "weights and R, labels held at ½",
             SIGMOID: "the game with F = sigmoid",
             SCHEDULED: "+ ξ, weights by confidence",
-            "g2netpl": "+ F = CDF of a Gaussian",
+            GAME: "+ F = CDF of a Gaussian",
         },
         linear_init=True,
     ),
@@ -100,13 +101,13 @@ RECIPES: dict[str, Recipe] = {
         "Convergence of pseudo labels and predictions",
         "Entries that nobody observed, by their hidden truth: median and quartiles after each "
         "epoch.",
-        (Block(("g2netpl",), ("fspl",)),),
+        (Block((GAME,), ("fspl",)),),
         watches_labels=True,
     ),
     "semi-supervised": Recipe(
         "Against semi-supervised methods",
         "FixMatch and UPS in our multi-label form (the paper gives none) over the labelled share.",
-        (Block(("fixmatch", "ups", "g2netpl"), SSPL),),
+        (Block(("fixmatch", "ups", GAME), SSPL),),
         compares=True,
     ),
     "parameters": Recipe(
@@ -118,7 +119,7 @@ RECIPES: dict[str, Recipe] = {
         "Quality of the pseudo labels against the hidden truth",
         "mAP of soft labels on the training images: at the end over all entries, as the paper "
         "seems to count, and after each epoch over the hidden entries alone.",
-        (Block(("g2netpl", "role"), ("fspl",)),),
+        (Block((GAME, "role"), ("fspl",)),),
         watches_labels=True,
     ),
 }
@@ -151,15 +152,15 @@ def with_methods(recipes: Mapping[str, Recipe], methods: Sequence[str]) -> dict[
 
 Figures = dict[tuple[str, str], float]
 
-_PRINTED = (*_BASELINES, "g2netpl")
+_PRINTED = (*_BASELINES, GAME)
 _ROWS = {  # (method, setting) in the order of the numbers below
     "table1": [
         *(("bce", "full"), ("bce-ls", "full"), ("iu", "positives:1+1")),
         *((method, "fspl") for method in _PRINTED),
     ],
     "table2": [*product(_PRINTED, SSPL), ("role", "fspl")],
-    "ablation": [*product(("an", SIGMOID, SCHEDULED, "g2netpl"), ("sspl:0.2", "fspl"))],
-    "labels": [("g2netpl", "fspl"), ("role", "fspl")],
+    "ablation": [*product(("an", SIGMOID, SCHEDULED, GAME), ("sspl:0.2", "fspl"))],
+    "labels": [(GAME, "fspl"), ("role", "fspl")],
 }
 _NUMBERS = {
     ("table1", "VOC"): "89.1 90.0 83.2 85.1 86.7 86.5 85.5 87.9 88.8",
@@ -192,7 +193,7 @@ def published(recipe: str, data: str | None) -> Figures:
         return {}
     found = dict(zip(_ROWS[recipe], map(float, numbers.split()), strict=True))
     if recipe.startswith("table"):
-        game = {setting: value for (m, setting), value in found.items() if m == "g2netpl"}
+        game = {setting: value for (m, setting), value in found.items() if m == GAME}
         found |= {("g2netpl-paper", setting): value for setting, value in game.items()}
     return found
 
@@ -205,6 +206,7 @@ PROTOCOL = {
     "chosen on": "“the validation set”; VOC's validation set is its test set",
     "data": "VOC 5,717 / 5,823, COCO 82,081 / 40,137, NUS-WIDE 150K / 60.2K images",
     "positives per image": "not said how the k of R is known (SPML: the truth's mean)",
+    "classes": "a sigmoid for each",
     "seeds": "not said",
 }
 """What the paper says about its own trainings."""

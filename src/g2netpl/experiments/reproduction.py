@@ -15,10 +15,10 @@ from g2netpl.base.progress import Cells
 from g2netpl.experiments.cells import Row, choose, runner_of
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
-from g2netpl.experiments.grid import Cell, Comparison
+from g2netpl.experiments.grid import Cell, Comparison, options_of
 from g2netpl.experiments.paper import Recipe
 from g2netpl.experiments.search import PAPER_BATCHES, PAPER_RATES
-from g2netpl.game.methods import needs_of, split_variant
+from g2netpl.game.methods import needs_of
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode
 from g2netpl.training.checks import obstacle
@@ -83,7 +83,6 @@ class Plan:
         recipe, features = self.recipes[name], self.dataset.features
         shared = {k: v for k, v in vars(self.protocol).items() if k not in ("epochs", "photos")}
         shared |= {"epochs": self.epochs(name), "keep_labels": recipe.watches_labels}
-        shared |= {"observation": "random"}  # the paper has a sigmoid for every class
         return [
             Comparison(features, methods, block.settings, **shared)
             for block in recipe.blocks
@@ -171,7 +170,7 @@ class Plan:
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
         images, mode = self.dataset.kind == "images", self.mode(name) or "end-to-end"
-        why = obstacle(*split_variant(method), full=True, mode=mode, images=images)
+        why = obstacle(*options_of(method), full=True, mode=mode, images=images)
         if why is None:
             return None
         return f"it {why}, which --mode {mode} cannot" if images else f"it {why}: here are none"

@@ -240,7 +240,7 @@ def method_options(name: str, changes: Mapping[str, Any]) -> Options:
 def make_player(name: str, changes: Mapping[str, Any], setup: Setup) -> LabelPlayer:
     """The label player of a method, ready for the first epoch."""
     player: LabelPlayer = find_method(name).player(setup, method_options(name, changes))
-    player.needs = needs_of(name, changes)
+    player.needs, player.method = needs_of(name, changes), name
     return player
 
 

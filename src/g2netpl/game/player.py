@@ -97,6 +97,9 @@ class LabelPlayer:
     needs = Needs()
     """As the row of METHODS says."""
 
+    method = ""
+    """The name of that row."""
+
     def remember(
         self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
     ) -> LabelMemory:

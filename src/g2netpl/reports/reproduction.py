@@ -11,7 +11,7 @@ from typing import Any
 
 from g2netpl.base.disk import read_object
 from g2netpl.experiments.cells import Row, describe_row
-from g2netpl.experiments.paper import PROTOCOL, RECIPES, Recipe, published
+from g2netpl.experiments.paper import GAME, PROTOCOL, RECIPES, Recipe, published
 from g2netpl.experiments.reproduction import Plan
 from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.table import POSITIVE
@@ -58,9 +58,9 @@ def _section(
     """One recipe on the page: its table, its notes and its figure."""
     known = published(name, data)
     trained = [row for row in rows if "diverged" not in row]
-    table = _lines(recipe, rows, known)
+    table, ours = _lines(recipe, rows, known), list(recipe.names.values())
     if rows:
-        write_rows(folder / f"{name}.csv", COLUMNS, table)
+        write_rows(folder / f"{name}.csv", COLUMNS, table, ours)
     notes = [*notes, *(describe_row(row) for row in rows if "diverged" in row)]
     section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
     if rows:
@@ -68,7 +68,8 @@ def _section(
     if rows and not trained:
         return section
     picture = folder / f"figure-{name}.png"
-    write_figure(picture, figure_of(name, trained, [line for line in table if line[4] != LOST]))
+    shown = [line for line in table if line[4] != LOST]
+    write_figure(picture, figure_of(name, trained, shown), ours)
     if name == "ablation":
         notes += steps(recipe, trained, known)
     if name == "table2":
@@ -170,9 +171,9 @@ def against_role(rows: Sequence[Row]) -> list[str]:
         return moments([row["test_map"] for row in own])[0]
 
     role = mean("role", "fspl")
-    ours = [(setting, mean("g2netpl", setting)) for setting in ("sspl:0.6", "sspl:0.8")]
+    ours = [(setting, mean(GAME, setting)) for setting in ("sspl:0.6", "sspl:0.8")]
     return [
-        f"g2netpl at {setting} {score:.1f}, role at fspl {role:.1f}: {score - role:+.1f}"
+        f"{GAME} at {setting} {score:.1f}, role at fspl {role:.1f}: {score - role:+.1f}"
         for setting, score in ours
         if score is not None and role is not None
     ]
@@ -212,6 +213,8 @@ def here(plan: Plan) -> dict[str, str]:
         "data": f"{subject.name}: {len(train):,} images (a fifth held out), "
         f"{len(train.classes)} classes, {k:.2f} positives each; {len(test):,} test images",
         "positives per image": expected,
+        "classes": f"a sigmoid for each, also in {GAME}: g2netpl itself, as train and compare have "
+        "it, draws names where labels are names; rows of --methods as the method has it",
         "seeds": ", ".join(str(seed) for seed in protocol.seeds),
     }
 

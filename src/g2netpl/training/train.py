@@ -14,6 +14,7 @@ from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.mapped_memory import MemoryPlace
+from g2netpl.game.plugins import LOADED
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
@@ -111,7 +112,9 @@ class _FolderTraining:
     def take_folder(self, resume: bool) -> None:
         """Make sure that the folder may be written, and that nobody else does."""
         self.folder = Path(self.config.output)
-        self.how_to_go_on = f"go on with: g2netpl train --resume --output {quoted(self.folder)}"
+        own = "".join(f" --plugin {quoted(path)}" for path in LOADED)
+        again = f"g2netpl train --resume --output {quoted(self.folder)}{own}"
+        self.how_to_go_on = f"go on with: {again}"
         if self.processes.is_main:
             recover(self.folder)
         self.processes.barrier()

@@ -4,7 +4,7 @@ The cells are text in either, so that one reader does for both. A spreadsheet th
 cells below and beside the table that hold nothing; they are passed over.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -98,8 +98,13 @@ def open_sheet(path: Path, problems: Problems, encoding: str | None = None) -> S
 
 
 @contextmanager
-def sheet_written(path: Path, bom: bool = False) -> Iterator[CsvWriter | xlsx.BookWriter]:
-    """A table that takes its name once it is complete: a workbook by its ending, or else CSV."""
+def sheet_written(
+    path: Path, bom: bool = False, ours: Collection[str] = ()
+) -> Iterator[CsvWriter | xlsx.BookWriter]:
+    """A table that takes its name once it is complete: a workbook by its ending, or else CSV.
+
+    Texts in `ours` are written as they are, even where a spreadsheet would see a formula.
+    """
     if xlsx.recognises(path, there=False):
         with xlsx.book_written(path) as writer:
             yield writer
@@ -107,12 +112,17 @@ def sheet_written(path: Path, bom: bool = False) -> Iterator[CsvWriter | xlsx.Bo
     with text_written_whole(path) as file:
         if bom:
             file.write(BOM)
-        yield CsvWriter(file)
+        yield CsvWriter(file, ours)
 
 
-def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a table that a person or a command named, whole or not at all."""
-    with writing(path), sheet_written(Path(path)) as writer:
+def write_rows(
+    path: str | Path,
+    header: Sequence[Any],
+    rows: Iterable[Sequence[Any]],
+    ours: Collection[str] = (),
+) -> None:
+    """Write a table that a person or a command named, whole or not at all; `ours` as it is."""
+    with writing(path), sheet_written(Path(path), ours=ours) as writer:
         for row in chain([header], rows):
             writer.write(row)
 

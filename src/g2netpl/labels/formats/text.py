@@ -9,7 +9,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -181,15 +181,19 @@ def delimiter(path: Path) -> str:
 class CsvWriter:
     """Writes rows of CSV, whose texts no spreadsheet takes as formulas."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, ours: Collection[str] = ()) -> None:
+        self._ours = frozenset(ours)  # texts that stay as they are
         self._usual = csv.writer(file, lineterminator="\n")
         self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
     def write(self, cells: Iterable[Any], numbers: Iterable[str] = ()) -> None:
         """A row: cells of any kind, and then such as are known to need no guard."""
-        row = [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
+        row = [self._guarded(cell) if isinstance(cell, str) else cell for cell in cells]
         odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
         (self._quoted if odd else self._usual).writerow([*row, *numbers])
+
+    def _guarded(self, text: str) -> str:
+        return text if text in self._ours else guarded(text)
 
 
 def guarded(text: str) -> str:
