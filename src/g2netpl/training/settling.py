@@ -20,6 +20,7 @@ from g2netpl.runs.chances import (
     shown_by_vectors,
 )
 from g2netpl.training.data import ENOUGH_COUNTED
+from g2netpl.training.expected_positives import from_counts
 from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
@@ -50,7 +51,7 @@ def settle(session: Session, snapshot: Snapshot) -> None:
     if held is not None:
         said, _ = _experts(session, snapshot.best_network, held.source)
         sharpness = sharpness_by_names(said, held.truth)
-    shown = None if varies else _learn_shown(session, classifier, snapshot)
+    shown = _learn_shown(session, classifier, snapshot)
     count = count_to_expect(drawn, sharpness, session.k, lean, others, shown)
     classifier.settle(sharpness, count)
     _keep(session, snapshot)
@@ -75,7 +76,8 @@ def _learn_shown(
     named, unknown = per_image(visible, POSITIVE) > 0, per_image(visible) == 0
     if not unknown.any():
         return None
-    of_all = session.config.expected_positives != "estimate"  # else k is of images with a name
+    counted = session.data.counts is not None and from_counts(session.data) is not None
+    of_all = counted or session.config.expected_positives != "estimate"  # else of those with a name
     rows = np.arange(len(named))
     if not of_all and len(rows) > _LOOKED_AT:
         rows = np.random.default_rng(session.config.seed).permutation(rows)[:_LOOKED_AT]
