@@ -180,7 +180,7 @@ def small_disk(lab, kind="g2netpl"):
         yield what, difference(content(whole.folder), content(out))
 
 
-NAN = {"at": "g2netpl.game.network_step:NetworkStep._seen", "action": "nan"}
+NAN = {"at": "g2netpl.game.network_step:strong_view", "action": "nan"}
 
 
 def non_finite(lab, kinds=("g2netpl", "role", "g2netpl linear")):

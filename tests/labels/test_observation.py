@@ -105,7 +105,7 @@ def test_an_epoch_is_not_chosen_by_a_few_negatives(form):
     assert can_choose_by(form(seen("known:0.3")))
     assert can_choose_by(form(seen("positives:1+1")))
     assert can_choose_by(form(with_complete(10)))
-    for labels in (seen("fspl"), beside_tags(1), beside_tags(200)):
+    for labels in (seen("fspl"), beside_tags(1), beside_tags(150)):
         assert not can_choose_by(form(labels))
     one_class = seen("fspl").copy()
     one_class[:, 0] = TRUTH[:, 0]  # many negatives, of one class in ten

@@ -104,7 +104,7 @@ def test_a_test_file_may_spell_a_class_in_the_other_way(tmp_path, name):
 
 def test_other_capitals_look_alike_in_either_spelling():
     table = LabelTable(("a.jpg",), (ONE.upper(), TWO), np.array([[1, 1]]))
-    assert look_alikes(table) == [f"{ONE.upper()!r} and {TWO!r}"]
+    assert [each.names for each in look_alikes(table)] == [f"{ONE.upper()!r} and {TWO!r}"]
 
 
 # Files

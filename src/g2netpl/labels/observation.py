@@ -75,12 +75,13 @@ def can_choose_by(labels: Labels) -> bool:
 
     A few negatives beside many tags do not: hardly a class could be ranked, and by chance.
     """
-    if from_complete(labels) is not None:
-        return True
     positives, negatives = (per_class(labels, sign) for sign in (POSITIVE, NEGATIVE))
     named = positives > 0
     ranked = int((named & (negatives > 0)).sum())
-    return 0 < ranked >= named.sum() / 2 and bool(negatives.sum() >= positives.sum())
+    partly = int((per_image(labels) > 0).sum()) - len(_complete(labels))
+    if not partly or from_complete(labels) is not None:
+        return ranked > 0
+    return 0 < ranked >= named.sum() / 2 and bool(2 * negatives.sum() >= positives.sum())
 
 
 def observed_alike(labels: Labels, k: float) -> bool:
