@@ -66,6 +66,8 @@ def test_chances_are_decided_as_they_stand(rule, limit):
     assert thresholds.per_class == (limit,) * 3
     assert np.allclose(thresholds.calibrate([[0.2, 0.7, 0.95]]), [[0.2, 0.7, 0.95]])
     assert Thresholds.from_json(thresholds.to_json()) == thresholds
+    assert "add up to k = 2.00" in thresholds_of_presence(rule, 3, 2.0, 2.001).basis
+    assert "add up to 1.50: k = 2.00, and some" in thresholds_of_presence(rule, 3, 2.0, 1.5).basis
 
 
 def test_a_ridge_by_hand():

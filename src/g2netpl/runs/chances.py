@@ -160,10 +160,14 @@ def ridge(vectors: Floats, values: Floats) -> tuple[Floats, Floats]:
     return weights, errors
 
 
-def thresholds_of_presence(rule: str, classes: int, k: float) -> Thresholds:
-    """Thresholds on chances that are presences already."""
+def thresholds_of_presence(
+    rule: str, classes: int, k: float, expected: float | None = None
+) -> Thresholds:
+    """Thresholds on chances that are presences already; `expected` per image, if that is not k."""
     name, target = parse_rule(rule)
     limit, said = (target, rule) if name == "precision" else (0.5, "more likely there than not")
     basis = f"chances that add up to k = {k:.2f} positives per image"
+    if expected is not None and abs(expected - k) > 0.01 * k:
+        basis = f"chances that add up to {expected:.2f}: k = {k:.2f}, and some images show none"
     grounds = (f"draw: a chance of {limit:g} or more, no validation labels",) * classes
     return Thresholds(1.0, 0.0, (limit,) * classes, said, basis, by_draw=True, grounds=grounds)

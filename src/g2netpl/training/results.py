@@ -114,7 +114,7 @@ def thresholds_of(
     told = validation is not None and len(telling(validation[1], k, validation[0]))
     if session.network.draws and not told and rule != "expected":
         expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else session.k
-        return thresholds_of_presence(rule, scores.shape[1], expected)
+        return thresholds_of_presence(rule, scores.shape[1], k, expected)
     return choose(rule, validation, scores, session.k)
 
 
