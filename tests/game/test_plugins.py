@@ -28,16 +28,6 @@ METHODS["halves"] = Method(Halves, Options, summary="the unknown is a half", sou
 """
 
 
-@pytest.fixture(autouse=True)
-def catalogue():
-    """The catalogue as it was, after each test."""
-    before, loaded = dict(METHODS), list(plugins.LOADED)
-    yield
-    METHODS.clear()
-    METHODS.update(before)
-    plugins.LOADED[:] = loaded
-
-
 @pytest.fixture
 def own(tmp_path):
     path = tmp_path / "halves.py"

@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.game import plugins
-from g2netpl.game.methods import METHODS
 
 EXAMPLE = Path(__file__).parents[2] / "examples/own_method.py"
 READ = "        mean, known = self.mean.read(batch.rows), batch.observed != UNOBSERVED"
@@ -24,15 +22,6 @@ def kept(setup):
 FORGETFUL = """        self.seen = getattr(self, "seen", 0) + 1
         mean = self.mean.read(batch.rows) / self.seen
         known = batch.observed != UNOBSERVED"""
-
-
-@pytest.fixture(autouse=True)
-def catalogue():
-    before, loaded = dict(METHODS), list(plugins.LOADED)
-    yield
-    METHODS.clear()
-    METHODS.update(before)
-    plugins.LOADED[:] = loaded
 
 
 def checked(path):
