@@ -9,12 +9,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
 from g2netpl.base.errors import InputError, UserError
+from g2netpl.base.files import atomic_write, open_in_place, sync_folder
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import Place, Stamp
-from g2netpl.base.system import SYNCING, open_folder, write_down
+from g2netpl.base.system import SYNCING, write_down
 from g2netpl.base.terminal import EXIT_DISK
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -90,33 +91,10 @@ def file_digest(path: str | Path) -> bytes | None:
         return None
 
 
-def write_durably(path: Path, content: bytes) -> None:
-    """Write a new file down to the disk."""
-    with _open_new(path) as file:
-        file.write(content)
-
-
-@contextlib.contextmanager
-def written_whole(path: Path, mark: str = "new") -> Iterator[BinaryIO]:
-    """A file that takes its name once it is complete and on the disk; until then the old one is.
-
-    Until then it is called `PATH.MARK`.
-    """
-    temporary = path.with_name(f"{path.name}.{mark}")
-    try:
-        with _open_new(temporary) as file:
-            yield file
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
 @contextlib.contextmanager
 def text_written_whole(path: str | Path, errors: str = "strict") -> Iterator[TextIO]:
     """The same for a file of text that a person named, in UTF-8, with line ends as they come."""
-    with written_whole(Path(path), f"{os.getpid()}.new") as file:
+    with atomic_write(Path(path)) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
         yield text
         text.detach()  # which writes all of it
@@ -149,23 +127,9 @@ def opening(path: str | Path) -> Iterator[None]:
 
 def write_whole(path: Path, content: bytes) -> str:
     """Write a file that a person named, whole or not at all; returns its SHA-256."""
-    with writing(path), written_whole(path) as file:
+    with writing(path), atomic_write(path) as file:
         file.write(content)
     return hashlib.sha256(content).hexdigest()
-
-
-@contextlib.contextmanager
-def _open_new(path: Path) -> Iterator[BinaryIO]:
-    """Open for writing, and down to the disk at the end; an error knows the file it is about."""
-    try:
-        with open(path, "wb") as file:
-            yield file
-            file.flush()
-            write_down(file.fileno())
-    except OSError as problem:
-        if problem.filename is None:
-            problem.filename = str(path)
-        raise
 
 
 def reserve(descriptor: int, size: int) -> None:
@@ -186,19 +150,9 @@ def rename_durably(old: Path, new: Path) -> None:
     sync_folder(new.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Write the names in a folder down to the disk, where the system lets us."""
-    descriptor = open_folder(folder)
-    if descriptor is not None:
-        _write_down_and_close(descriptor)
-
-
 def sync(path: Path) -> None:
     """Write a file that was changed down to the disk."""
-    _write_down_and_close(os.open(path, SYNCING))
-
-
-def _write_down_and_close(descriptor: int) -> None:
+    descriptor = open_in_place(path, SYNCING)
     try:
         write_down(descriptor)
     finally:
@@ -211,7 +165,7 @@ def write_json(path: Path, content: Any) -> None:
     A byte of a path that is not UTF-8 stands there as JSON writes it, `\\udcff`.
     """
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
 
 

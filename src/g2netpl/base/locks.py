@@ -8,7 +8,8 @@ from pathlib import Path
 
 from g2netpl.base.disk import FULL
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, after_fork, open_folder, try_lock
+from g2netpl.base.files import check_no_links, open_in_place, remove_temporary
+from g2netpl.base.system import OPEN_FILES_CAN_GO, after_fork, open_folder, try_lock
 
 LOCK = ".lock"  # in a folder of results, while a process works there
 
@@ -35,10 +36,12 @@ def locked(folder: Path, *, surely: bool = False) -> Iterator[None]:
     locks will do, unless it has to be `surely`.
     """
     made = _make(folder)
+    check_no_links(folder)
     hold = _take(folder, surely)
     name = os.path.abspath(folder)
     _held[name] = hold
     try:
+        remove_temporary(folder)
         yield
     finally:
         is_ours = hold.has_file(folder)
@@ -139,7 +142,7 @@ def _take_file(folder: Path) -> tuple[int, bool]:
 
 
 def _open_file(folder: Path) -> int:
-    return os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, 0o666)
+    return open_in_place(folder / LOCK, os.O_RDWR | os.O_CREAT)
 
 
 def _lock(descriptor: int, folder: Path) -> bool:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import written_whole
+from g2netpl.base.files import atomic_write
 
 SUM = hashlib.sha256().digest_size
 
@@ -19,7 +18,7 @@ SUM = hashlib.sha256().digest_size
 def write_sealed(path: Path, arrays: Iterable[npt.NDArray[Any]]) -> None:
     """Write arrays, whole or not at all."""
     digest = hashlib.sha256()
-    with written_whole(path, mark=f"{uuid.uuid4().hex}.new") as file:
+    with atomic_write(path) as file:
 
         def write(content: bytes) -> None:
             digest.update(content)

@@ -19,8 +19,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from g2netpl.base.disk import user_cache, written_whole
+from g2netpl.base.disk import user_cache
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import Unfit
 from g2netpl.base.memory import parse_size
 from g2netpl.base.places import LARGEST, Opened, Place, Stamp, Unreachable
@@ -148,7 +149,7 @@ class _Cache:
         path, bound = self._path(key), _bound()
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with written_whole(path, f"{os.getpid()}.new") as file:
+            with atomic_write(path) as file:
                 file.write(content + zlib.crc32(content).to_bytes(_SUM))
         self._written += len(content)
         if self._written > bound // 50:  # each of some processes may write as much unseen

@@ -91,12 +91,6 @@ else:
         os.register_at_fork(after_in_child=what)
 
 
-def copy_mode(descriptor: int, path: Path) -> None:
-    """Give a new file the rights of another, where a system has such."""
-    if os.chmod in os.supports_fd:
-        os.chmod(descriptor, path.stat().st_mode & 0o7777)
-
-
 def private_file(path: str | Path) -> int:
     """A new file for our eyes only; on Windows it is as private as its folder."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)

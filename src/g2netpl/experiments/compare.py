@@ -4,7 +4,6 @@ A sweep that was broken off goes on with the trainings that are missing.
 """
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -12,8 +11,8 @@ from typing import Any, NotRequired
 
 from pydantic import FiniteFloat
 
-from g2netpl.base.disk import sync
 from g2netpl.base.errors import InputError, counted
+from g2netpl.base.files import appending
 from g2netpl.base.options import parse_record
 from g2netpl.base.progress import Cells
 from g2netpl.base.signals import AGAIN, Stopped
@@ -46,10 +45,10 @@ def sweep(
         missing = [cell for cell in cells if not _has(rows.get(cell), comparison)]
         if not missing:
             return
-        with path.open("a", encoding="utf-8", newline="\n") as file:
+        with appending(path) as file:
             for row in run(comparison, missing, work):
                 rows[cell_of(row)] = row
-                file.write(json.dumps(row) + "\n")
+                file.write(json.dumps(row).encode() + b"\n")
                 file.flush()
                 write_down(file.fileno())
                 if "diverged" not in row:
@@ -86,8 +85,9 @@ def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
     *lines, torn = content.split(b"\n")
     rows = [_row(line, f"{path}: line {number}") for number, line in enumerate(lines, start=1)]
     if torn and mend:
-        os.truncate(path, len(content) - len(torn))
-        sync(path)
+        with appending(path) as file:
+            file.truncate(len(content) - len(torn))
+            write_down(file.fileno())
     return rows
 
 

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from g2netpl.base.disk import reserve, sync, sync_folder
+from g2netpl.base.disk import reserve, sync
+from g2netpl.base.files import appending, sync_folder
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.label_memory import LabelMemory, OfRows, State
 
@@ -149,7 +150,7 @@ class MappedMemory(LabelMemory):
     def _reserve(self, generation: int) -> None:
         """Make the file with all its space, so that a full disk is an error and not a crash."""
         path = self._path(generation)
-        with open(path, "ab") as file:
+        with appending(path) as file:
             try:
                 reserve(file.fileno(), self._size)
             except OSError as problem:

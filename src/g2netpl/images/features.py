@@ -17,8 +17,8 @@ import torch
 from torch import nn
 
 from g2netpl.base.arrays import finite_rows, read_npz, write_npz
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.base.memory import available_memory
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.loader import Source, in_turns, plain_groups
@@ -144,9 +144,9 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
         names = {"images": np.array(table.images)}
         if table.groups is not None:
             names["groups"] = np.array(table.groups)
-        with written_whole(folder / f"{part}.npz") as file:
+        with atomic_write(folder / f"{part}.npz") as file:
             write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, **names)
-    with written_whole(folder / "meta.npz") as file:
+    with atomic_write(folder / "meta.npz") as file:
         write_npz(file, zipfile.ZIP_STORED, classes=np.array(features.train.classes))
 
 

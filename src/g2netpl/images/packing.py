@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from g2netpl.base.disk import file_stamp, opening, write_json, written_whole
+from g2netpl.base.disk import file_stamp, opening, write_json
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import LARGEST
 from g2netpl.base.tar import BLOCK, END, entry
@@ -44,7 +45,7 @@ def pack(
         target = folder / f"images-{number:06}.tar"
         about = list(islice(lines, count))
         if not target.exists():
-            with written_whole(target, f"{os.getpid()}.new") as file:
+            with atomic_write(target) as file:
                 for place, line in enumerate(about, start=row):
                     content = _content(paths[place])
                     name = key_of(place) + _ending(table.images[place], content)

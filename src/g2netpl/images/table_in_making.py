@@ -18,10 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import reserve, sync_folder
+from g2netpl.base.disk import reserve
+from g2netpl.base.files import open_in_place, sync_folder
 from g2netpl.base.locks import same_file
 from g2netpl.base.sealed import SUM
-from g2netpl.base.system import BINARY, OPEN_FILES_CAN_GO, try_lock, write_down
+from g2netpl.base.system import OPEN_FILES_CAN_GO, try_lock, write_down
 from g2netpl.images.kept_rows import Digests, Good, Stamps, check_place, lacking, note
 from g2netpl.images.loader import Rows
 
@@ -179,7 +180,7 @@ class TableInMaking:
 
 def _opened(path: Path) -> io.BufferedRandom:
     """A file to be read and written anywhere, made where there is none."""
-    return open(os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o666), "r+b")
+    return open(open_in_place(path, os.O_RDWR | os.O_CREAT), "r+b")
 
 
 def _is_ours(descriptor: int, path: Path) -> bool:

@@ -10,16 +10,15 @@ kept in review.jsonl.rescued-1 (-2, …). A new start goes by review.jsonl alone
 import contextlib
 import errno
 import os
-import stat
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from g2netpl.base.disk import sync_folder, written_whole
 from g2netpl.base.errors import InputError, Refused, UserError
+from g2netpl.base.files import appending, atomic_write, open_in_place, sync_folder
 from g2netpl.base.locks import open_place, same_file
-from g2netpl.base.system import BINARY, NO_WAITING, try_lock, write_down
+from g2netpl.base.system import try_lock, write_down
 from g2netpl.runs.answers import Decision, parse_decisions
 from g2netpl.runs.folder import REVIEW
 
@@ -70,12 +69,7 @@ class DecisionLog:
             self._let_go()
 
     def _open(self, flags: int = 0) -> int:
-        flags |= os.O_RDWR | os.O_APPEND | NO_WAITING | BINARY
-        file = self._held(os.open(self.path, flags, 0o666))
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            os.close(file)
-            raise OSError(errno.EINVAL, "not a regular file")
-        return file
+        return self._held(open_in_place(self.path, flags | os.O_RDWR | os.O_APPEND))
 
     def _held(self, descriptor: int) -> int:
         if try_lock(descriptor) is False:
@@ -130,7 +124,7 @@ class DecisionLog:
         """Write down what the file has lost."""
         names = (self.path.with_name(f"{REVIEW}.rescued-{number}") for number in count(1))
         path = next(path for path in names if not path.exists())
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             file.writelines(decision.to_line() for decision in self.decisions)
         return path
 
@@ -162,7 +156,7 @@ class DecisionLog:
                 os.ftruncate(self._file, self._size)
 
     def _cut_off(self, rest: bytes) -> None:
-        with open(self.path.with_name(REVIEW + ".torn"), "ab") as file:
+        with appending(self.path.with_name(REVIEW + ".torn")) as file:
             file.write(rest.rstrip(b"\n") + b"\n")
             file.flush()
             write_down(file.fileno())

@@ -14,8 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
-from g2netpl.base.disk import rename_durably, sync, sync_folder
+from g2netpl.base.disk import rename_durably, sync
 from g2netpl.base.errors import Refused, UserError
+from g2netpl.base.files import sync_folder
 from g2netpl.base.locks import is_ours, locked
 from g2netpl.runs.folder import FILES, SHARED_FOLDERS, command_of, contents, is_begun
 

@@ -68,9 +68,8 @@ _PATTERNS = {"train": ("tensorboard/events.out.tfevents.*",)}
 
 def contents(folder: Path, command: str) -> list[Path]:
     """What the command wrote there, as paths below the folder; run.json comes first."""
-    files = (each for name in FILES[command] for each in (name, f"{name}.new"))
-    names = (*files, f"{RUN}.new", *WHOLE_FOLDERS.get(command, ()))
-    found = [folder / name for name in (RUN, *names)]
+    names = (RUN, *FILES[command], *WHOLE_FOLDERS.get(command, ()))
+    found = [folder / name for name in names]
     for pattern in _PATTERNS.get(command, ()):
         found += sorted(folder.glob(pattern))
     found += cells(folder, command)

@@ -9,6 +9,7 @@ from typing import Any
 
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.files import is_temporary
 from g2netpl.base.locks import LOCK, locked
 from g2netpl.images.identity import content_of
 from g2netpl.labels.files import Files, of_each
@@ -77,7 +78,7 @@ def _untouchable(folder: Path, command: str) -> str | None:
         )
     for cell in cells(folder, command):
         for name in sorted(path.name for path in cell.iterdir()):
-            if name.removesuffix(".new") not in _OF_CELL:
+            if name not in _OF_CELL and not is_temporary(name):
                 return (
                     f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
                     "move it away"
@@ -87,8 +88,8 @@ def _untouchable(folder: Path, command: str) -> str | None:
 
 def is_empty(folder: Path) -> bool:
     """Whether there is nothing in it, or it is not there; what a crash left does not count."""
-    left = {LOCK, f"{RUN}.new", REPLACED}
-    return not folder.is_dir() or all(path.name in left for path in folder.iterdir())
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    return all(name in (LOCK, REPLACED) or is_temporary(name) for name in names)
 
 
 def _is_of(folder: Path, command: str) -> bool:

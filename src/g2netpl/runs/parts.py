@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from g2netpl.base import launch as launched
-from g2netpl.base.disk import read_object, rename_durably, told_plainly, written_whole
+from g2netpl.base.disk import read_object, rename_durably, told_plainly
 from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import parquet
 from g2netpl.runs.classifier import OnBatch
@@ -180,7 +181,7 @@ class Parts:
             if others and not path.exists():
                 raise Refused(f"{folder}: is not empty; choose another --output")
             if not path.exists():
-                with written_whole(path, f"{uuid.uuid4().hex}.new") as file:
+                with atomic_write(path) as file:
                     file.write(json.dumps(about, indent=2).encode())
         before = _read(path)
         changed = [key for key in about if before.get(key) != about[key]]

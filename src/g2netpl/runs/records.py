@@ -10,6 +10,7 @@ from pydantic import FiniteFloat
 from typing_extensions import TypedDict
 
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import check_no_links
 from g2netpl.base.locks import LOCK
 from g2netpl.base.options import check_record, parse_record
 from g2netpl.runs.backup import recover
@@ -133,7 +134,8 @@ class Evaluation(TypedDict):
 
 
 def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
-    """The content of run.json; first, what a killed process had set aside is put back."""
+    """The content of run.json; what a killed process had set aside is put back first."""
+    check_no_links(Path(folder))
     recover(Path(folder))
     path = Path(folder) / RUN
     if not is_begun(Path(folder)):

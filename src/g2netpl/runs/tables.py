@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npy, write_npz
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.text import CsvWriter
 from g2netpl.labels.observation import observed_alike, telling
 from g2netpl.labels.table import (
@@ -69,9 +69,9 @@ def write_saved_labels(
     """Write the labels of a finished training, block by block."""
     logits = Blocks(predicted.shape, np.float16, lambda rows: logits_of(predicted[rows]))
     for name, numbers in ((SOFT_LABELS, completed), (LOGITS, logits)):
-        with written_whole(folder / name) as file:
+        with atomic_write(folder / name) as file:
             write_npy(file, numbers)
-    with written_whole(folder / LABELS) as file:
+    with atomic_write(folder / LABELS) as file:
         groups = {} if table.groups is None else {"groups": np.array(table.groups)}
         images = np.array(table.images)
         write_npz(file, images=images, observed=observed, soft=has_soft, **groups)
@@ -157,7 +157,7 @@ def write_classes(
     )
     for row in zip(classes, thresholds.per_class, thresholds.grounds, *counts, strict=True):
         writer.write(row)
-    with written_whole(folder / CLASSES) as file:
+    with atomic_write(folder / CLASSES) as file:
         file.write(text.getvalue().encode())
 
 
@@ -168,7 +168,7 @@ def write_held_out(folder: Path, parts: Mapping[str, HeldOut]) -> None:
         arrays[f"{part}_images"] = np.array(each.table.images)
         arrays[f"{part}_logits"] = logits_of(each.scores).astype(np.float16)
         arrays[f"{part}_truth"] = each.table.values
-    with written_whole(folder / HELD_OUT) as file:
+    with atomic_write(folder / HELD_OUT) as file:
         write_npz(file, **arrays)
 
 

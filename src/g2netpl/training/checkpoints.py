@@ -19,14 +19,9 @@ from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as bytes_from_tensors
 from torch import Tensor
 
-from g2netpl.base.disk import (
-    rename_durably,
-    sync_folder,
-    told_plainly,
-    write_durably,
-    written_whole,
-)
+from g2netpl.base.disk import rename_durably, told_plainly
 from g2netpl.base.errors import UserError
+from g2netpl.base.files import replace_file, sync_folder
 from g2netpl.base.locks import check_ours
 from g2netpl.game.mapped_memory import drop_generations, generation_of
 from g2netpl.runs.folder import CHECKPOINTS, MEMORIES
@@ -83,12 +78,12 @@ def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
     for name, state in {**_states(snapshot), "optimizer": optimizer}.items():
         content = bytes_from_tensors(_plain(state))
         digests[name] = hashlib.sha256(content).hexdigest()
-        write_durably(folder / f"{name}.safetensors", content)
+        replace_file(folder / f"{name}.safetensors", content)
     manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
     manifest |= {name: getattr(snapshot, name) for name in _FIGURES}
     manifest["generation"] = generation_of(snapshot.player)
     manifest["own_sha256"] = _own_digest(manifest)
-    write_durably(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
+    replace_file(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
 
 
 def _tidy(folder: Path, newest: Path) -> None:
@@ -210,8 +205,7 @@ class Writer:
 
 def save_state(path: Path, state: State) -> None:
     """Write tensors as safetensors; the file is there whole or not at all."""
-    with written_whole(path) as file:
-        file.write(bytes_from_tensors(_plain(state)))
+    replace_file(path, bytes_from_tensors(_plain(state)))
 
 
 def saved(folder: Path) -> list[Path]:

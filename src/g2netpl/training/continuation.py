@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.base.disk import write_durably
 from g2netpl.base.errors import InputError, Refused, counted
+from g2netpl.base.files import replace_file
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.game.network.network import Network, bare, check_numbers
 from g2netpl.game.player import LabelPlayer
@@ -92,7 +92,7 @@ def _decisions_about(folder: Path) -> list[Decision]:
 
 def write_decided(folder: Path, decisions: list[Decision]) -> None:
     """Keep the decisions with the run that was trained on them."""
-    write_durably(folder / DECIDED, _lines(decisions))
+    replace_file(folder / DECIDED, _lines(decisions))
 
 
 def _lines(decisions: list[Decision]) -> bytes:

@@ -2,13 +2,13 @@
 
 import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.errors import counted
+from g2netpl.base.files import atomic_write
 from g2netpl.base.progress import Work, about
 from g2netpl.runs.records import Epoch, Reading
 
@@ -30,9 +30,8 @@ def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
     Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
     """
     lines = "".join(json.dumps(record) + "\n" for record in history)
-    temporary = path.with_name(path.name + ".new")
-    temporary.write_bytes(lines.encode())
-    os.replace(temporary, path)
+    with atomic_write(path, durable=False) as file:
+        file.write(lines.encode())
 
 
 def describe(record: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.console import Console
+from g2netpl.base.files import appending
 from g2netpl.base.locks import check_ours
 from g2netpl.base.processes import Processes
 from g2netpl.base.signals import Interrupts, Stopped
@@ -128,8 +129,8 @@ class CheckpointSaver:
             rows = self.data.training[batch.rows.cpu().numpy()]
             images = [self.data.table.images[row] for row in rows]
             line = {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
-            with open(self.folder / NON_FINITE, "a", encoding="utf-8", newline="\n") as file:
-                file.write(json.dumps(line) + "\n")
+            with appending(self.folder / NON_FINITE) as file:
+                file.write(json.dumps(line).encode() + b"\n")
 
     def _is_due(self) -> bool:
         if self.writer.is_busy:

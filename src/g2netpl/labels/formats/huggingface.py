@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError, Refused, counted
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats import parquet
 from g2netpl.labels.formats.column_files import is_picture, pyarrow
 from g2netpl.labels.formats.groups import group_header
@@ -84,7 +84,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         columns[name] = arrow.array(table.groups, type=arrow.string())
         features[name] = {"dtype": "string", "_type": "Value"}
     about = {"huggingface": json.dumps({"info": {"features": features}})}
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         parquet_.write_table(arrow.table(columns).replace_schema_metadata(about), file)
     return []
 
@@ -126,5 +126,5 @@ def _write_picture(path: Path, content: bytes, overwrite: bool) -> None:
         if not path.is_symlink() and path.is_file() and path.read_bytes() == content:
             return
         raise Refused(f"{path}: another file is there; choose another folder, or give --overwrite")
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         file.write(content)

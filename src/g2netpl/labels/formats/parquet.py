@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.column_files import (
     Column,
@@ -106,7 +106,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     for position, name in enumerate(table.classes):
         values = table.values[:, position]
         columns[name] = arrow.array(values, mask=values == UNOBSERVED)
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         parquet.write_table(arrow.table(columns), file, compression="zstd")
     return []
 
@@ -130,7 +130,7 @@ def write_columns(
     fields = [(name, types[kind]) for name, kind in kinds.items()]
     schema = arrow.schema(fields, metadata=dict(about) if about else None)
     with (
-        written_whole(path) as file,
+        atomic_write(path) as file,
         parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
         for columns in parts:

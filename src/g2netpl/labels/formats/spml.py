@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.arrays import in_short, parse_npy, write_npy
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
@@ -88,7 +88,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
         (_beside(path, "images"), np.array(table.images)),
         (_beside(path, "classes"), np.array(table.classes)),
     ):
-        with written_whole(file) as whole:
+        with atomic_write(file) as whole:
             write_npy(whole, array)
     return []
 

@@ -14,8 +14,8 @@ from itertools import count, groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.base.tar import END, Damaged, Member, entry, members
 from g2netpl.labels.formats import tags
@@ -84,7 +84,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     """Write what is known alone; the images stay where they are."""
     if path.suffix.lower() != ".tar":
         raise InputError(f"{path}: expected a name ending in .tar")
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         for row, line in enumerate(json_lines(table)):
             file.write(entry(f"{key_of(row)}.json", line.encode()))
         file.write(END)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.arrays import in_short
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import Row, guarded, read_bytes
 from g2netpl.labels.formats.xml_file import Walk
@@ -200,7 +200,7 @@ def book_written(path: Path) -> Iterator[BookWriter]:
     except BaseException:
         sheet.close()
         raise
-    with written_whole(path) as file:
+    with atomic_write(path) as file:
         book.save(file)
 
 

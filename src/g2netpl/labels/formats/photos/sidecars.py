@@ -14,9 +14,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import written_whole
 from g2netpl.base.errors import InputError, counted, listed
-from g2netpl.base.system import copy_mode
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.photos import xmp
 from g2netpl.labels.formats.photos.library import Library, Photo, Places, TagPath, Tags, whole, why
 from g2netpl.labels.formats.problems import Problems
@@ -85,9 +84,7 @@ class Plan:
         for change in self.changes:
             path = Path(self.library.root, change.sidecar)
             content = change.content(self.library)
-            with written_whole(path, f"{os.getpid()}.new") as file:
-                if not change.is_new:
-                    copy_mode(file.fileno(), path)
+            with atomic_write(path) as file:
                 file.write(content)
 
     def notes(self) -> list[str]:
