@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from g2netpl.base import disk
-from g2netpl.base.disk import DiskTrouble, told_plainly, write_json, written_whole
+from g2netpl.base.disk import DiskTrouble, told_plainly, write_json
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats import write_labels
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.answers import write_provenance
@@ -20,7 +21,7 @@ def test_a_file_is_the_old_one_or_the_complete_new_one(tmp_path, monkeypatch):
     old = path.read_bytes()
 
     def break_off():
-        with written_whole(path) as file:
+        with atomic_write(path) as file:
             file.write(b"half")
             assert path.read_bytes() == old
             raise ZeroDivisionError
@@ -34,7 +35,7 @@ def test_a_file_is_the_old_one_or_the_complete_new_one(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(disk.os, "fsync", full)
-        words = r"a\.json\.new: No space left.*bytes free"
+        words = r"a\.json: No space left.*bytes free"
         with pytest.raises(DiskTrouble, match=words), told_plainly(tmp_path):
             write_json(path, {"a": 2})
     assert [each.name for each in tmp_path.iterdir()] == ["a.json"]
@@ -85,3 +86,14 @@ def test_files_that_stand_beside_others_are_whole_too(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="No space left"):
         write_provenance(table.take(np.array([0])), [], beside)
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+def test_files_of_the_user_with_similar_names_stay(tmp_path, ending):
+    """`labels.xlsx.new` was once our own temporary file, and vanished."""
+    table = LabelTable(("a.png", "b.png"), ("x", "y"), np.array([[1, 0], [0, 1]], np.int8))
+    theirs = tmp_path / f"labels.{ending}.new"
+    theirs.write_text("mine")
+    write_labels(table, tmp_path / f"labels.{ending}")
+    assert theirs.read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 2

@@ -140,7 +140,7 @@ def test_overwrite_removes_what_the_comparison_wrote_and_nothing_else(compare, t
     for path in kept:
         path.write_text("years of work")
     shutil.copytree(cell, out / "runs" / "by hand")  # a training of the user's own
-    (cell / "result.json.new").write_text("killed while it wrote")
+    (cell / ".result.json.g2netpl-0123456789abcdef.tmp").write_text("killed while it wrote")
     (cell / "review.jsonl").write_text("decisions of people")
     code, said = compare("--seeds", "1", "--overwrite", test=None)
     assert code == 3

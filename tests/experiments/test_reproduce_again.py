@@ -454,7 +454,7 @@ def test_one_reproduction_at_a_time(features, copied, trained, capsys):
 
 def test_killed_while_run_json_was_written_it_begins(features, tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "run.json.new").write_text('{"for')
+    (tmp_path / "out" / ".run.json.g2netpl-0123456789abcdef.tmp").write_text('{"for')
     assert reproduce(features, tmp_path / "out", "convergence", "--epochs", "1") == 0
 
 

@@ -8,8 +8,8 @@ from faults.scene import content, difference, everything
 MAPPED = {"label_memory": 0}
 NAMED = (  # moments that random ones rarely hit
     {"at": "g2netpl.base.locks:locked"},
-    {"at": "open", "matching": "run.json.new", "action": "tear"},
-    {"at": "os:replace", "matching": "run.json.new", "after": True},
+    {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
+    {"at": "os:replace", "matching": ".run.json.g2netpl", "after": True},
     {"at": "open", "matching": "manifest.json", "number": 2, "action": "tear"},
     {"at": "open", "matching": "player.safetensors", "number": 3, "action": "tear"},
     {"at": "os:rename", "number": 1},
@@ -18,11 +18,11 @@ NAMED = (  # moments that random ones rarely hit
     {"at": "g2netpl.training.epochs:predict_all", "number": 2},
     {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2, "after": True},
     {"at": "g2netpl.training.saving:CheckpointSaver.epoch", "number": 2},
-    {"at": "open", "matching": "history.jsonl.new", "number": 3, "action": "tear"},
+    {"at": "open", "matching": ".history.jsonl.g2netpl", "number": 3, "action": "tear"},
     {"at": "g2netpl.training.results:finish"},
-    {"at": "open", "matching": "model.safetensors.new", "action": "tear"},
-    {"at": "open", "matching": "soft_labels.npy.new", "action": "tear"},
-    {"at": "open", "matching": "result.json.new", "action": "tear"},
+    {"at": "open", "matching": ".model.safetensors.g2netpl", "action": "tear"},
+    {"at": "open", "matching": ".soft_labels.npy.g2netpl", "action": "tear"},
+    {"at": "open", "matching": ".result.json.g2netpl", "action": "tear"},
     {"at": "g2netpl.training.checkpoints:remove_checkpoint", "number": 2},
     {"at": "shutil:rmtree", "matching": "labels", "after": True},
 )
@@ -164,7 +164,7 @@ def second_keys(lab, kind="g2netpl", tries=10):
             "action": "int",
         }
         second = {
-            "at": "g2netpl.base.disk:write_durably",
+            "at": "g2netpl.base.files:replace_file",
             "number": 1 + number // 2,
             "action": "int",
         }
@@ -195,7 +195,7 @@ REPLACING = (
     {"at": "g2netpl.runs.backup:_move"},
     {"at": "os:rename", "number": 3},
     {"at": "os:rename", "matching": ".moving", "after": True},
-    {"at": "open", "matching": "run.json.new", "action": "tear"},
+    {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
     {"at": "g2netpl.training.rehearsal:rehearse", "after": True},
     {"at": "g2netpl.game.network_step:network_cost", "number": 2},
     {"at": "os:rename", "matching": "checkpoints"},

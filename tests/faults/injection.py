@@ -149,6 +149,8 @@ def _watch_files(fault, counter):
 
     def opened(path, mode="r", *arguments, **named):
         file = real(path, mode, *arguments, **named)
+        if isinstance(path, int) and os.path.exists(f"/proc/self/fd/{path}"):
+            path = os.readlink(f"/proc/self/fd/{path}")  # a file that was opened exclusively
         writing = set(mode) & set("wax+") and isinstance(path, str | os.PathLike)
         return File(file) if writing and counter.is_due(path) else file
 

@@ -534,7 +534,7 @@ def test_packing_is_the_same_every_time_and_goes_on_after_a_kill(
     with pytest.raises(KeyboardInterrupt):
         packing.pack(table, paths, target, 10**9, 20)
     assert sorted(path.name for path in target.iterdir()) == ["images-000000.tar", "packing.json"]
-    (target / "images-000001.tar.99.new").write_bytes(b"of a process that was killed")
+    (target / ".images-000001.tar.g2netpl-0123456789abcdef.tmp").write_bytes(b"killed")
     with pytest.raises(Refused, match="begun with other images, labels or sizes"):
         packing.pack(table, paths, target, 10**9, 30)
     left[0] = 61  # what was packed is not read again

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from g2netpl.base import disk
+from g2netpl.base import disk, files
 from g2netpl.base.disk import DiskTrouble, check_space
 from g2netpl.training import checkpoints
 from g2netpl.training.checkpoints import (
@@ -198,7 +198,7 @@ def crash_at(monkeypatch, moment):
 
     monkeypatch.setattr(disk.os, "fsync", count(os.fsync))
     monkeypatch.setattr(disk.os, "rename", count(os.rename))
-    monkeypatch.setattr(checkpoints, "write_durably", count(disk.write_durably))
+    monkeypatch.setattr(checkpoints, "replace_file", count(files.replace_file))
     return calls
 
 
@@ -224,10 +224,10 @@ def test_a_crash_at_any_moment_of_a_save_leaves_the_one_before_or_the_new_one(
         assert load_checkpoint(folder)[0].finished == 3
         moments += 1
     assert finished == 2
-    assert moments == 12  # 5 files written and flushed, a rename, the folder flushed
+    assert moments == 17  # 5 files written, flushed and named, a rename, the folder flushed
 
 
-@pytest.mark.parametrize("call", ["write_durably", "fsync", "rename"])
+@pytest.mark.parametrize("call", ["replace_file", "fsync", "rename"])
 @pytest.mark.parametrize("moment", [1, 2, 5])
 def test_a_full_disk_is_told_in_bytes_and_the_one_before_is_whole(
     tmp_path, monkeypatch, call, moment
@@ -245,8 +245,8 @@ def test_a_full_disk_is_told_in_bytes_and_the_one_before_is_whole(
         return attempt
 
     with monkeypatch.context() as patch:
-        if call == "write_durably":
-            patch.setattr(checkpoints, call, full(disk.write_durably))
+        if call == "replace_file":
+            patch.setattr(checkpoints, call, full(files.replace_file))
         else:
             patch.setattr(disk.os, call, full(getattr(os, call)))
         with pytest.raises(DiskTrouble, match=r"No space left.*bytes free, \d+ needed"):

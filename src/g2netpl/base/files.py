@@ -31,7 +31,7 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
     """
     descriptor, temporary = _create(path)
     try:
-        with naming(temporary), open(descriptor, "wb") as file:
+        with naming(path), open(descriptor, "wb") as file:
             _copy_permissions(path, descriptor)
             yield file
             file.flush()
@@ -58,7 +58,7 @@ def write_exclusively(path: Path, content: bytes) -> None:
     """
     descriptor, temporary = _create(path)
     try:
-        with naming(temporary), open(descriptor, "wb") as file:
+        with naming(path), open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             write_down(descriptor)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from g2netpl.base.disk import file_stamp, opening, write_json
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import atomic_write
+from g2netpl.base.files import atomic_write, remove_temporary
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import LARGEST
 from g2netpl.base.tar import BLOCK, END, entry
@@ -93,8 +93,7 @@ def _begin(folder: Path, plan: str, overwrite: bool) -> None:
         elif any(folder.iterdir()):
             raise Refused(f"{folder}: is not empty; choose another --output, or give --overwrite")
         write_json(begun, {"plan": plan})
-    for path in folder.glob("images-*.new"):  # of one that was killed
-        path.unlink()
+    remove_temporary(folder)
 
 
 def _content(path: str) -> bytes:
