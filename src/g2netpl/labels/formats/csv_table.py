@@ -263,8 +263,6 @@ class _Rows:
         try:
             for line, row in rows:
                 where, name = self.sheet.where(line), columns.name(row[columns.image])
-                if self.sheet.is_unnamed(line, name):
-                    continue
                 if group is not None:
                     self.groups.add(where, name, unguarded(row[group]))
                 self.problems.add_name(where, name)
