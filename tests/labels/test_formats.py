@@ -613,7 +613,7 @@ TWINS = {
 
 @pytest.mark.parametrize("name", TWINS)
 def test_exact_duplicates_are_dropped_and_counted(tmp_path, name):
-    table = read_labels(TWINS[name](tmp_path))
+    table = read_labels(TWINS[name](tmp_path), reading=Reading(minus_one="unobserved"))
     assert table.images == ("a", "b")
     assert table.classes == ("cat", "dog")
     assert table.values.tolist() == [[1, -1], [-1, 1]]
@@ -734,7 +734,7 @@ def written(draw, rows):
 def read_in_blocks(text, size):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_text, "_BLOCK", size)
-        return csv_table.read(put(Path(folder, "x.csv"), text), Reading())
+        return csv_table.read(put(Path(folder, "x.csv"), text), Reading(minus_one="unobserved"))
 
 
 sizes = st.sampled_from([1, 5, 16, 64, 1 << 22])
@@ -751,8 +751,10 @@ def test_plain_rows_are_read_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(file_text, "_BLOCK", 16)
     monkeypatch.setattr(csv_table._Rows, "_slowly", lambda *_: pytest.fail("read row by row"))
     rows = "".join(f"sub/é{number}.jpg,1,,-1\r\n" for number in range(40))
-    table = csv_table.read(put(tmp_path / "x.csv", f"image,a,b,c\r\n{rows}"), Reading())
-    assert table.values.tolist() == [[1, -1, -1]] * 40
+    path = put(tmp_path / "x.csv", f"image,a,b,c\r\n{rows}")
+    for meaning, value in (("unobserved", -1), ("negative", 0)):
+        table = csv_table.read(path, Reading(minus_one=meaning))
+        assert table.values.tolist() == [[1, -1, value]] * 40
     quoted = put(tmp_path / "x.csv", 'image,"a, b"\nx,1\n')
     assert csv_table.read(quoted, Reading()).classes == ("a, b",)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from malformed import put
+from PIL import Image
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
@@ -67,6 +68,12 @@ def text(content):
 
 def number(value, kind="n"):
     return f'<c t="{kind}"><v>{value}</v></c>'
+
+
+def merged(*ranges):
+    """What stands behind the rows."""
+    cells = "".join(f'<mergeCell ref="{each}"/>' for each in ranges)
+    return f"<mergeCells>{cells}</mergeCells>"
 
 
 WIDE = row(text("image"), text("cat"), text("dog"))
@@ -272,6 +279,42 @@ READ = {
         {},
         (("a.jpg", "b.jpg"), ("salt, table", "table"), [[1, -1], [-1, 1]]),
     ),
+    "labels merged downwards": (
+        workbook(
+            WIDE
+            + row(text("a.jpg"), number(1), number(0))
+            + row(text("b.jpg"), "<c/>", number(1))
+            + row(text("c.jpg"), "<c/>")
+            + row(text("d.jpg")),
+            merged("C3:C5", "B2:B4"),
+        ),
+        {},
+        (("a.jpg", "b.jpg", "c.jpg", "d.jpg"), *TWO[1:2], [[1, 0], [1, 1], [1, 1], [-1, 1]]),
+    ),
+    "labels merged sideways, and over what others left there": (
+        workbook(
+            WIDE
+            + row(text("a.jpg"), number(0))
+            + row(text("b.jpg"), number(1), number(0))
+            + row(text("c.jpg"), number(0), number(1)),
+            merged("B2:C2", "B3:C4"),
+        ),
+        {},
+        (("a.jpg", "b.jpg", "c.jpg"), *TWO[1:2], [[0, 0], [1, 1], [1, 1]]),
+    ),
+    "a row that is two rows high": (
+        workbook(
+            WIDE + row(text("a.jpg"), number(1)) + row("<c/>", "<c/>") + LAST,
+            merged("A2:A3", "B2:B3"),
+        ),
+        {},
+        TWO,
+    ),
+    "an image merged over the rows of its tags": (
+        "libreoffice-merged.xlsx",
+        {"duplicates": "unite"},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
+    ),
     "a drive before every name": (
         'image,cat,dog\n"C:\\Users\\me\\a",1,\n"c:\\users\\me\\b",0,1\n',
         {},
@@ -312,6 +355,25 @@ def test_what_was_taken_is_told(tmp_path):
     )
 
 
+def test_merged_cells_are_those_of_the_sheet_that_is_read(tmp_path, capsys):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for title, span in (("old", "C2:C3"), ("new", "B2:B3")):
+        sheet = book.create_sheet(title, 0)
+        for cells in (["image", "cat", "dog"], ["a.jpg", 1, 0], ["b.jpg"], ["c.jpg", 0, 1]):
+            sheet.append(cells)
+        sheet.merge_cells(span)
+    book.save(tmp_path / "x.xlsx")
+    table = read_labels(tmp_path / "x.xlsx")
+    assert table.values.tolist() == [[1, 0], [1, -1], [0, 1]]
+    for name in table.images:
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    assert main(["check", "--labels", str(tmp_path / "x.xlsx")]) == 0
+    said = capsys.readouterr().out
+    assert "3 positive and 2 negative" in said
+    assert "merged cells (B2:B3) are read as if each held the text of the first" in said
+
+
 # What must be refused
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
@@ -328,7 +390,18 @@ REFUSED = {
         ":1: no labels (1, 0 or nothing) in the columns 'Datum' (as '2019-05-01'); leave them out: "
         "--ignore-columns Datum",
     ),
-    "merged cells": ("libreoffice-merged.xlsx", ":3: no image is named; are its cells merged?"),
+    "merged images": (
+        "libreoffice-merged.xlsx",
+        "with other labels; put them all in one place, or --duplicates unite puts its rows",
+    ),
+    "merged names of columns": (
+        workbook(
+            row(text("image"), text("tags"), "<c/>") + row(*map(text, ("a.jpg", "cat", "dog"))),
+            merged("B1:C1"),
+        ),
+        "x.xlsx:2: expected 2 cells as in the header, got 3",
+    ),
+    "whole columns that are merged": (workbook(WIDE + LAST, merged("B:C")), "not a readable work"),
     "a password": (
         OLE + bytes(512) + "EncryptedPackage".encode("utf-16-le"),
         "x.xlsx: is protected by a password; save it without one",

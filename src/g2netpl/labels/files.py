@@ -10,6 +10,7 @@ Files = str | tuple[str, ...]  # of several, in the order of the user
 READ_BY = (  # keys of a configuration that say how a file of others is to be read
     *("format", "absent", "separator", "classes", "aliases"),
     *("image_column", "tags_column", "ignore_columns", "duplicates", "encoding", "tag_level"),
+    "minus_one",
 )
 
 

@@ -353,7 +353,7 @@ def read_names(file: str) -> list[str]:
     header = beginning(path).strip() if path.is_file() else ""
     alone = header.lower() in IMAGE_HEADERS
     if not alone and (path.suffix.lower() != ".txt" or _is_list(path)):
-        return list(read_labels(file).images)
+        return list(read_labels(file, reading=Reading(minus_one="unobserved")).images)
     with called(path, file):
         lines = read_text(path, Problems()).splitlines()[1 if alone else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))

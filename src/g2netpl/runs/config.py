@@ -99,9 +99,7 @@ class RunConfig(Options):
         "last (the file named last)",
     )
     image_column: str | None = Field(
-        default=None,
-        description="column of a CSV file or workbook that names the images (default: the one "
-        "called image, file, filename, path or the like)",
+        default=None, description="column of a table that names the images (default: by its name)"
     )
     tags_column: tuple[str, ...] = Field(
         default=(),
@@ -112,9 +110,10 @@ class RunConfig(Options):
         default=(), description="its columns to leave out, separated by commas"
     )
     duplicates: Duplicates = Field(
-        default="refuse",
-        description="what to do about rows of one image that say different things: refuse or "
-        "unite (what any of them knows)",
+        default="refuse", description="rows of one image that say different things: refuse or unite"
+    )
+    minus_one: Absent | None = Field(
+        default=None, description="what -1 in a column of a class means: unobserved or negative"
     )
     encoding: str | None = Field(
         default=None, description="of CSV files, such as cp1252 (default: UTF-8, or as they say)"
@@ -356,6 +355,7 @@ class RunConfig(Options):
             tags_column=self.tags_column,
             ignore_columns=self.ignore_columns,
             duplicates=self.duplicates,
+            minus_one=self.minus_one,
             encoding=self.encoding,
             level=self.tag_level or "leaf",
             one_of=self.one_of,

@@ -37,10 +37,13 @@ _ROOT = re.compile(r"((?:[A-Za-z]:)?[\\/]+)([^\\/]+)[\\/]")
 _NAMED = 8  # columns, in a note
 _INDEX = ("", "unnamed:0")  # how pandas calls the column of its row numbers
 
+MINUS_ONE = -2  # a cell of -1, until it is known whether that means negative or unobserved
+
 _WORDS = {  # of cells, without capitals
     POSITIVE: ("1", "1.0", "1,0", "true", "yes", "x", "✓", "✔", "wahr", "ja", "vrai", "oui"),
     NEGATIVE: ("0", "0.0", "0,0", "false", "no", "falsch", "nein", "faux", "non"),
-    UNOBSERVED: ("", "-1", "-1.0", "-1,0", "?", "na", "n/a", "nan", "null"),
+    UNOBSERVED: ("", "?", "na", "n/a", "nan", "null"),
+    MINUS_ONE: ("-1", "-1.0", "-1,0"),
 }
 CELLS = {word: value for value, words in _WORDS.items() for word in words}
 

@@ -1,4 +1,4 @@
-"""Wide tables: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty or −1 unobserved.
+"""Wide tables: `image,cat,dog,…`, a row per image; 1 positive, 0 negative, empty unobserved.
 
 A column `group` names what images must stay together in a split; it is no class. A table whose
 header has a column of tags is read by `tags`.
@@ -23,6 +23,7 @@ from g2netpl.base.errors import InputError, listed
 from g2netpl.labels.formats.columns import (
     CELLS,
     GROUP,
+    MINUS_ONE,
     Columns,
     find_columns,
     is_image_header,
@@ -35,7 +36,7 @@ from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.tags import read_tags
 from g2netpl.labels.formats.text import Row, beginning, csv_rows, text_blocks, unguarded
-from g2netpl.labels.formats.twins import good_rows, wide_table
+from g2netpl.labels.formats.twins import good_rows, wide_table, with_minus_one
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -67,10 +68,10 @@ def read(path: Path, reading: Reading) -> LabelTable:
     columns = find_columns(sheet, reading)
     if columns.tags:
         return read_tags(sheet, columns, reading)
-    rows = _Rows(sheet, columns)
+    rows = _Rows(sheet, columns, reading)
     try:
-        rows.read(reading.encoding)
-        return rows.table(reading)
+        rows.read()
+        return rows.table()
     except LabelFileError as mistake:
         judged = LabelFileError(rows.judged(mistake.problems))
         judged.readable = rows.readable
@@ -114,8 +115,9 @@ def refuse_odd_header(table: LabelTable, path: Path) -> None:
 class _Rows:
     """The rows read so far."""
 
-    def __init__(self, sheet: Sheet, columns: Columns) -> None:
+    def __init__(self, sheet: Sheet, columns: Columns, reading: Reading) -> None:
         self.sheet, self.columns, self.problems = sheet, columns, sheet.problems
+        self.reading = reading
         self.classes = [sheet.header[place] for place in columns.classes]
         self.images: list[str] = []
         self.lines: list[npt.NDArray[np.int64]] = []
@@ -124,14 +126,14 @@ class _Rows:
         self.wrong: dict[str, str] = {}  # a cell of each column that is no label
         self._check_classes()
 
-    def read(self, encoding: str | None) -> None:
+    def read(self) -> None:
         """Read every row: in blocks where a row is an image and its labels, and nothing else."""
         sheet, columns = self.sheet, self.columns
         usual = columns.image == 0 and columns.classes == tuple(range(1, sheet.width))
         if sheet.mark != "," or sheet.line > 1 or not usual or columns.root is not None:
             self._slowly(sheet.whole_rows())
             return
-        blocks = text_blocks(sheet.path, self.problems, b'"', encoding)
+        blocks = text_blocks(sheet.path, self.problems, b'"', self.reading.encoding)
         for number, (text, line) in enumerate(blocks):
             if number == 0:
                 head, _, rest = text.partition("\n")
@@ -145,7 +147,7 @@ class _Rows:
                 )
                 self._slowly(sheet.whole_rows())
 
-    def table(self, reading: Reading) -> LabelTable:
+    def table(self) -> LabelTable:
         """Everything read, checked."""
         lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
         return wide_table(
@@ -154,7 +156,7 @@ class _Rows:
             self._values(),
             lambda row: self.sheet.where(lines[row]),
             self.groups,
-            reading,
+            self.reading,
             self.sheet.where(1),
             self.columns.notes,
         )
@@ -168,9 +170,8 @@ class _Rows:
             return None
         names = [self.classes[column] for column in columns]
         rows = good_rows(self.images)
-        return LabelTable(
-            [self.images[row] for row in rows], names, self._values()[rows][:, columns]
-        )
+        values = with_minus_one(self._values()[rows][:, columns], self.reading)
+        return LabelTable([self.images[row] for row in rows], names, values)
 
     def judged(self, problems: Sequence[Problem]) -> Sequence[Problem]:
         """The mistakes; those of columns that hold anything but labels are one, with its remedy."""
@@ -235,7 +236,7 @@ class _Rows:
             minus_one = (end - begin == 2) & (data[begin] == 45) & (data[begin + 1] == 49)
             if not minus_one.all():
                 return False
-            values[row, column] = UNOBSERVED
+            values[row, column] = MINUS_ONE
         begins = np.concatenate([[0], ends[:-1, -1] + 1]).tolist()
         stops = ends[:, 0].tolist()
         if len(content) == len(text):
@@ -263,8 +264,6 @@ class _Rows:
         try:
             for line, row in rows:
                 where, name = self.sheet.where(line), columns.name(row[columns.image])
-                if self.sheet.is_unnamed(line, name):
-                    continue
                 if group is not None:
                     self.groups.add(where, name, unguarded(row[group]))
                 self.problems.add_name(where, name)

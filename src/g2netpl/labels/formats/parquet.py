@@ -1,4 +1,4 @@
-"""Parquet, in the shapes of the CSV files: wide (1 / 0 / null or −1), or `image` and `labels`.
+"""Parquet, in the shapes of the CSV files: wide (1 / 0 / null), or `image` and `labels`.
 
 `labels` holds lists of text, or text with separators. Columns that are called otherwise are found
 as in CSV files (`columns`). Needs pyarrow, the extra `parquet`.
@@ -23,7 +23,7 @@ from g2netpl.labels.formats.column_files import (
     is_text,
     pyarrow,
 )
-from g2netpl.labels.formats.columns import Columns, find_columns
+from g2netpl.labels.formats.columns import MINUS_ONE, Columns, find_columns
 from g2netpl.labels.formats.csv_table import refuse_odd_header
 from g2netpl.labels.formats.groups import Groups, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
@@ -181,7 +181,7 @@ def _rows(files: Sequence[ColumnFile], columns: Sequence[Column]) -> Iterator[tu
 def _label_matrices(
     files: Sequence[ColumnFile], classes: Sequence[str], at: At
 ) -> Iterator[LabelMatrix]:
-    """The class columns of each file as 1, 0, −1."""
+    """The class columns of each file as 1, 0, UNOBSERVED and MINUS_ONE."""
     first = 0
     for file in files:
         values = np.full((file.rows, len(classes)), UNOBSERVED, dtype=np.int8)
@@ -204,16 +204,17 @@ def _label_matrices(
 
 
 def _labels(name: str, column: Any, start: int, at: At, problems: Problems) -> LabelMatrix:
-    """A part of a class column as 1, 0, −1; its first row is the `start`th of all."""
+    """A part of a class column as such; its first row is the `start`th of all."""
     arrow, _ = pyarrow()
     values = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
-    values = np.where(np.isnan(values), UNOBSERVED, values)
-    wrong = np.flatnonzero(~np.isin(values, (1, 0, -1)))
+    empty = np.isnan(values)
+    wrong = np.flatnonzero(~(empty | np.isin(values, (1, 0, -1))))
     for row in wrong[:1000]:
         what = f"class {name!r}: expected 1, 0 or null (unobserved), got {values[row]:g}"
         problems.add(at(start + row), "cell", what)
-    values[wrong] = UNOBSERVED
-    return values.astype(np.int8)
+    labels = np.where(values == -1, MINUS_ONE, values)
+    labels[empty] = labels[wrong] = UNOBSERVED
+    return labels.astype(np.int8)
 
 
 def _tags(

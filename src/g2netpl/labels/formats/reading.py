@@ -32,6 +32,7 @@ class Reading:
     tags_column: str | tuple[str, ...] | None = None  # one, or several, each with some of them
     ignore_columns: tuple[str, ...] = ()
     duplicates: Duplicates = "refuse"  # rows of one image that say different things
+    minus_one: Absent | None = None  # what -1 in a class column means; None: see `twins`
     encoding: str | None = None  # of a text that does not begin with it; None: UTF-8
     level: TagLevel = "leaf"  # of tags with levels, animal|bird|kestrel: which of them are classes
     one_of: bool = False  # every image has exactly one class

@@ -33,7 +33,6 @@ class Sheet:
     problems: Problems
     mark: str | None = None  # between the columns of a text; None in a workbook
     notes: list[str] = field(default_factory=list)
-    merged: bool = False  # some cells are one with others, and only the first has their text
 
     @property
     def between(self) -> str:
@@ -50,14 +49,6 @@ class Sheet:
             cells = self._whole(line, row, hint)
             if cells is not None:
                 yield line, cells
-
-    def is_unnamed(self, line: int, name: str) -> bool:
-        """Whether a row has no image since its cell is one with that above, which is a mistake."""
-        unnamed = self.merged and not name.strip()
-        if unnamed:
-            what = "no image is named; are its cells merged? part them, and fill each"
-            self.problems.add(self.where(line), "image name", what)
-        return unnamed
 
     def column(self, place: int) -> list[str]:
         """The cells of a column in the first rows, but for those that hold nothing."""
@@ -89,7 +80,7 @@ def open_sheet(path: Path, problems: Problems, encoding: str | None = None) -> S
         first, names = list(islice(rows, HEAD)), _names(header)
         head = [row for _, row in first]
         rows = _padded(chain(first, rows), len(names))
-        return Sheet(path, line, names, head, rows, problems, None, book.notes, book.merged)
+        return Sheet(path, line, names, head, rows, problems, None, book.notes)
     line, header, rows = csv_table(path, problems, encoding)
     head = []
     with suppress(InputError):  # which is told in its turn

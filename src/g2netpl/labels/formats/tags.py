@@ -71,8 +71,7 @@ def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
             named = [tag for cell in present for tag in split(cell, reading, between)]
             gone = split(absent or "", reading, between)
             image = columns.name(row[columns.image])
-            if not sheet.is_unnamed(line, image):
-                yield line, image, named, gone, group
+            yield line, image, named, gone, group
 
     named = ",".join(sheet.header[place] for place in columns.tags)
     table = collect(sheet.path, tags(), reading, sheet.problems, column=named)

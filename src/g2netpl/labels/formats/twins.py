@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.labels.entries import Entries, IndexArray, Labels
+from g2netpl.labels.formats.columns import MINUS_ONE
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, in_class_order
 from g2netpl.labels.table import (
+    NEGATIVE,
     UNOBSERVED,
     LabelMatrix,
     LabelTable,
@@ -41,6 +43,9 @@ def wide_table(
     Those who said what is absent are told that an empty cell is unknown all the same.
     """
     problems, unite = groups.problems, reading.duplicates == "unite"
+    if reading.minus_one is None:
+        _ask_about_minus_one(classes, values, at, problems)
+    values = with_minus_one(values, reading)
     if unite:
         values, dropped = _united(images, classes, values, at, problems)
     else:
@@ -56,6 +61,24 @@ def wide_table(
         return table
     note = "--absent negative has no effect on a wide table: an empty cell means unknown"
     return table.with_notes((*table.notes, note))
+
+
+def _ask_about_minus_one(
+    classes: Sequence[str], values: LabelMatrix, at: At, problems: Problems
+) -> None:
+    """Ask what -1 means where no 0 shows how negatives are written, as in a table of 1 and -1."""
+    if values.min(initial=0) != MINUS_ONE or (values == NEGATIVE).any():
+        return
+    row, column = divmod(int(values.argmin()), len(classes))
+    what = f"class {classes[column]!r} is -1, and no cell is 0; give --minus-one negative if -1 "
+    what += "means negative, or --minus-one unobserved if it means unknown"
+    problems.add(at(row), "meaning of -1", what)
+
+
+def with_minus_one(values: LabelMatrix, reading: Reading) -> LabelMatrix:
+    """The labels, with -1 as the reader was told to take it, or else unobserved."""
+    values[values == MINUS_ONE] = NEGATIVE if reading.minus_one == "negative" else UNOBSERVED
+    return values
 
 
 def dropped_twins(images: Sequence[str], labels: Labels, at: At, problems: Problems) -> list[int]:

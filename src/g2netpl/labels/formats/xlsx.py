@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from g2netpl.base.arrays import in_short
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, listed
 from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import Row, guarded, read_bytes
@@ -35,6 +35,18 @@ _CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa
 Cells = tuple[Any, ...]  # of a row
 
 
+class _Part(Walk):
+    """A part of a workbook; keeps the ranges of merged cells, as A2:A5."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.merged: list[str] = []
+
+    def begin(self, name: str, attributes: dict[str, str]) -> None:
+        if name.endswith("mergeCell"):
+            self.merged.append(attributes.get("ref", ""))
+
+
 def recognises(path: Path, there: bool = True) -> bool:
     """By its ending."""
     return path.suffix.lower() in _ENDINGS and (not there or path.is_file())
@@ -46,7 +58,8 @@ class Book:
     def __init__(self, path: Path, problems: Problems) -> None:
         self.path, self.problems = path, problems
         self.notes: list[str] = []
-        self.merged = self._formulas = False
+        self._formulas = False
+        self._merged: dict[str, list[str]] = {}  # of each part
         self.content = read_bytes(path)
         self._refuse_others()
         with self._told():
@@ -58,6 +71,12 @@ class Book:
         if len(shown) > 1:
             what = f"sheet {self._title!r} is read, the first of {len(shown)}"
             self.notes.append(f"{what}; to read another, put it first")
+        ranges = self._merged.get(self._sheet._worksheet_path, [])
+        with self._told():
+            self._filling = _Filling(ranges)
+        if ranges:
+            shown_as = "are read as if each held the text of the first"
+            self.notes.append(f"merged cells ({listed(ranges)}) {shown_as}")
 
     def rows(self) -> Iterator[Row]:
         """The rows that hold anything, each without the empty cells at its end."""
@@ -71,7 +90,7 @@ class Book:
                 while texts and not texts[-1]:
                     texts.pop()
                 if texts:
-                    yield line, texts
+                    yield line, self._filling.filled(line, texts)
             if cells > _MOST_CELLS:
                 self._stop(f"its sheet has more than {_MOST_CELLS:,} cells; save it as CSV")
             if line > _MOST_ROWS:
@@ -104,17 +123,18 @@ class Book:
             for part in parts:
                 if part.filename.lower().endswith((".xml", ".rels")):
                     with archive.open(part) as file:
-                        self._check_part(file)
+                        self._merged[part.filename] = self._check_part(file)
 
-    def _check_part(self, file: Any) -> None:
-        parser, rest = Walk().parser, b""
+    def _check_part(self, file: Any) -> list[str]:
+        """Look at a part; gives its ranges of merged cells."""
+        walk, rest = _Part(), b""
         while piece := file.read(_PIECE):
-            parser.Parse(piece, False)
+            walk.parser.Parse(piece, False)
             seen = rest + piece
-            self.merged = self.merged or b"<mergeCell " in seen
             self._formulas = self._formulas or b"<f>" in seen or b"<f " in seen
-            rest = piece[-12:]
-        parser.Parse(b"", True)
+            rest = piece[-3:]
+        walk.parser.Parse(b"", True)
+        return walk.merged
 
     def _open(self, computed: bool) -> list[Any]:
         """The sheets, whose cells hold what was computed, or else the formulas."""
@@ -160,6 +180,35 @@ class Book:
 
     def _stop(self, what: str) -> None:
         self.problems.stop(str(self.path), "workbook", what)
+
+
+class _Filling:
+    """Fills merged cells below the header with the text of the first, which alone holds it.
+
+    A row without a cell of its own shows nothing that the row above does not show.
+    """
+
+    def __init__(self, ranges: Iterable[str]) -> None:
+        self._width = 0  # of the header
+        self._begin: dict[int, list[tuple[int, int, int]]] = {}  # in a row: left, right and last
+        self._held: dict[int, tuple[str, int]] = {}  # of a column: the text, and its last row
+        for each in ranges:
+            left, top, right, last = _openpyxl().worksheet.cell_range.CellRange(each).bounds
+            self._begin.setdefault(top, []).append((left - 1, right, last))
+
+    def filled(self, line: int, texts: list[str]) -> list[str]:
+        """A row that holds anything; the first is the header."""
+        if not self._begin:
+            return texts
+        below, self._width = self._width > 0, self._width or len(texts)
+        row = [*texts, *[""] * (self._width - len(texts))]
+        for left, right, last in self._begin.get(line, ()):
+            for column in range(left, min(right, self._width)):
+                self._held[column] = row[left], last
+        for column, (text, last) in self._held.items():
+            if below and line <= last:
+                row[column] = text
+        return row
 
 
 class BookWriter:

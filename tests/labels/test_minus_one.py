@@ -1,0 +1,130 @@
+"""Tables of 1 and -1: nobody loses their negatives, and nobody's unknown labels become negative."""
+
+import numpy as np
+import pytest
+from malformed import put
+from PIL import Image
+
+from g2netpl.cli import main
+from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.completion import read_names
+
+NAMES, CLASSES = ("a.jpg", "b.jpg", "c.jpg"), ("Male", "Young")
+SIGNS = [[1, -1], [-1, 1], [-1, -1]]
+NEGATIVES = [[1, 0], [0, 1], [0, 0]]
+
+
+def text(path, rows, between=",", form="{}"):
+    lines = [["image_id", *CLASSES]]
+    for name, cells in zip(NAMES, rows, strict=True):
+        lines.append([name, *("" if each is None else form.format(each) for each in cells)])
+    return put(path, "".join(between.join(line) + "\n" for line in lines))
+
+
+def workbook(path, rows):
+    book = pytest.importorskip("openpyxl").Workbook()
+    book.active.append(["image_id", *CLASSES])
+    for name, cells in zip(NAMES, rows, strict=True):
+        book.active.append([name, *cells])
+    book.save(path)
+    return path
+
+
+def parquet(path, rows, kind="int64"):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    columns = {"image_id": NAMES}
+    for name, cells in zip(CLASSES, zip(*rows, strict=True), strict=True):
+        columns[name] = pyarrow.array(cells, kind)
+    write_table(pyarrow.table(columns), path)
+    return path
+
+
+WAYS = {  # to write rows, and where the first -1 of SIGNS is then
+    "csv": (lambda folder, rows: text(folder / "x.csv", rows), "x.csv:2"),
+    "semicolons": (lambda folder, rows: text(folder / "x.csv", rows, ";"), "x.csv:2"),
+    "quotes": (lambda folder, rows: text(folder / "x.csv", rows, form='"{}"'), "x.csv:2"),
+    "fractions": (lambda folder, rows: text(folder / "x.csv", rows, form="{}.0"), "x.csv:2"),
+    "metadata": (lambda folder, rows: text(folder / "metadata.csv", rows).parent, "data.csv:2"),
+    "workbook": (lambda folder, rows: workbook(folder / "x.xlsx", rows), "x.xlsx:2"),
+    "parquet": (lambda folder, rows: parquet(folder / "x.parquet", rows), "x.parquet: row 0"),
+    "parquet of fractions": (
+        lambda folder, rows: parquet(folder / "x.parquet", rows, "float64"),
+        "x.parquet: row 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_minus_one_means_is_asked_where_no_cell_is_0(tmp_path, way):
+    write, first = WAYS[way]
+    path = write(tmp_path, SIGNS)
+    with pytest.raises(LabelFileError) as asked:
+        read_labels(path)
+    assert len(asked.value.problems) == 1
+    assert str(asked.value).endswith(
+        f"{first}: class 'Young' is -1, and no cell is 0; give --minus-one negative if -1 means "
+        "negative, or --minus-one unobserved if it means unknown"
+    )
+    assert read_labels(path, reading=Reading(minus_one="negative")).values.tolist() == NEGATIVES
+    assert read_labels(path, reading=Reading(minus_one="unobserved")).values.tolist() == SIGNS
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_empty_cell_stays_unknown_whatever_minus_one_means(tmp_path, way):
+    path = WAYS[way][0](tmp_path, [[1, -1], [None, 1], [-1, None]])
+    with pytest.raises(LabelFileError, match="--minus-one negative"):
+        read_labels(path)
+    table = read_labels(path, reading=Reading(minus_one="negative"))
+    assert table.values.tolist() == [[1, 0], [-1, 1], [0, -1]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_beside_0_it_is_unknown_unless_told(tmp_path, way):
+    path = WAYS[way][0](tmp_path, [[1, -1], [0, 1], [-1, None]])
+    assert read_labels(path).values.tolist() == [[1, -1], [0, 1], [-1, -1]]
+    told = Reading(minus_one="negative")
+    assert read_labels(path, reading=told).values.tolist() == [[1, 0], [0, 1], [0, -1]]
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
+def test_positives_that_we_wrote_are_read_without_a_question(tmp_path, ending):
+    pytest.importorskip({"xlsx": "openpyxl", "parquet": "pyarrow"}.get(ending, "csv"))
+    write_labels(LabelTable(NAMES, CLASSES, np.array(SIGNS)), tmp_path / f"x.{ending}")
+    for told in (None, "negative", "unobserved"):
+        table = read_labels(tmp_path / f"x.{ending}", reading=Reading(minus_one=told))
+        assert table.values.tolist() == SIGNS
+
+
+def test_check_and_train_stop_and_take_the_flag(tmp_path, capsys):
+    labels = str(text(tmp_path / "x.csv", SIGNS))
+    for name in NAMES:
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    for command in (["check"], ["train", "--output", str(tmp_path / "run")]):
+        assert main([*command, "--labels", labels]) == 2
+        complained = capsys.readouterr().err
+        assert complained.count("\n") == 1
+        assert "x.csv:2: class 'Young' is -1, and no cell is 0; give --minus-one" in complained
+    assert not (tmp_path / "run").exists()
+    assert main(["check", "--labels", labels, "--minus-one", "negative"]) == 0
+    assert "2 positive and 4 negative" in capsys.readouterr().out
+    assert main(["check", "--labels", labels, "--minus-one", "unobserved"]) == 0
+    assert "2 positive and 0 negative" in capsys.readouterr().out
+    assert main(["convert", labels, str(tmp_path / "y.csv"), "--minus-one", "negative"]) == 0
+    assert read_labels(tmp_path / "y.csv").values.tolist() == NEGATIVES
+    assert main(["check", "--labels", labels, "--minus-one", "absent"]) == 2
+    assert "'unobserved' or 'negative', got 'absent'" in capsys.readouterr().err
+
+
+def test_check_counts_negatives_beside_a_mistake(tmp_path, capsys):
+    labels = text(tmp_path / "x.csv", [*SIGNS[:2], [-1, "maybe"]])
+    for name in NAMES:
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    assert main(["check", "--labels", str(labels), "--minus-one", "negative"]) == 2
+    assert "2 positive and 3 negative" in capsys.readouterr().out
+
+
+def test_a_list_of_images_needs_no_answer(tmp_path):
+    assert read_names(str(text(tmp_path / "x.csv", SIGNS))) == list(NAMES)
