@@ -11,6 +11,7 @@ import subprocess
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -625,6 +626,54 @@ def test_a_dry_run_tells_and_writes_nothing(tmp_path, capsys):
     assert main([*back, "--tag-level", "0"]) == 2
     assert "tag_level: " in capsys.readouterr().err
     assert main([*back, "--tag-level", "all", "--overwrite"]) == 0
+
+
+# Encodings
+
+
+def elements(text):
+    """What an independent parser finds, in order; `text` is bytes, or a str without declaration."""
+    root = ElementTree.fromstring(text)
+    return [(one.tag, one.attrib, (one.text or "").strip()) for one in root.iter()]
+
+
+ENCODED = {
+    "ISO-8859-1": ("ISO-8859-1", "iso-8859-1", "Möwe"),
+    "ISO-8859-1, only ASCII yet": ("ISO-8859-1", "iso-8859-1", "gull"),
+    "Windows-1252": ("windows-1252", "cp1252", "Möwe – €"),
+    "ASCII": ("US-ASCII", "ascii", "gull"),
+    "Shift_JIS": ("Shift_JIS", "shift_jis", "鳥"),
+    "UTF-8": ("utf-8", "utf-8", "Möwe"),
+    "UTF-8 as Python calls it": ("utf8", "utf-8", "Möwe"),
+    "UTF-8 with a mark that declares another": ("ISO-8859-1", "utf-8-sig", "Möwe"),
+    "UTF-8 that declares UTF-16": ("utf-16", "utf-8", "Möwe"),
+    "UTF-16 with a mark": ("UTF-16", "utf-16", "Möwe"),
+    "UTF-16 with a mark that declares UTF-8": ("UTF-8", "utf-16", "Möwe"),
+}
+
+
+@pytest.mark.parametrize("kind", ENCODED)
+def test_a_tag_in_a_sidecar_of_another_encoding(tmp_path, kind):
+    declared, encoding, old = ENCODED[kind]
+    body = packet(f"<dc:title>{old}</dc:title>", listed("dc:subject", old, "cat"))
+    declaration = f"<?xml version='1.0' encoding='{declared}' standalone='yes'?>"
+    put(tmp_path / "a.jpg")
+    path = put(tmp_path / "a.jpg.xmp", (declaration + body).encode(encoding))
+    assert tags(tmp_path) == {old, "cat"}
+    write_labels(table_of(a="+Käfer +猫"), tmp_path, "photo-tags")
+    wanted = packet(f"<dc:title>{old}</dc:title>", listed("dc:subject", old, "cat", "Käfer", "猫"))
+    assert elements(path.read_bytes()) == elements(wanted)
+    write_labels(table_of(a="-Käfer -猫"), tmp_path, "photo-tags")
+    assert elements(path.read_bytes()) == elements(body)
+
+
+def test_an_unknown_encoding_is_one_line_and_nothing_is_written(tmp_path):
+    put(tmp_path / "a.jpg")
+    sidecar = f"<?xml version='1.0' encoding='punycode'?>{CAT}"
+    path = put(tmp_path / "a.jpg.xmp", sidecar)
+    with pytest.raises(LabelFileError, match=r"nothing is written: unknown encoding 'punycode'"):
+        write_labels(table_of(a="+owl"), tmp_path, "photo-tags")
+    assert path.read_text() == sidecar
 
 
 # Programs of photographers
