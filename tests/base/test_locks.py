@@ -45,9 +45,10 @@ def test_a_folder_of_others_is_locked_without_a_file_in_it(tmp_path, monkeypatch
     assert not list(folder.iterdir())
     secret = tmp_path / "secret"
     secret.write_text("kept")
-    for path in (tmp_path / "temporary").iterdir():
+    for path in list((tmp_path / "temporary").iterdir()):
         path.unlink()
         path.symlink_to(secret)
+    if system == "Windows":
         with pytest.raises(InputError, match="is a link"), locked_without_file(folder):
             pytest.fail("through a link")
     assert secret.read_text() == "kept"
