@@ -4,13 +4,14 @@ import errno
 import os
 import signal
 import stat
+import tempfile
 import time
 
 import pytest
 
 from g2netpl.base import locks, system
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.locks import check_ours, locked
+from g2netpl.base.locks import check_ours, locked, locked_without_file
 
 
 def test_one_run_per_folder(tmp_path):
@@ -20,6 +21,37 @@ def test_one_run_per_folder(tmp_path):
     with locked(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("system", ["POSIX", "Windows"])
+def test_a_folder_of_others_is_locked_without_a_file_in_it(tmp_path, monkeypatch, system):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    if system == "Windows":
+        monkeypatch.setattr(locks, "open_folder", lambda folder: None)
+    for _ in range(2):
+        with locked_without_file(folder) as is_locked:
+            assert is_locked
+            assert not list(folder.iterdir())
+            with (
+                pytest.raises(Refused, match="photos: another g2netpl process writes there"),
+                locked_without_file(tmp_path / "temporary/../photos"),
+            ):
+                pytest.fail("both")
+            with locked_without_file(tmp_path):  # another folder
+                pass
+    assert not list(folder.iterdir())
+    secret = tmp_path / "secret"
+    secret.write_text("kept")
+    for path in list((tmp_path / "temporary").iterdir()):
+        path.unlink()
+        path.symlink_to(secret)
+    if system == "Windows":
+        with pytest.raises(InputError, match="is a link"), locked_without_file(folder):
+            pytest.fail("through a link")
+    assert secret.read_text() == "kept"
 
 
 def test_folders_are_made_and_those_left_empty_removed(tmp_path):

@@ -1,5 +1,6 @@
 """Tags in photos: dialects written by hand, and programs of photographers as reader and writer."""
 
+import errno
 import hashlib
 import io
 import json
@@ -8,16 +9,19 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import zlib
 from contextlib import suppress
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from malformed import put
 from PIL import Image
 
-from g2netpl.base.errors import InputError
+from g2netpl.base import files
+from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
 from g2netpl.labels.formats import LabelFileError, Reading, photo_tags, read_labels, write_labels
 from g2netpl.labels.formats.photos import headers, xmp
@@ -625,6 +629,366 @@ def test_a_dry_run_tells_and_writes_nothing(tmp_path, capsys):
     assert main([*back, "--tag-level", "0"]) == 2
     assert "tag_level: " in capsys.readouterr().err
     assert main([*back, "--tag-level", "all", "--overwrite"]) == 0
+
+
+# Encodings
+
+
+def elements(text):
+    """What an independent parser finds, in order; `text` is bytes, or a str without declaration."""
+    root = ElementTree.fromstring(text)
+    return [(one.tag, one.attrib, (one.text or "").strip()) for one in root.iter()]
+
+
+ENCODED = {
+    "ISO-8859-1": ("ISO-8859-1", "iso-8859-1", "Möwe"),
+    "ISO-8859-1, only ASCII yet": ("ISO-8859-1", "iso-8859-1", "gull"),
+    "Windows-1252": ("windows-1252", "cp1252", "Möwe – €"),
+    "ASCII": ("US-ASCII", "ascii", "gull"),
+    "Shift_JIS": ("Shift_JIS", "shift_jis", "鳥"),
+    "UTF-8": ("utf-8", "utf-8", "Möwe"),
+    "UTF-8 as Python calls it": ("utf8", "utf-8", "Möwe"),
+    "UTF-8 with a mark that declares another": ("ISO-8859-1", "utf-8-sig", "Möwe"),
+    "UTF-8 that declares UTF-16": ("utf-16", "utf-8", "Möwe"),
+    "UTF-16 with a mark": ("UTF-16", "utf-16", "Möwe"),
+    "UTF-16 with a mark that declares UTF-8": ("UTF-8", "utf-16", "Möwe"),
+}
+
+
+@pytest.mark.parametrize("kind", ENCODED)
+def test_a_tag_in_a_sidecar_of_another_encoding(tmp_path, kind):
+    declared, encoding, old = ENCODED[kind]
+    body = packet(f"<dc:title>{old}</dc:title>", listed("dc:subject", old, "cat"))
+    declaration = f"<?xml version='1.0' encoding='{declared}' standalone='yes'?>"
+    put(tmp_path / "a.jpg")
+    path = put(tmp_path / "a.jpg.xmp", (declaration + body).encode(encoding))
+    assert tags(tmp_path) == {old, "cat"}
+    write_labels(table_of(a="+Käfer +猫"), tmp_path, "photo-tags")
+    wanted = packet(f"<dc:title>{old}</dc:title>", listed("dc:subject", old, "cat", "Käfer", "猫"))
+    assert elements(path.read_bytes()) == elements(wanted)
+    write_labels(table_of(a="-Käfer -猫"), tmp_path, "photo-tags")
+    assert elements(path.read_bytes()) == elements(body)
+
+
+def test_an_unknown_encoding_is_one_line_and_nothing_is_written(tmp_path):
+    put(tmp_path / "a.jpg")
+    sidecar = f"<?xml version='1.0' encoding='punycode'?>{CAT}"
+    path = put(tmp_path / "a.jpg.xmp", sidecar)
+    with pytest.raises(LabelFileError, match=r"nothing is written: unknown encoding 'punycode'"):
+        write_labels(table_of(a="+owl"), tmp_path, "photo-tags")
+    assert path.read_text() == sidecar
+
+
+# Sidecars of two photos
+
+RAW = [
+    *("nef", "nrw", "cr2", "cr3", "crw", "arw", "srf", "sr2", "dng", "raf", "orf", "rw2", "pef"),
+    *("srw", "raw", "rwl", "3fr", "iiq", "x3f"),
+]
+
+
+@pytest.mark.parametrize("ending", [*RAW, "NEF", "Cr2", "heic"])
+def test_a_sidecar_that_a_raw_file_shares_is_not_changed(tmp_path, ending):
+    put(tmp_path / "sub/a.jpg")
+    put(tmp_path / f"sub/a.{ending}")
+    shared = put(tmp_path / "sub/a.xmp", packet(listed("dc:subject", "cat", "aunt")))
+    before = shared.read_bytes()
+    labels = LabelTable(("sub/a.jpg",), ("cat", "owl"), [[0, 1]])
+    notes = photo_tags.write(labels, tmp_path, stem=True)
+    assert shared.read_bytes() == before
+    assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt", "owl"]
+    assert notes[:-1] == [
+        "1 sidecar, 1 of them new: 1 tag added, 0 taken out",
+        "1 negative label against a tag in the photo itself, or in a second sidecar: it stays "
+        "there",
+        "1 shared sidecar not changed (a raw file or another photo has the same name): sub/a.xmp",
+    ]
+    photo_tags.write(LabelTable(("sub/a.jpg",), ("owl",), [[0]]), tmp_path)
+    assert keywords(tmp_path / "sub/a.jpg.xmp") == ["aunt"]
+
+
+def test_many_shared_sidecars_are_one_note(tmp_path):
+    for number in range(7):
+        for ending, content in (("jpg", b""), ("CR3", b""), ("xmp", CAT)):
+            put(tmp_path / f"{number}.{ending}", content)
+    images = tuple(f"{number}.jpg" for number in range(7))
+    notes = photo_tags.write(LabelTable(images, ("cat",), np.zeros((7, 1))), tmp_path, dry_run=True)
+    assert (
+        "7 shared sidecars not changed (a raw file or another photo has the same name): 0.xmp, "
+        "1.xmp, 2.xmp, 3.xmp, 4.xmp and 2 more"
+    ) in notes
+
+
+def test_the_sidecar_of_a_raw_file_is_not_that_of_a_picture_made_from_it(tmp_path):
+    for name in ("a.nef", "a.nef.jpg"):
+        put(tmp_path / name)
+    put(tmp_path / "a.nef.xmp", CAT)
+    write_labels(LabelTable(("a.nef.jpg",), ("owl",), [[1]]), tmp_path, "photo-tags")
+    assert keywords(tmp_path / "a.nef.jpg.xmp") == ["owl"]
+    assert (tmp_path / "a.nef.xmp").read_text() == CAT
+
+
+# Several programs at once
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Do something between reading a sidecar and writing it: at the given edits, 0 is a trial."""
+    edited = xmp.edited
+
+    def arrange(action, moments=(1,)):
+        moment = iter(range(1000))
+
+        def interrupted(*how):
+            content = edited(*how)
+            if next(moment) in moments:
+                action()
+            return content
+
+        monkeypatch.setattr(xmp, "edited", interrupted)
+
+    return arrange
+
+
+def files_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.mark.parametrize("before", [None, CAT])
+def test_a_sidecar_that_another_program_writes_meanwhile_keeps_its_content(
+    tmp_path, meanwhile, before
+):
+    put(tmp_path / "a.jpg")
+    path = tmp_path / "a.jpg.xmp"
+    if before is not None:
+        put(path, before)
+    theirs = DARKTABLE.replace("kestrel", "owl")  # one of our tags is there already
+    meanwhile(lambda: put(path, theirs))
+    notes = write_labels(table_of(a="+owl +fox -winter"), tmp_path, "photo-tags")
+    assert notes[0] == "1 sidecar, 0 of them new: 1 tag added, 1 taken out"
+    assert keywords(path) == ["animal", "bird", "darktable", "exported", "owl", "fox"]
+    assert keywords(path, xmp.HIERARCHY) == ["animal|bird|owl", "darktable|exported", "fox"]
+    assert "exposure" in path.read_text()
+    assert files_in(tmp_path) == ["a.jpg", "a.jpg.xmp"]
+
+
+@pytest.mark.parametrize("before", [None, CAT])
+def test_a_sidecar_that_changes_while_ours_is_written_to_the_disk_is_kept(
+    tmp_path, monkeypatch, before
+):
+    put(tmp_path / "a.jpg")
+    path = tmp_path / "a.jpg.xmp"
+    if before is not None:
+        put(path, before)
+    write_down, theirs = files.write_down, [packet(listed("dc:subject", "dog"))]
+
+    def slow(descriptor):
+        if theirs:
+            put(path, theirs.pop())
+        write_down(descriptor)
+
+    monkeypatch.setattr(files, "write_down", slow)
+    write_labels(table_of(a="+owl"), tmp_path, "photo-tags")
+    assert not theirs
+    assert keywords(path) == ["dog", "owl"]
+
+
+def test_a_sidecar_that_is_removed_meanwhile_is_made(tmp_path, meanwhile):
+    put(tmp_path / "a.jpg")
+    path = put(tmp_path / "a.jpg.xmp", CAT)
+    meanwhile(path.unlink)
+    write_labels(table_of(a="+owl"), tmp_path, "photo-tags")
+    assert keywords(path) == ["owl"]
+
+
+def test_a_sidecar_that_changes_without_end_is_given_up_in_one_line(tmp_path, meanwhile, capsys):
+    put(tmp_path / "photos/a.jpg")
+    path = put(tmp_path / "photos/a.jpg.xmp", CAT)
+    versions = iter(range(1000))
+
+    def change():
+        put(path, packet(listed("dc:subject", f"version {next(versions)}")))
+
+    meanwhile(change, range(1, 1000))
+    put(tmp_path / "labels.csv", "image,owl\na.jpg,1\n")
+    command = ["convert", str(tmp_path / "labels.csv"), str(path.parent), "--to", "photo-tags"]
+    assert main(command) == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{path}: not written, since another program changes it" in line
+    assert keywords(path) == [f"version {next(versions) - 1}"]
+    assert files_in(path.parent) == ["a.jpg", "a.jpg.xmp"]
+
+
+@pytest.mark.parametrize("fault", ["a link", "damage"])
+def test_a_sidecar_that_becomes_unfit_meanwhile_is_one_line(tmp_path, meanwhile, fault):
+    folder = tmp_path / "photos"
+    put(folder / "a.jpg")
+    path, secret = put(folder / "a.jpg.xmp", CAT), put(tmp_path / "secret.xmp", CAT)
+
+    def spoil():
+        path.unlink()
+        if fault == "a link":
+            path.symlink_to(secret)
+        else:
+            put(path, "<a>")
+
+    meanwhile(spoil)
+    with pytest.raises(InputError, match=r"a\.jpg\.xmp: not written: .*; fix this sidecar or move"):
+        write_labels(table_of(a="+owl"), folder, "photo-tags")
+    assert secret.read_text() == CAT
+    assert path.is_symlink() == (fault == "a link")
+
+
+@pytest.mark.parametrize("before", [None, CAT])
+def test_a_folder_that_becomes_a_link_meanwhile_is_not_written_through(tmp_path, meanwhile, before):
+    folder, outside = tmp_path / "photos", tmp_path / "outside"
+    put(folder / "sub/a.jpg")
+    put(outside / "a.jpg")
+    left = put(outside / ".a.jpg.xmp.g2netpl-0123456789abcdef.tmp")
+    if before is not None:
+        put(folder / "sub/a.jpg.xmp", before)
+        put(outside / "a.jpg.xmp", before)
+    there = files_in(outside)
+
+    def plant():
+        (folder / "sub").rename(tmp_path / "moved")
+        (folder / "sub").symlink_to(outside)
+
+    meanwhile(plant)
+    labels = LabelTable(("sub/a.jpg",), ("owl",), [[1]])
+    with pytest.raises(InputError, match="leads out of"):
+        write_labels(labels, folder, "photo-tags")
+    meanwhile(lambda: None)
+    with pytest.raises(InputError, match="leads out of the image folder"):
+        write_labels(labels, folder, "photo-tags")
+    assert files_in(outside) == there
+    assert left.exists()
+    if before is not None:
+        assert (outside / "a.jpg.xmp").read_text() == before
+
+
+def test_two_names_of_one_folder_write_one_sidecar(tmp_path):
+    for folder in ("real", "."):
+        put(tmp_path / folder / "a.jpg")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "self").symlink_to(".")
+    images = ("link/a.jpg", "real/a.jpg", "a.jpg", "self/a.jpg")
+    labels = LabelTable(images, ("cat", "dog"), [[1, -1], [-1, 1], [1, -1], [-1, 1]])
+    write_labels(labels, tmp_path, "photo-tags")
+    for name in ("real/a.jpg.xmp", "a.jpg.xmp"):
+        assert sorted(keywords(tmp_path / name)) == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("inner", ["photos", "photos/sub"])
+def test_a_second_command_on_the_folder_is_rejected(tmp_path, meanwhile, capsys, inner):
+    folder = tmp_path / "photos"
+    put(folder / "sub/a.jpg")
+    put(tmp_path / "one.csv", "image,cat\nsub/a.jpg,1\n")
+    name = "sub/a.jpg" if inner == "photos" else "a.jpg"
+    put(tmp_path / "two.csv", f"image,dog\n{name},1\n")
+    second = ["convert", str(tmp_path / "two.csv"), str(tmp_path / inner), "--to", "photo-tags"]
+    codes, lines = [], []
+
+    def run_second():
+        codes.append(main(second))
+        lines.extend(capsys.readouterr().err.splitlines())
+        assert files_in(folder) == ["sub", "sub/a.jpg"]
+
+    meanwhile(run_second)
+    assert main(["convert", str(tmp_path / "one.csv"), str(folder), "--to", "photo-tags"]) == 0
+    assert codes == [3]
+    (line,) = lines
+    assert f"{tmp_path / inner}: another g2netpl process writes there; run this command" in line
+    assert keywords(folder / "sub/a.jpg.xmp") == ["cat"]
+    assert main(second) == 0
+    assert keywords(folder / "sub/a.jpg.xmp") == ["cat", "dog"]
+    assert files_in(folder) == ["sub", "sub/a.jpg", "sub/a.jpg.xmp"]
+
+
+def test_a_command_on_a_folder_below_that_is_locked_is_rejected(tmp_path, meanwhile):
+    put(tmp_path / "sub/a.jpg")
+    outer = LabelTable(("sub/a.jpg",), ("dog",), [[1]])
+
+    def write_outer():
+        with pytest.raises(Refused, match="another g2netpl process writes there"):
+            write_labels(outer, tmp_path, "photo-tags")
+
+    meanwhile(write_outer)
+    write_labels(table_of(a="+cat"), tmp_path / "sub", "photo-tags")
+    assert keywords(tmp_path / "sub/a.jpg.xmp") == ["cat"]
+    write_labels(outer, tmp_path, "photo-tags")
+    assert keywords(tmp_path / "sub/a.jpg.xmp") == ["cat", "dog"]
+
+
+def test_a_dry_run_needs_no_lock(tmp_path, meanwhile):
+    put(tmp_path / "a.jpg")
+    meanwhile(lambda: photo_tags.write(table_of(a="+dog"), tmp_path, dry_run=True))
+    write_labels(table_of(a="+cat"), tmp_path, "photo-tags")
+    assert keywords(tmp_path / "a.jpg.xmp") == ["cat"]
+
+
+def test_two_commands_that_start_together_lose_no_tag(tmp_path):
+    folder, names = tmp_path / "photos", [f"{number}.jpg" for number in range(100)]
+    for name in names:
+        put(folder / name)
+    for name in names[::2]:
+        put(folder / f"{name}.xmp", packet(listed("dc:subject", "old")))
+    commands = {}
+    for tag in ("cat", "dog"):
+        rows = "".join(f"{name},1\n" for name in names)
+        labels = put(tmp_path / f"{tag}.csv", f"image,{tag}\n{rows}")
+        command = [sys.executable, "-m", "g2netpl", "convert", str(labels), str(folder)]
+        commands[tag] = subprocess.Popen(
+            [*command, "--to", "photo-tags"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    errors = {tag: process.communicate(timeout=120)[1] for tag, process in commands.items()}
+    codes = {tag: process.returncode for tag, process in commands.items()}
+    assert 0 in codes.values()
+    assert set(codes.values()) <= {0, 3}, errors
+    for tag, code in codes.items():
+        if code == 3:
+            (line,) = errors[tag].decode().splitlines()
+            assert "another g2netpl process writes there" in line
+    written = {tag for tag, code in codes.items() if code == 0}
+    for place, name in enumerate(names):
+        old = set() if place % 2 else {"old"}
+        assert set(keywords(folder / f"{name}.xmp")) == written | old
+    assert len(files_in(folder)) == 200
+
+
+def test_what_a_killed_command_left_is_removed_by_the_next(tmp_path):
+    folder, long = tmp_path / "photos", f"{'long' * 20}.jpg"
+    for name in ("a.jpg", "b.jpg", f"sub/{long}"):
+        put(folder / name)
+    put(folder / "b.jpg.xmp", CAT)
+    in_use = put(folder / ".labels.csv.g2netpl-0123456789abcdef.tmp")  # by another command
+    killed = "import os, sys; os.link = os.replace = lambda *_: os._exit(9); "
+    killed += "from g2netpl.cli import main; main(sys.argv[1:])"
+    for image in ("a.jpg", "b.jpg", f"sub/{long}"):
+        labels = put(tmp_path / "labels.csv", f"image,owl\n{image},1\n")
+        command = ["convert", str(labels), str(folder), "--to", "photo-tags"]
+        done = subprocess.run([sys.executable, "-c", killed, *command], timeout=120)
+        assert done.returncode == 9
+    left = [path for path in folder.rglob(".*") if path != in_use]
+    assert len(left) >= 2
+    images = read_labels(folder, "photo-tags").images
+    assert images == ("a.jpg", "b.jpg", f"sub/{long}")
+    assert tags(folder, "a.jpg", classes=("cat",)) == set()
+    table = LabelTable(images, ("owl",), np.ones((3, 1)))
+    write_labels(table, folder, "photo-tags")
+    photos = [*images, "sub", in_use.name]
+    assert files_in(folder) == sorted([*photos, *(f"{image}.xmp" for image in images)])
+
+
+def test_where_there_are_no_hard_links_sidecars_are_written_too(tmp_path, monkeypatch):
+    def no_link(source, target):
+        raise OSError(errno.EINVAL, "as Windows answers on FAT")
+
+    monkeypatch.setattr(os, "link", no_link)
+    put(tmp_path / "a.jpg")
+    write_labels(table_of(a="+owl"), tmp_path, "photo-tags")
+    assert keywords(tmp_path / "a.jpg.xmp") == ["owl"]
+    assert files_in(tmp_path) == ["a.jpg", "a.jpg.xmp"]
 
 
 # Programs of photographers

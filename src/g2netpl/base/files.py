@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,14 +20,20 @@ from g2netpl.base.system import BINARY, NO_WAITING, open_folder, write_down
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _TEMPORARY = re.compile(r"\..{1,40}\.g2netpl-[0-9a-f]{16}\.tmp")
-_NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
+_NO_HARD_LINKS = (  # ENOTSUP is of exFAT on a Mac, EINVAL of FAT on Windows
+    *(errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.EMLINK),
+    errno.EACCES,
+)
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
+def atomic_write(
+    path: Path, *, durable: bool = True, condition: Callable[[], bool] | None = None
+) -> Iterator[BinaryIO]:
     """Write a file that gets its name only when it is complete; a link there is replaced itself.
 
     A file that is replaced keeps its permissions. A `durable` one survives a power cut.
+    FileExistsError if a `condition` is false directly before the file gets its name.
     """
     descriptor, temporary = _create(path)
     try:
@@ -37,6 +43,8 @@ def atomic_write(path: Path, *, durable: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             if durable:
                 write_down(descriptor)
+        if condition is not None and not condition():
+            raise FileExistsError(errno.EEXIST, "changed by another program", str(path))
         os.replace(temporary, path)
         if durable:
             sync_folder(path.parent)
@@ -132,11 +140,16 @@ def is_temporary(name: str) -> bool:
     return _TEMPORARY.fullmatch(name) is not None
 
 
-def remove_temporary(folder: Path) -> None:
-    """Remove the temporary files that a killed process left in a folder that is locked."""
+def remove_temporary(folder: Path, ending: str = "") -> None:
+    """Remove the temporary files that a killed process left in a folder that is locked.
+
+    With an `ending`, only those of files with that ending: others in the folder may be in use.
+    """
+    mark = f"{ending}.g2netpl-"
     with os.scandir(folder) as entries:
         for entry in entries:
-            if is_temporary(entry.name) and entry.is_file(follow_symlinks=False):
+            is_ours = is_temporary(entry.name) and mark in entry.name.lower()
+            if is_ours and entry.is_file(follow_symlinks=False):
                 (folder / entry.name).unlink(missing_ok=True)
 
 
@@ -165,7 +178,7 @@ def _create(path: Path) -> tuple[int, Path]:
     """A new file under a random name in the folder of another; errors name that one."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | BINARY
     while True:
-        temporary = path.with_name(f".{path.name[:40]}.g2netpl-{secrets.token_hex(8)}.tmp")
+        temporary = path.with_name(f".{path.name[-40:]}.g2netpl-{secrets.token_hex(8)}.tmp")
         try:
             return os.open(temporary, flags, 0o666), temporary
         except FileExistsError:

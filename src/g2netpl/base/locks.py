@@ -1,7 +1,9 @@
 """One process at a time: a folder of results is locked, and its name is looked at again."""
 
 import contextlib
+import hashlib
 import os
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +57,30 @@ def locked(folder: Path, *, surely: bool = False) -> Iterator[None]:
         _held.pop(name, None)
         if OPEN_FILES_CAN_GO:
             hold.close()
+
+
+@contextlib.contextmanager
+def locked_without_file(folder: Path) -> Iterator[bool]:
+    """Lock a folder of other people's files and leave nothing in it; refused if it is locked.
+
+    Yields whether the file system could lock it.
+    """
+    descriptor = open_folder(folder)
+    if descriptor is None:  # Windows: a file in the temporary folder of the user stands for it
+        name = os.path.normcase(os.path.realpath(folder))
+        digest = hashlib.sha256(os.fsencode(name)).hexdigest()
+        path = Path(tempfile.gettempdir(), f"g2netpl-{digest[:32]}.lock")
+        descriptor = open_in_place(path, os.O_RDWR | os.O_CREAT)
+    try:
+        is_locked = try_lock(descriptor)
+        if is_locked is False:
+            raise Refused(
+                f"{folder}: another g2netpl process writes there; run this command again when it "
+                "has ended"
+            )
+        yield bool(is_locked)
+    finally:
+        os.close(descriptor)
 
 
 def is_ours(folder: Path) -> bool:

@@ -19,9 +19,10 @@ SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
     *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".ico", ".jp2", ".j2k", ".avif"),
 )
-_UNREAD = (  # endings of photos that cannot be read
+UNREAD_SUFFIXES = (  # of photos that cannot be read
     *(".heic", ".heif", ".hif", ".jxl", ".psd", ".dng", ".raw", ".cr2", ".cr3", ".crw", ".nef"),
     *(".nrw", ".arw", ".sr2", ".srf", ".raf", ".orf", ".rw2", ".pef", ".srw", ".x3f", ".3fr"),
+    *(".rwl", ".iiq"),
 )
 _BEGINNINGS = {  # of pictures, by the ending of such a file
     ending: re.compile(start, re.DOTALL)
@@ -165,7 +166,9 @@ def unread_note(root: str | Path) -> list[str]:
     for _, files in _files_below(root):
         parts = [os.path.splitext(file.lower()) for file in files]
         read = {stem for stem, ending in parts if ending in SUFFIXES}
-        kinds.update(ending for stem, ending in parts if ending in _UNREAD and stem not in read)
+        kinds.update(
+            ending for stem, ending in parts if ending in UNREAD_SUFFIXES and stem not in read
+        )
     if not kinds:
         return []
     shown = ", ".join(f"{ending} {count:,}" for ending, count in kinds.most_common())

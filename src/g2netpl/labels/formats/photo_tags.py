@@ -18,7 +18,7 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.photos.library import Library, Photo, Places, at_level
-from g2netpl.labels.formats.photos.sidecars import Plan
+from g2netpl.labels.formats.photos.sidecars import write_sidecars
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.paths import list_images
@@ -70,10 +70,7 @@ def write(
     A new sidecar is called `IMG.JPG.xmp`, or `IMG.xmp` by the `stem`. A dry run writes nothing,
     and its notes tell the first changes.
     """
-    plan = Plan(table, path, guessed, stem)
-    notes = plan.preview() if dry_run else plan.notes()
-    if not dry_run:
-        plan.carry_out()
+    notes = write_sidecars(table, path, guessed, stem, dry_run)
     negatives = int(per_class(table.held, NEGATIVE).sum())
     if negatives:
         notes.append(f"{counted(negatives, 'negative label')} not kept: a tag says what is there")

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.labels.formats.photos import headers, xmp
 from g2netpl.labels.formats.reading import TagLevel
-from g2netpl.labels.paths import SUFFIXES
+from g2netpl.labels.paths import SUFFIXES, UNREAD_SUFFIXES
 from g2netpl.labels.spelling import composed
 
 TagPath = tuple[str, ...]  # a tag behind the levels above it, the widest first
@@ -71,7 +71,7 @@ class Library:
         beside = dict.fromkeys(self.sidecars(name), Tags())
         for each in beside:
             with self._told(each):
-                beside[each] = _tags_of("xmp", self.content(each))
+                beside[each] = tags_in_xmp(self.content(each))
         return Photo(_joined(found), beside)
 
     def sidecars(self, name: str) -> list[str]:
@@ -83,13 +83,28 @@ class Library:
         return [os.path.join(above, each) for each in mine]
 
     def shares_stem(self, name: str) -> bool:
-        """Whether `IMG.xmp` would be the sidecar of another photo too."""
+        """Whether `IMG.xmp` would be the sidecar of another photo too, such as a raw file."""
         above, file = os.path.split(name)
         return self._folder(above).stems[os.path.splitext(file)[0].lower()] > 1
+
+    def shared_sidecars(self, name: str) -> list[str]:
+        """The sidecars of a photo that belong to another photo too."""
+        full = os.path.basename(f"{name}.xmp").lower()
+        shared = self.sidecars(name) if self.shares_stem(name) else []
+        return [sidecar for sidecar in shared if os.path.basename(sidecar).lower() != full]
 
     def open(self, name: str) -> BinaryIO:
         """A regular file below the folder, and nothing else."""
         return open_file(PathBelow(self.root, name))
+
+    def writable(self, name: str) -> bytes | None:
+        """The bytes of a sidecar that is to be replaced; None if there is none."""
+        if os.path.islink(os.path.join(self.root, name)):
+            raise ValueError("a link is not written to")
+        try:
+            return self.content(name)
+        except FileNotFoundError:
+            return None
 
     def content(self, name: str) -> bytes:
         """The bytes of a sidecar."""
@@ -124,7 +139,8 @@ class _Folder:
                 self._names[name.lower()].append(name)
         except OSError:
             pass  # as who opens the photo will tell
-        photos = (names for small, names in self._names.items() if small.endswith(SUFFIXES))
+        endings = SUFFIXES + UNREAD_SUFFIXES  # raw files have sidecars too
+        photos = (names for small, names in self._names.items() if small.endswith(endings))
         self.photos = {name for names in photos for name in names}
         self.stems = Counter(os.path.splitext(name)[0].lower() for name in self.photos)
 
@@ -138,6 +154,11 @@ def _tags_of(kind: str, content: bytes) -> Tags:
     if kind == "iptc":
         words = (xmp.levels(word, "|") for word in headers.keywords(content))
         return Tags(_of_people(path for path in words if path))
+    return tags_in_xmp(content)
+
+
+def tags_in_xmp(content: bytes) -> Tags:
+    """The tags of a sidecar, or of the XMP in a photo."""
     packet = xmp.parse(content)
     ours = frozenset(map(composed, packet.keywords(xmp.ADDED)))
     return Tags(_of_people(xmp.tag_paths(packet)), ours, frozenset(packet.lists))

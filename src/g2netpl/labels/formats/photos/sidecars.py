@@ -3,47 +3,93 @@
 A photo is never written. A tag is added where a label is positive and the photo does not carry it
 yet; it is taken out of the sidecar where a label is negative, which somebody must have said. All
 changes are tried before the first is made.
+
+Other programs may write sidecars at the same time. So each is read again directly before it is
+written and the change is made in what is there then; a new sidecar is created exclusively, and one
+that has changed since it was read is not replaced but read again. Two processes of ours exclude
+each other: the folder of the photos is locked, and each folder below it while we write there.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.errors import InputError, counted, listed
-from g2netpl.base.files import atomic_write
+from g2netpl.base.errors import InputError, Refused, counted, listed
+from g2netpl.base.files import atomic_write, remove_temporary, write_exclusively
+from g2netpl.base.inside import is_below
+from g2netpl.base.locks import locked_without_file
 from g2netpl.labels.formats.photos import xmp
-from g2netpl.labels.formats.photos.library import Library, Photo, Places, TagPath, Tags, whole, why
+from g2netpl.labels.formats.photos.library import (
+    Library,
+    Photo,
+    Places,
+    TagPath,
+    Tags,
+    tags_in_xmp,
+    whole,
+    why,
+)
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.paths import SUFFIXES, find
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelMatrix, LabelTable
 
-_SHOWN = 5  # changes of a dry run
+_SHOWN = 5  # changes of a dry run, and names in a note
+_TRIES = 5  # to write a sidecar that another program changes at the same time
+
+
+@dataclass(frozen=True)
+class Target:
+    """A photo, the sidecar to write for it, and the labels that go there, by name."""
+
+    sidecar: str
+    photo: Photo
+    positive: list[str]
+    negative: list[str]
+    guesses: frozenset[str]  # labels that nobody gave
+
+    def now_with(self, content: bytes | None) -> "Target":
+        """The same with the sidecar as it is now; None if there is none."""
+        beside = {name: tags for name, tags in self.photo.beside.items() if name != self.sidecar}
+        if content is not None:
+            beside[self.sidecar] = tags_in_xmp(content)
+        return replace(self, photo=replace(self.photo, beside=beside))
 
 
 @dataclass(frozen=True)
 class Change:
     """What becomes of a sidecar: tags to add, to take out, and to take from those nobody gave."""
 
-    sidecar: str
-    is_new: bool
+    target: Target
     added: list[str]
     removed: list[str]
     confirmed: list[str]
     lists: Mapping[xmp.Property, Sequence[str]]  # what is put at the end of each
+    stay: int  # negative labels against tags in the photo or in other sidecars
 
-    def content(self, library: Library) -> bytes:
+    @property
+    def sidecar(self) -> str:
+        """Its name, relative to the folder of the photos."""
+        return self.target.sidecar
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no such sidecar yet."""
+        return self.sidecar not in self.target.photo.beside
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.confirmed)
+
+    def content(self, before: bytes | None) -> bytes:
         """The sidecar with the change made."""
-        path = os.path.join(library.root, self.sidecar)
-        if os.path.islink(path):
-            raise ValueError("a link is not written to")
-        before = xmp.EMPTY if self.is_new else library.content(self.sidecar)
-        return xmp.edited(before, self.lists, self._goes)
+        return xmp.edited(xmp.EMPTY if before is None else before, self.lists, self._goes)
 
     def _goes(self, property: xmp.Property, keyword: str) -> bool:
         """Whether a keyword is taken out."""
@@ -57,6 +103,23 @@ class Change:
         return f"{self.sidecar}{' (new)' if self.is_new else ''}: {', '.join(told)}"
 
 
+def write_sidecars(
+    table: LabelTable,
+    folder: Path,
+    guessed: npt.NDArray[np.bool_] | None = None,
+    stem: bool = False,
+    dry_run: bool = False,
+) -> list[str]:
+    """Bring the labels of a table into sidecars; returns what is changed."""
+    _check(table, folder)
+    if dry_run:
+        return Plan(table, folder, guessed, stem).preview()
+    with locked_without_file(folder) as is_locked:
+        plan = Plan(table, folder, guessed, stem)
+        plan.carry_out(is_locked)
+    return plan.notes()
+
+
 class Plan:
     """The changes that bring the labels of a table into sidecars."""
 
@@ -67,25 +130,32 @@ class Plan:
         guessed: npt.NDArray[np.bool_] | None = None,
         stem: bool = False,
     ) -> None:
-        _check(table, folder)
         self.library, self.table, self._stem = Library(folder), table, stem
-        self.stay = 0  # tags that somebody said no to, in photos or other sidecars
         self._guessed, self._places = guessed, Places()
         photos = [self.library.photo(name) for name in table.images]
         for photo in photos:
             self._places.add(photo.paths)
         rows = enumerate(zip(photos, table.rows(), strict=True))
-        found = (self._change(row, photo, values) for row, (photo, values) in rows)
-        self.changes = [each for each in found if each.added or each.removed or each.confirmed]
+        self.changes: list[Change] = []
+        self.stay = 0
+        for row, (photo, values) in rows:
+            change = self._change(self._target(row, photo, values))
+            self.stay += change.stay
+            self.changes += [change] if change else []
+        shared = (
+            sidecar for name in table.images for sidecar in self.library.shared_sidecars(name)
+        )
+        self.shared = list(dict.fromkeys(shared))
         self._try()
 
-    def carry_out(self) -> None:
+    def carry_out(self, is_locked: bool) -> None:
         """Write the sidecars, each whole or not at all."""
-        for change in self.changes:
-            path = Path(self.library.root, change.sidecar)
-            content = change.content(self.library)
-            with atomic_write(path) as file:
-                file.write(content)
+        changes = sorted(self.changes, key=_folder_of)
+        self.changes = []
+        for folder, group in groupby(changes, _folder_of):
+            with self._locked(Path(self.library.root, folder), is_locked):
+                written = map(self._write, group)
+                self.changes += [change for change in written if change]
 
     def notes(self) -> list[str]:
         """What is changed, in all."""
@@ -104,6 +174,11 @@ class Plan:
                 f"{counted(self.stay, 'negative label')} against a tag in the photo itself, or in "
                 "a second sidecar: it stays there"
             )
+        if self.shared:
+            notes.append(
+                f"{counted(len(self.shared), 'shared sidecar')} not changed (a raw file or another "
+                f"photo has the same name): {listed(self.shared, _SHOWN)}"
+            )
         return notes
 
     def preview(self) -> list[str]:
@@ -115,21 +190,25 @@ class Plan:
         shown[:0] = [f"added: {tags}"] if more > 0 and often else []
         return [*self.notes(), *shown, *([f"and {more:,} more"] if more > 0 else [])]
 
-    def _change(self, row: int, photo: Photo, values: LabelMatrix) -> Change:
+    def _target(self, row: int, photo: Photo, values: LabelMatrix) -> Target:
         sidecar = self._sidecar(self.table.images[row], photo)
+        positive, negative = (self._named(values == sign) for sign in (POSITIVE, NEGATIVE))
+        guesses = [] if self._guessed is None else self._named(self._guessed[row])
+        return Target(sidecar, photo, positive, negative, frozenset(guesses))
+
+    def _change(self, target: Target) -> Change:
+        photo, sidecar = target.photo, target.sidecar
         tags = photo.beside.get(sidecar)
         others = [photo.own, *(each for of, each in photo.beside.items() if of != sidecar)]
-        negative, positive = (self._named(values == sign) for sign in (NEGATIVE, POSITIVE))
-        removed = _among(negative, _last_words([] if tags is None else [tags]))
-        self.stay += len(_among(negative, _last_words(others)))
+        removed = _among(target.negative, _last_words([] if tags is None else [tags]))
+        stay = len(_among(target.negative, _last_words(others)))
         there = {composed(word) for path in photo.paths for word in path}
-        added = [name for name in positive if composed(name) not in there]
-        guesses = set() if self._guessed is None else set(self._named(self._guessed[row]))
-        known = [name for name in positive if name not in guesses]
+        added = [name for name in target.positive if composed(name) not in there]
+        known = [name for name in target.positive if name not in target.guesses]
         confirmed = [] if tags is None else _among(known, tags.ours)
-        lists = self._lists(photo, tags, added, negative)
-        lists[xmp.ADDED] = [name for name in added if name in guesses]
-        return Change(sidecar, tags is None, added, removed, confirmed, lists)
+        lists = self._lists(photo, tags, added, target.negative)
+        lists[xmp.ADDED] = [name for name in added if name in target.guesses]
+        return Change(target, added, removed, confirmed, lists, stay)
 
     def _named(self, chosen: npt.NDArray[np.bool_]) -> list[str]:
         return [self.table.classes[column] for column in np.flatnonzero(chosen).tolist()]
@@ -158,24 +237,85 @@ class Plan:
 
     def _sidecar(self, name: str, photo: Photo) -> str:
         """The sidecar that is there, or the name of a new one."""
-        full, stem = f"{name}.xmp", f"{os.path.splitext(name)[0]}.xmp"
-        shared = self.library.shares_stem(name)
-        for each in photo.beside:
-            if each.lower() == full.lower() or not shared:
-                return each
-        return stem if self._stem and not shared else full
+        shared = self.library.shared_sidecars(name)
+        for sidecar in photo.beside:
+            if sidecar not in shared:
+                return sidecar
+        by_stem = self._stem and not self.library.shares_stem(name)
+        return f"{os.path.splitext(name)[0] if by_stem else name}.xmp"
 
     def _try(self) -> None:
         """Make every change once in memory; what cannot be made is told, and nothing is written."""
         problems = Problems()
         for change in self.changes:
             try:
-                change.content(self.library)
+                change.content(self.library.writable(change.sidecar))
             except (OSError, ValueError) as problem:
                 where = os.path.join(self.library.root, change.sidecar)
                 what = f"nothing is written: {why(problem)}; mend this sidecar or move it away"
                 problems.add(where, "sidecar", what)
         problems.raise_any()
+
+    @contextmanager
+    def _locked(self, folder: Path, root_is_locked: bool) -> Iterator[None]:
+        """Lock a folder, and remove what a killed process left there."""
+        self._check_inside(folder)
+        is_root = os.path.samefile(folder, self.library.root)
+        lock = nullcontext(root_is_locked) if is_root else locked_without_file(folder)
+        with lock as is_locked:
+            if is_locked:
+                remove_temporary(folder, ".xmp")
+            yield
+
+    def _check_inside(self, folder: Path) -> None:
+        root = self.library.root
+        if not is_below(os.fspath(folder), os.path.realpath(root)):
+            raise InputError(f"{folder}: leads out of {root}; nothing is written there")
+
+    def _write(self, change: Change) -> Change:
+        """Make a change in the sidecar as it is now; returns the change that was made."""
+        path = Path(self.library.root, change.sidecar)
+        for _ in range(_TRIES):
+            try:
+                before = self.library.writable(change.sidecar)
+                change = self._change(change.target.now_with(before))
+                content = change.content(before)
+            except (OSError, ValueError) as problem:
+                raise InputError(
+                    f"{path}: not written: {why(problem)}; fix this sidecar or move it away, then "
+                    "run this command again"
+                ) from None
+            if not change or self._put(change.sidecar, before, content):
+                return change
+        raise Refused(
+            f"{path}: not written, since another program changes it again and again; close that "
+            "program, then run this command again"
+        )
+
+    def _put(self, sidecar: str, before: bytes | None, content: bytes) -> bool:
+        """Write a sidecar, unless another program has made or changed it since it was read."""
+        path = Path(self.library.root, sidecar)
+
+        def is_unchanged() -> bool:
+            try:
+                return self.library.writable(sidecar) == before
+            except (OSError, ValueError):
+                return False
+
+        self._check_inside(path.parent)
+        try:
+            if before is None:
+                write_exclusively(path, content)
+            else:
+                with atomic_write(path, condition=is_unchanged) as file:
+                    file.write(content)
+        except FileExistsError:
+            return False
+        return True
+
+
+def _folder_of(change: Change) -> str:
+    return os.path.dirname(change.sidecar)
 
 
 def _last_words(places: Iterable[Tags]) -> set[str]:

@@ -1,10 +1,12 @@
 """XMP, the metadata of photos in XML: lists of keywords read, and changed with all else as it was.
 
-A change is made in the bytes: items of a list are cut out and put in, and nothing else moves. No
-DOCTYPE, so no entities either. A text that cannot be read raises ValueError.
+A change is made in the bytes: items of a list are cut out and put in, and nothing else moves. A
+text in another encoding than Unicode, as ISO-8859-1, becomes UTF-8 with its declaration changed.
+No DOCTYPE, so no entities either. A text that cannot be read raises ValueError.
 """
 
 import codecs
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,8 @@ _ENCODINGS = (  # first bytes of a text; behind them, if they are no letter, it 
     (b"<\0", "utf-16-le"),
     (b"\0<", "utf-16-be"),
 )
+_DECLARATION = re.compile(rb"""(<\?xml\s[^>]*?\bencoding\s*=\s*["'])([\w.:-]+)""")
+_NOT_UNICODE = ("ascii", "iso8859-", "cp", "koi8-", "mac-", "shift_jis", "euc_", "gb", "big5")
 _TAG = re.compile(rb"""</?([^\s/>]+)(?:[^"'>]|"[^"]*"|'[^']*')*>""")  # of XML that was read
 NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -92,7 +96,10 @@ class Packet:
 
 def parse(content: bytes) -> Packet:
     """Read XMP, in any of its encodings."""
-    text = _decoded(content)[0]
+    return _parsed(_decoded(content)[0])
+
+
+def _parsed(text: str) -> Packet:
     packet = Packet(text.encode())
     _Reader(packet).read()
     if packet.rdf is None:
@@ -107,7 +114,7 @@ def edited(
 ) -> bytes:
     """The same XMP with keywords more, at the end of their lists, and without some."""
     text, lead, encoding = _decoded(content)
-    packet = parse(text.encode())
+    packet = _parsed(text)
     if packet.odd:
         raise ValueError(f"{packet.odd[0][0].prefix}:{packet.odd[0][0].name} is no list of RDF")
     changes = [
@@ -126,8 +133,19 @@ def edited(
     result = packet.text
     for start, end, put in sorted(changes, key=lambda each: each[:2], reverse=True):
         result = result[:start] + put + result[end:]
-    _check(packet, result, add, remove)
-    return (lead + result.decode()).encode(encoding)
+    encoding = encoding if encoding.startswith("utf-") else "utf-8"
+    written = (lead + _redeclared(result, encoding).decode()).encode(encoding)
+    _check(packet, written, add, remove)
+    return written
+
+
+def _redeclared(text: bytes, encoding: str) -> bytes:
+    """The text with a declaration that names the encoding it is written in."""
+    declaration = _DECLARATION.match(text)
+    name = encoding.upper()[:6].rstrip("-")  # UTF-16 of UTF-16-LE
+    if declaration is None or declaration[2].decode().upper() in (name, encoding.upper()):
+        return text
+    return declaration[1] + name.encode() + text[declaration.end() :]
 
 
 def _check(
@@ -147,10 +165,25 @@ def _check(
 def _decoded(content: bytes) -> tuple[str, str, str]:
     """The text from its first `<` on, what stands before it, and the encoding."""
     found = (encoding for mark, encoding in _ENCODINGS if content.startswith(mark))
-    encoding = next(found, "utf-8")
+    encoding = next(found, None) or _declared_encoding(content)
     whole = content.decode(encoding).rstrip("\0")
     text = whole.lstrip("\ufeff \t\r\n")
     return text, whole[: len(whole) - len(text)], encoding
+
+
+def _declared_encoding(content: bytes) -> str:
+    """The encoding of a text that begins like ASCII, by its declaration."""
+    declaration = _DECLARATION.match(content.lstrip())
+    if declaration is None:
+        return "utf-8"
+    name = declaration[2].decode()
+    with contextlib.suppress(LookupError):
+        encoding = codecs.lookup(name).name
+        if encoding.startswith("utf-"):
+            return "utf-8"  # UTF-16 would not begin like ASCII, whatever the text declares
+        if encoding.startswith(_NOT_UNICODE):
+            return encoding
+    raise ValueError(f"unknown encoding {name!r}")
 
 
 class _Reader(Walk):
