@@ -161,5 +161,5 @@ class Page:
             "/api/decide", {"id": id or secrets.token_hex(16), "answer": answer, **kept}
         )
 
-    def undo(self):
-        return self.ask("/api/undo", {"id": secrets.token_hex(16)})["question"]
+    def undo(self, answer):
+        return self.ask("/api/undo", {"id": secrets.token_hex(16), "answer": answer})["question"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from review_runs import Page, random_run
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
 from g2netpl.review.counting import CountReview
 from g2netpl.review.session import Review
@@ -85,9 +85,9 @@ def test_counts_are_lines_of_the_same_log_and_come_back(folder):
     review = CountReview(folder)
     assert review.progress() == {"answered": 4, "counted": 3, "skipped": 1, "limit": None}
     assert len(rows(review, 40)) == 26
-    undone = [review.undo(number(step))["image"] for step in range(4)]
+    ids = [x["id"] for x in lines]
+    undone = [review.undo(number(step), ids.pop())["image"] for step in range(4)]
     assert undone == asked[::-1]
-    assert review.undo(number(9)) is None
     assert in_force(read_decisions(folder)) == []
     review.close()
 
@@ -111,10 +111,11 @@ def test_answers_of_the_other_kind_stand_in_the_way_of_an_undo(folder):
     review.close()
     answered(folder, 5)
     review = Review(folder)
-    assert review.undo(number(2)) is None
+    with pytest.raises(Refused, match="not taken back"):
+        review.undo(number(2), number(1))
     assert review.values[3, 2] == 1
     review.decide(number(3), 3, 4, "no", "useful")
-    assert review.undo(number(4))["column"] == 4
+    assert review.undo(number(4), number(3))["column"] == 4
     review.close()
     assert len(read_decisions(folder)) == 4
     table = apply_decisions(Run.open(folder).observed(), read_decisions(folder))
@@ -197,7 +198,9 @@ def test_the_question_over_http(folder):
             assert page.ask("/api/decide", good)["progress"]["counted"] == 1
         skip = {**good, "id": number(2), "row": second["row"], "answer": "skip"}
         assert page.ask("/api/decide", skip)["progress"]["skipped"] == 1
-        assert page.undo()["image"] == second["image"]
+        for other in ({**good, "answer": 5}, {**skip, "answer": 0}, {**good, "row": second["row"]}):
+            assert page.request("POST", "/api/decide", other)[0] == 409, other
+        assert page.undo(number(2))["image"] == second["image"]
         assert page.ask("/api/questions?order=counts&count=5")["progress"]["answered"] == 1
         page.process.terminate()
         assert page.process.wait(20) == 0

@@ -8,6 +8,7 @@ import pytest
 from review_runs import Page, random_run, small_run, write_run
 
 from g2netpl import read_labels
+from g2netpl.base.errors import Refused
 from g2netpl.cli import main
 from g2netpl.labels.table import LabelTable
 from g2netpl.review import photos
@@ -201,17 +202,18 @@ def test_undo_takes_the_whole_photo_back_and_shows_it_as_it_was(folder, opened):
     save(review, second, 2)
     review.close()
     review = opened(folder)
-    again = review.undo(number(3))
+    again = review.undo(number(3), number(2))
     assert again["tags"] == second["tags"]
-    assert review.undo(number(3))["tags"] == again["tags"]  # sent twice
+    assert review.undo(number(3), number(2))["tags"] == again["tags"]  # sent twice
     assert review.questions("useful", 1)[0]["row"] == second["row"]
-    assert review.undo(number(4))["tags"] == first["tags"]
-    assert review.undo(number(5)) is None
+    assert review.undo(number(4), number(1))["tags"] == first["tags"]
+    with pytest.raises(Refused, match="not taken back"):
+        review.undo(number(5), number(1))
     assert in_force(read_decisions(folder)) == []
     assert (review.values == review.saved.observed).all()
     assert review.progress()["answered"] == review.progress()["no"] == 0
     save(review, second, 6, rest=True)
-    assert sides(review.undo(number(7)))[0] == sides(second)[0]
+    assert sides(review.undo(number(7), number(6)))[0] == sides(second)[0]
     assert in_force(read_decisions(folder)) == []
 
 
@@ -242,8 +244,48 @@ def test_what_a_crash_leaves_of_a_photo_is_completed_when_it_is_sent_again(folde
     save(review, photo, 1)
     assert {(x.label, x.new) for x in read_decisions(folder)} == whole
     assert review.progress()["answered"] == 1
-    assert review.undo(number(2))["row"] == photo["row"]
+    assert review.undo(number(2), number(1))["row"] == photo["row"]
     assert in_force(read_decisions(folder)) == []
+
+
+@pytest.mark.parametrize("kept", [1, 4])
+def test_what_a_crash_leaves_of_an_undo_is_completed_when_it_is_sent_again(folder, opened, kept):
+    review = opened(folder)
+    (photo,) = review.questions("useful", 1)
+    save(review, photo, 1)
+    count = len(read_decisions(folder))
+    review.undo(number(2), number(1))
+    review.close()
+    path = folder / "review.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[: count + kept]))
+    review = opened(folder)
+    assert len(in_force(read_decisions(folder))) == count - kept
+    for _ in range(2):
+        assert review.undo(number(2), number(1))["tags"] == photo["tags"]
+        assert in_force(read_decisions(folder)) == []
+    assert review.progress()["answered"] == 0
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_the_id_of_a_photo_is_of_one_answer(folder, opened, rest):
+    review = opened(folder)
+    review.save(number(1), 0, [0, 1], [2, 3], rest)
+    review.save(number(2), 1, [0, 1], [2, 3], rest)
+    before = (folder / "review.jsonl").read_bytes()
+    others = [(0, [0], [2, 3]), (0, [0, 2], [1, 3]), (1, [0, 1], [2, 3])]
+    for _ in range(2):  # the same after a new start
+        review.save(number(1), 0, [0, 1], [2, 3], rest)
+        for row, on, off in others:
+            with pytest.raises(Refused, match="not saved: the id belongs to another answer"):
+                review.save(number(1), row, on, off, rest)
+        with pytest.raises(Refused, match="not saved"):
+            review.save(number(1), 0, [0, 1], [2, 3], not rest)
+        with pytest.raises(Refused, match="not saved"):
+            review.skip(number(1), 0, [0, 1, 2, 3])
+        assert (folder / "review.jsonl").read_bytes() == before
+        review.close()
+        review = opened(folder)
 
 
 def test_photos_and_questions_know_each_others_answers(folder, opened):
@@ -252,7 +294,8 @@ def test_photos_and_questions_know_each_others_answers(folder, opened):
     review.decide(number(1), question["row"], question["column"], "yes", "useful")
     review.close()
     review = opened(folder)
-    assert review.undo(number(2)) is None  # an answer of another kind
+    with pytest.raises(Refused, match="not taken back"):
+        review.undo(number(2), number(1))  # an answer of another kind
     assert review.progress()["answered"] == 0
     photo = next(x for x in review.questions("random", 50) if x["row"] == question["row"])
     assert (question["column"], True) in [(tag["column"], tag["known"]) for tag in photo["tags"]]
@@ -260,7 +303,8 @@ def test_photos_and_questions_know_each_others_answers(folder, opened):
     review.close()
     review = opened(folder, kind=Review)
     assert question["row"] not in [each["row"] for each in review.questions("random", 500)]
-    assert review.undo(number(4)) is None
+    with pytest.raises(Refused, match="not taken back"):
+        review.undo(number(4), number(3))
     assert review.progress()["answered"] == 1
     review.close()
     assert opened(folder, kind=CountReview).progress()["answered"] == 0
@@ -297,9 +341,9 @@ def test_an_added_class_is_unknown_where_nobody_decided_it(folder, opened):
     (third,) = review.questions("useful", 1)
     save(review, third, 3, rest=True)
     assert reviewed_labels(folder).values[third["row"], 14] == 0  # nothing else, zebras included
-    review.undo(number(4))
-    review.undo(number(5))
-    again = review.undo(number(6))
+    review.undo(number(4), number(3))
+    review.undo(number(5), number(2))
+    again = review.undo(number(6), number(1))
     assert again["added"] == []
     assert [(x["name"], x["on"]) for x in again["tags"] if x["column"] is None] == [("zebra", True)]
     assert reviewed_labels(folder).classes == review.saved.classes

@@ -298,13 +298,14 @@ def test_undo_goes_back_step_by_step_and_across_a_restart(small, opened):
     for count in range(4):
         (q,) = review.questions("useful", 1)
         review.decide(number(count), q["row"], q["column"], "yes", "useful")
-    assert review.undo(number(10))["image"] == "y.png"
+    assert review.undo(number(10), number(3))["image"] == "y.png"
     review.close()
     review = opened(small)
     assert asked(review, "useful") == before[3:]
-    undone = [review.undo(number(11 + step)) for step in range(3)]
+    undone = [review.undo(number(20 + answer), number(answer)) for answer in (2, 1, 0)]
     assert [q["image"][0] + q["class"][0] for q in undone] == ["zb", "xa", "wb"]
-    assert review.undo(number(20)) is None
+    with pytest.raises(Refused, match="not taken back"):
+        review.undo(number(30), number(0))
     assert asked(review, "useful") == before
     assert (review.values == review.saved.observed).all()
     lines = (small / "review.jsonl").read_text().splitlines()
@@ -318,13 +319,55 @@ def test_what_is_sent_twice_is_saved_once(small, opened):
     for _ in range(3):
         review.decide(number(1), 0, 1, "yes", "useful")
     review.decide(number(2), 1, 1, "yes", "useful")
-    first = review.undo(number(3))
-    assert review.undo(number(3)) == first
+    first = review.undo(number(3), number(2))
+    assert review.undo(number(3), number(2)) == first
     review.close()
     review = opened(small)
     review.decide(number(2), 1, 1, "yes", "useful")  # the page did not hear that it was saved
     assert len(read_decisions(small)) == 3
     assert review.progress()["answered"] == 1
+
+
+def test_an_undo_takes_back_its_own_answer_or_none(small):
+    """Two tabs: the answer that one of them gave is not taken back by the other."""
+    ids = {"first": number(1), "second": number(2), "nobody": number(7)}
+    with Page(small) as page:
+        questions = page.next(2)
+        for question, tab in zip(questions, ("first", "second"), strict=True):
+            page.decide(question, "yes", ids[tab])
+        for count, tab in enumerate(("first", "nobody"), 10):
+            status, _, content = page.request(
+                "POST", "/api/undo", {"id": number(count), "answer": ids[tab]}
+            )
+            assert status == 409
+            assert json.loads(content)["error"].startswith("not taken back: ")
+        assert [x.id for x in in_force(read_decisions(small))] == [number(1), number(2)]
+        assert page.undo(ids["second"]) == questions[1]
+        undone = {"id": number(20), "answer": ids["first"]}
+        for _ in range(2):  # sent again, as if the tab had not heard of it
+            assert page.ask("/api/undo", undone)["question"] == questions[0]
+        other = {"id": number(20), "answer": ids["second"]}
+        assert page.request("POST", "/api/undo", other)[0] == 409
+        assert page.request("POST", "/api/undo", undone | {"id": number(21)})[0] == 409
+    assert in_force(read_decisions(small)) == []
+    assert len(read_decisions(small)) == 4
+
+
+def test_the_id_of_an_answer_is_of_no_other_answer(small):
+    body = {"id": number(1), "row": 0, "column": 1, "answer": "yes", "order": "useful"}
+    others = [{**body, "answer": "no"}, {**body, "answer": "skip"}, {**body, "row": 1}]
+    for _ in range(2):  # the same after a new start
+        with Page(small) as page:
+            for _ in range(2):
+                assert page.ask("/api/decide", body)["progress"]["yes"] == 1
+            for other in others:
+                status, _, content = page.request("POST", "/api/decide", other)
+                assert status == 409
+                assert json.loads(content)["error"].startswith("not saved: ")
+            undo = {"id": number(1), "answer": number(1)}
+            assert page.request("POST", "/api/undo", undo)[0] == 409
+            assert page.ask("/api/state")["progress"]["answered"] == 1
+        assert [(x.image, x.label, x.new) for x in read_decisions(small)] == [("w.png", "bee", 1)]
 
 
 def test_a_limit_counts_earlier_answers(small, opened):
@@ -526,7 +569,7 @@ def test_nothing_is_called_saved_in_a_file_that_is_another_one(small, opened, ho
         with pytest.raises(OSError, match="another program has removed, replaced or changed it"):
             review.decide(number(3), 2, 1, "no", "useful")
         with pytest.raises(OSError, match="put it back, or start g2netpl review again"):
-            review.undo(number(4))
+            review.undo(number(4), number(2))
     assert (path.read_bytes() if path.is_file() else None) == before  # nor is it touched
     assert review.progress()["answered"] == 2
     assert review.values[2, 1] == 0
@@ -658,7 +701,7 @@ def test_the_page_is_told_and_the_end_says_so(tmp_path):
         path.unlink()
         for _ in range(2):
             status, _, content = page.request("POST", "/api/decide", bodies[1])
-            assert status == 409
+            assert status == 507
             assert json.loads(content)["error"].startswith("not saved: ")
         path.write_bytes(held)
         assert page.ask("/api/decide", bodies[1])["progress"]["answered"] == 2
@@ -685,7 +728,7 @@ def test_export_and_the_readers_agree(small, opened, capsys):
         review.decide(number(count), row, column, answer, "useful")
     review.decide(number(7), 3, 0, "skip", "random")
     review.decide(number(8), 3, 1, "yes", "random")
-    review.undo(number(9))
+    review.undo(number(9), number(8))
     expected = [[1, 1], [0, -1], [-1, 1], [-1, -1]]
     assert reviewed_labels(small).values.tolist() == expected
     for name, more in (("a.csv", []), ("b.parquet", []), ("c.json", ["--to", "label-studio"])):

@@ -111,6 +111,9 @@ IMAGE = "/api/image?row=0&size=256"
 DECIDE, UNDO = "/api/decide", "/api/undo"
 
 
+LAST = {"id": "b" * 32, "answer": "0" * 32}
+
+
 def good(**changed):
     return {"id": "a" * 32, "row": 1, "column": 1, "answer": "yes", "order": "useful"} | changed
 
@@ -159,7 +162,7 @@ CASES = {
     "no token": lambda s: s.get(STATE, **{TOKEN_HEADER: None}),
     "no token for an image": lambda s: s.get(IMAGE, **{TOKEN_HEADER: None}),
     "no token for a decision": lambda s: s.post(DECIDE, good(), **{TOKEN_HEADER: None}),
-    "no token for an undo": lambda s: s.post(UNDO, {"id": "b" * 32}, **{TOKEN_HEADER: None}),
+    "no token for an undo": lambda s: s.post(UNDO, LAST, **{TOKEN_HEADER: None}),
     "an empty token": lambda s: s.get(STATE, **{TOKEN_HEADER: ""}),
     "the token of another start": lambda s: s.get(STATE, **{TOKEN_HEADER: "x" * 43}),
     "the beginning of the token": lambda s: s.get(STATE, **{TOKEN_HEADER: s.token[:-1]}),
@@ -291,7 +294,7 @@ def test_the_same_photo_unspoilt_is_saved(photo_server):
     name = "<script>window.marked=1</script> is mine"
     assert photo_server.post(DECIDE, photo(on=[0, name]))[0] == 200
     assert json.loads(photo_server.get(STATE)[2])["added"] == [name]
-    assert photo_server.post(UNDO, {"id": "b" * 32})[0] == 200
+    assert photo_server.post(UNDO, {"id": "b" * 32, "answer": "a" * 32})[0] == 200
     assert json.loads(photo_server.get(STATE)[2])["added"] == []
 
 
@@ -332,7 +335,9 @@ MORE = {
     "a row below 0": lambda s: s.post(DECIDE, good(row=-1)),
     "a class that is not asked about": lambda s: s.post(DECIDE, good(column=3)),
     "an undo without an id": lambda s: s.post(UNDO, {}),
-    "an undo with a row": lambda s: s.post(UNDO, {"id": "a" * 32, "row": 1}),
+    "an undo of no answer": lambda s: s.post(UNDO, {"id": "b" * 32}),
+    "an undo with a row": lambda s: s.post(UNDO, LAST | {"row": 1}),
+    "an undo of an answer that is no id": lambda s: s.post(UNDO, LAST | {"answer": "yes"}),
     "a newer version": lambda s: s.raw("GET", "/", {}, version="HTTP/2.0"),
     "no version and no host": lambda s: s.send(b"GET /api/state\r\n\r\n"),
     "no request": lambda s: s.send(b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n"),
@@ -372,7 +377,7 @@ def test_the_same_requests_unspoilt_are_answered(server):
     assert body[:2] == b"\xff\xd8"
     count = len(read_decisions(server.folder))
     assert server.post(DECIDE, good(id="c" * 32))[0] == 200
-    assert server.post(UNDO, {"id": "d" * 32})[0] == 200
+    assert server.post(UNDO, {"id": "d" * 32, "answer": "c" * 32})[0] == 200
     assert len(read_decisions(server.folder)) == count + 2
 
 

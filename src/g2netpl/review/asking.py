@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any
 
+from g2netpl.base.errors import Refused
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.review.answers_writer import DecisionLog
 from g2netpl.runs.answers import Decision, find, in_force, now
@@ -37,6 +38,7 @@ class Asking:
         self._counts: Counter[str] = Counter()
         self._total = 0  # answers of our kind
         self._asked: dict[str, list[tuple[int, Decision]]] = {}  # what was saved, by its id
+        self._cut = ""  # the id of the last line of the file: a crash may have cut lines after it
 
     def close(self) -> None:
         """Let another review of the run begin."""
@@ -70,24 +72,23 @@ class Asking:
         """Classes that people have added to those of the run."""
         return []
 
-    def undo(self, id: str) -> dict[str, Any] | None:
-        """Take back the last answer in force; returns its question, None if there is none.
+    def undo(self, id: str, answer: str) -> dict[str, Any]:
+        """Take back the answer with the id `answer`; returns its question.
 
-        What was answered to questions of another kind since then stands in the way.
+        Raises `Refused` if it is not the last answer in force: another tab may have given that.
         """
         with self._lock:
-            if id not in self._asked:
-                last = self._standing[-1] if self._standing else []
-                if not last or last[0][1].asks != self.asks:
-                    return None
-                self._save(
-                    id,
-                    (
-                        (entry, "undo", decision.old, decision.order)
-                        for entry, decision in reversed(last)
-                        if entry is not None
-                    ),
-                )
+            lines = [
+                (entry, "undo", decision.old, decision.order)
+                for entry, decision in reversed(self._asked.get(answer, []))
+                if decision.asks == self.asks
+            ]
+            left = len(lines) - len(self._asked.get(id, []))
+            last = self._standing[-1] if self._standing else []
+            is_last = len(last) == left and all(decision.id == answer for _, decision in last)
+            if not lines or (left and not is_last):
+                raise Refused("not taken back: this answer is not the last one any more")
+            self._save(id, lines)
             return self._once_more(self._asked[id])
 
     def _left(self, count: int) -> int:
@@ -118,6 +119,7 @@ class Asking:
     def _replay(self) -> None:
         if not self.log.decisions:
             return
+        self._cut = self.log.decisions[-1].id
         rows = {name: row for row, name in enumerate(self.saved.images)}
         for decision in self.log.decisions:
             entry = self._place(decision, find("image", decision.image, rows))
@@ -127,12 +129,18 @@ class Asking:
             self._take_up(self._place(decision, rows[decision.image]), decision)
 
     def _save(self, id: str, said: Iterable[Said]) -> None:
-        """Write down what somebody says, but for what of it is saved already."""
-        before, time = {entry for entry, _ in self._asked.get(id, [])}, now()
+        """Save what somebody says, once: a page repeats an answer until it is confirmed.
+
+        Raises `Refused` if the id belongs to another answer.
+        """
+        said, saved, time = list(said), self._asked.get(id, []), now()
+        is_whole = not saved or len(saved) == len(said)
+        is_cut = id == self._cut and len(saved) < len(said)
+        if not (is_whole or is_cut) or not all(map(_is_same, saved, said)):
+            raise Refused("not saved: the id belongs to another answer")
         lines = [
             (entry, Decision(id, time, action, *self._names(entry), self._get(entry), new, order))
-            for entry, action, new, order in said
-            if entry not in before
+            for entry, action, new, order in said[len(saved) :]
         ]
         if not lines:
             return
@@ -201,3 +209,9 @@ class Asking:
     def _question(self, entry: int, order: str) -> dict[str, Any]:
         """One question, with everything that helps to answer it."""
         raise NotImplementedError
+
+
+def _is_same(saved: tuple[int, Decision], said: Said) -> bool:
+    """Whether a saved line says the same about the same label."""
+    (entry, decision), (other, action, new, _) = saved, said
+    return (entry, decision.action) == (other, action) and (action == "skip" or decision.new == new)

@@ -71,7 +71,7 @@ class PhotoReview(Review):
             no = [self._number(row, tag) for tag in off]
             if rest:
                 shown = {*yes, *no}
-                no += [entry for entry in self._unknown(row) if entry not in shown]
+                no += [entry for entry in self._unknown(row, id) if entry not in shown]
             said = [(entry, "yes") for entry in yes] + [(entry, "no") for entry in no]
             self._save(id, [self._say(entry, answer, self._order(entry)) for entry, answer in said])
 
@@ -88,10 +88,11 @@ class PhotoReview(Review):
             self._names_added.append(tag)
         return self._entry(row, len(self.saved.classes) + self._names_added.index(tag))
 
-    def _unknown(self, row: int) -> list[int]:
-        """Labels of a photo about which nothing is known, those of added classes too."""
+    def _unknown(self, row: int, id: str) -> list[int]:
+        """Labels of a photo that were unknown before this answer, those of added classes too."""
         labels = [self._number(row, tag) for tag in (*self.columns.tolist(), *self.added)]
-        return [entry for entry in labels if self._get(entry) == UNOBSERVED]
+        saved = {entry for entry, _ in self._asked.get(id, [])}
+        return [entry for entry in labels if entry in saved or self._get(entry) == UNOBSERVED]
 
     def _order(self, entry: int) -> str:
         return ADDED if entry >= self.saved.observed.size else PHOTOS

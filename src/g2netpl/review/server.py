@@ -1,12 +1,11 @@
 """The review page: what it may ask for, and what it may save."""
 
-import errno
 import re
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
-from g2netpl.base.errors import InputError
+from g2netpl.base.errors import InputError, Refused
 from g2netpl.images.thumbnails import SIZES, Pictures
 from g2netpl.review.asking import Asking
 from g2netpl.review.counting import CountReview
@@ -65,13 +64,14 @@ class ReviewServer(LocalServer):
                 self._decide(body)
                 return to_json({"progress": self.review.progress()})
             if path == "/api/undo":
-                only(body, "id")
-                question = self.review.undo(_id(body))
+                only(body, "id", "answer")
+                question = self.review.undo(_id(body), _id(body, "answer"))
                 return to_json({"question": question, "progress": self.review.progress()})
         except OSError as problem:
-            lost = problem.errno == errno.ESTALE  # the file is another one
-            status = HTTPStatus.CONFLICT if lost else HTTPStatus.INSUFFICIENT_STORAGE
-            raise Refusal(status, f"not saved: {problem.strerror}") from None
+            why = f"not saved: {problem.strerror}"
+            raise Refusal(HTTPStatus.INSUFFICIENT_STORAGE, why) from None
+        except Refused as problem:
+            raise Refusal(HTTPStatus.CONFLICT, str(problem)) from None
         return super().post(path, body)
 
     def _questions(self, query: dict[str, str]) -> dict[str, Any]:
@@ -181,8 +181,8 @@ def _known_order(name: object) -> None:
         raise Refusal(HTTPStatus.BAD_REQUEST, f"order: one of {', '.join(ORDERS)}")
 
 
-def _id(body: dict[str, Any]) -> str:
-    given = body["id"]
+def _id(body: dict[str, Any], key: str = "id") -> str:
+    given = body[key]
     if not isinstance(given, str) or not _ID.fullmatch(given):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "id: expected 16 to 64 hexadecimal digits")
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"{key}: expected 16 to 64 hexadecimal digits")
     return given

@@ -11,6 +11,7 @@ export const page = {
   answered: new Set(), // so that none comes twice while it is being saved
   confirmed: [], // of those, what the server will leave out of its next answer by itself
   unsent: [], // answers the server has not confirmed; they outlive a reload
+  given: [], // ids of the answers of this tab; undo takes back the last one
   sending: false,
   undoing: 0,
   filter: 0, // changes with every filter, so that late answers to old ones are dropped

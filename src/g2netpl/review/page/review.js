@@ -28,8 +28,7 @@ async function call(path, body) {
   if (response.status === 401) throw new NotWelcome();
   if (!response.ok) {
     const refusal = new Refused((await response.json()).error);
-    refusal.fileIsLost = response.status === 409; // removed or replaced by another program
-    refusal.again = refusal.fileIsLost || response.status === 507;
+    refusal.again = response.status === 507; // full disk, or another program replaced the file
     throw refusal;
   }
   return response;
@@ -55,7 +54,9 @@ async function start() {
     if (!(problem instanceof NotWelcome)) setTimeout(start, RETRY);
     return;
   }
-  page.unsent = JSON.parse(sessionStorage.getItem(storageKey()) ?? "[]");
+  page.unsent = stored("unsent");
+  page.given = stored("given");
+  page.undoing = page.unsent.filter(isUndo).length;
   for (const { body } of page.unsent) if ("row" in body) page.answered.add(key(body));
   complain(null);
   for (const each of document.querySelectorAll("[data-ask]")) each.hidden = !each.dataset.ask.split(" ").includes(page.state.asks);
@@ -70,7 +71,9 @@ async function start() {
 }
 
 const way = () => WAYS[page.state.asks];
-const storageKey = () => `unsent ${page.state.key}`;
+const stored = (name) => JSON.parse(sessionStorage.getItem(`${name} ${page.state.key}`) ?? "[]");
+const store = (name) => sessionStorage.setItem(`${name} ${page.state.key}`, JSON.stringify(page[name]));
+const isUndo = ({ path }) => path === "/api/undo";
 
 function fillFilters() {
   const kept = JSON.parse(sessionStorage.getItem(`filter ${page.state.key}`) ?? "{}");
@@ -227,7 +230,9 @@ function answer(more, told, said) {
   if (!question || page.undoing) return;
   page.upcoming.shift();
   page.answered.add(key(question));
-  save("/api/decide", { id: newId(), row: question.row, ...more }, told);
+  const id = newId();
+  page.given.push(id);
+  save("/api/decide", { id, row: question.row, ...more }, told);
   const progress = { ...page.state.progress };
   for (const [name, number] of Object.entries({ answered: 1, ...said })) progress[name] += number;
   showProgress(progress);
@@ -238,8 +243,10 @@ function answer(more, told, said) {
 }
 
 function undo() {
+  const last = page.given.at(-1 - page.undoing);
+  if (!last) return;
   page.undoing += 1;
-  save("/api/undo", { id: newId() }, "");
+  save("/api/undo", { id: newId(), answer: last }, "");
 }
 
 function newId() {
@@ -253,31 +260,40 @@ function save(path, body, told) {
   send();
 }
 
-const keep = () => sessionStorage.setItem(storageKey(), JSON.stringify(page.unsent));
+const forget = (id) => (page.given = page.given.filter((each) => each !== id));
+
+function keep() {
+  store("unsent");
+  store("given");
+}
 
 async function send() {
   if (page.sending) return;
   page.sending = true;
   try {
     while (page.unsent.length) {
-      const { path, body, told } = page.unsent[0];
-      const result = await (await call(path, body)).json();
+      const first = page.unsent[0];
+      const result = await (await call(first.path, first.body)).json();
       page.unsent.shift();
+      if (isUndo(first)) forget(first.body.answer);
       keep();
       complain(null);
-      if (path === "/api/undo") undone(result.question);
+      if (isUndo(first)) undone(result.question);
       else {
-        page.confirmed.push(key(body));
-        $("status").textContent = `Saved. ${told}`;
+        page.confirmed.push(key(first.body));
+        $("status").textContent = `Saved. ${first.told}`;
       }
       if (!page.unsent.length) showProgress(result.progress);
     }
   } catch (problem) {
-    const isUndo = page.unsent[0].path === "/api/undo"; // in another file it would take back another answer
-    if (problem instanceof Refused && (!problem.again || (problem.fileIsLost && isUndo))) {
-      const dropped = page.unsent.shift();
-      if (dropped.path === "/api/undo") page.undoing = Math.max(0, page.undoing - 1);
-      else page.answered.delete(key(dropped.body));
+    const first = page.unsent[0];
+    if (problem instanceof Refused && (isUndo(first) || !problem.again)) {
+      page.unsent.shift();
+      if (isUndo(first)) page.undoing = Math.max(0, page.undoing - 1);
+      else {
+        page.answered.delete(key(first.body));
+        forget(first.body.id);
+      }
       keep();
     }
     complain(problem);
@@ -289,10 +305,6 @@ async function send() {
 
 function undone(question) {
   page.undoing = Math.max(0, page.undoing - 1);
-  if (!question) {
-    $("status").textContent = "There is nothing to undo.";
-    return;
-  }
   if (question.added) page.added = question.added;
   page.answered.delete(key(question));
   page.confirmed = page.confirmed.filter((each) => each !== key(question));
@@ -311,7 +323,7 @@ function showProgress(progress) {
   $("bar").value = Math.min(answered, limit ?? 1);
   const all = limit === null ? `${answered} answered` : `${answered} of ${limit} answered`;
   $("counts").textContent = [all, ...Object.entries(kinds).map(([name, number]) => `${number} ${name}`)].join(" · ");
-  $("undo").disabled = answered === 0;
+  $("undo").disabled = !page.given.length;
 }
 
 function complain(problem) {
