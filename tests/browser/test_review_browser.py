@@ -171,6 +171,34 @@ def test_undo_goes_back_several_steps(tmp_path, browser):
     assert browser.faults() == []
 
 
+def test_undo_leaves_the_answers_of_another_tab(tmp_path, browser):
+    folder, other = random_run(tmp_path), Browser()
+    try:
+        with Page(folder) as page:
+            browser.open(address=page.address)
+            mine = browser.answer(keys=["y"])
+            browser.settled()
+            other.open(address=page.address)
+            other.press(key="u")  # this tab has given no answer
+            other.ready()
+            theirs = other.answer(keys=["n"])
+            other.settled()
+            browser.press(key="u")
+            browser.lost()
+            assert browser.see()["alert"].startswith("not taken back: another tab")
+            assert saved(folder) == told([*mine, *theirs])
+            other.press(key="u")
+            other.settled()
+            assert saved(folder) == told(mine)
+            browser.press(key="u")
+            browser.settled()
+            assert browser.see()["status"] == f"Taken back: {mine[0][1]}"
+        assert saved(folder) == []
+        assert browser.faults() == other.faults() == []
+    finally:
+        other.close()
+
+
 def test_hostile_names_are_shown_as_they_are(tmp_path, browser):
     write_photos(tmp_path / "photos", HOSTILE)
     shape = (len(HOSTILE), len(HOSTILE_CLASSES))

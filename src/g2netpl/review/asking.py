@@ -87,7 +87,9 @@ class Asking:
             last = self._standing[-1] if self._standing else []
             is_last = len(last) == left and all(decision.id == answer for _, decision in last)
             if not lines or (left and not is_last):
-                raise Refused("not taken back: this answer is not the last one any more")
+                raise Refused(
+                    "not taken back: another tab has saved an answer since, or has taken it back"
+                )
             self._save(id, lines)
             return self._once_more(self._asked[id])
 
