@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from review_runs import write_photos, write_run
 
-from g2netpl.commands.serve import kept_token
+from g2netpl.cli import main
 from g2netpl.images.thumbnails import Roots
 from g2netpl.review.label_studio import LabelStudioServer
 from g2netpl.review.learner import Learner
@@ -34,7 +34,7 @@ class Server:
         self.asked = []
         self.learner = Learner(self.folder, Roots(parent / "photos"), lambda line: None)
         self.learner.model.of_files = self.of_files
-        self.server = LabelStudioServer(self.learner, False, 0, kept_token(self.folder))
+        self.server = LabelStudioServer(self.learner, False, 0)
         self.port, self.token = self.server.server_port, self.server.token
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
@@ -196,3 +196,38 @@ def test_the_same_requests_unspoilt_are_answered(server):
     assert [str(path).rpartition("/")[2] for path in server.asked] == ["new.png"]
     assert server.post(HOOK, event()) == (200, {"answers": 1})
     assert server.server.socket.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.fixture
+def started(tmp_path, monkeypatch):
+    """Starts and ends `g2netpl serve`; returns its exit code and the token that it accepts."""
+    Server(tmp_path).close()
+    tokens = []
+
+    def end_at_once(server):
+        tokens.append(server.token)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LabelStudioServer, "serve_forever", end_at_once)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    return lambda: (main(["serve", "--label-studio", str(tmp_path / "run"), "--port", "0"]), tokens)
+
+
+def test_a_token_in_the_run_folder_is_not_accepted(tmp_path, started):
+    planted = "x" * 43
+    (tmp_path / "run" / "label-studio.token").write_text(planted)
+    started()
+    _, tokens = started()
+    assert planted not in tokens
+    assert tokens[0] != tokens[1]
+    assert {len(token) for token in tokens} == {43}
+
+
+def test_only_the_environment_gives_a_token(started, monkeypatch, capsys):
+    monkeypatch.setenv("G2NETPL_TOKEN", "T-_" * 14 + "z")
+    assert started() == (0, ["T-_" * 14 + "z"])
+    for odd in ("", "short", "/" * 43, "x" * 44):
+        capsys.readouterr()
+        monkeypatch.setenv("G2NETPL_TOKEN", odd)
+        assert started()[0] == 2
+        assert capsys.readouterr().err.startswith("g2netpl: G2NETPL_TOKEN: expected 43 letters")

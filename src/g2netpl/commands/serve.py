@@ -5,8 +5,9 @@ examples:
   g2netpl serve --label-studio runs/first --absent negative  what is not chosen is not there
 
 Label Studio must run on this machine. Its project needs an <Image> and <Choices choice="multiple">
-with classes of the run; Settings, Model, Connect Model takes the address that is printed. Images
-are taken from the image folder by their names, never from an address.
+with classes of the run; Settings, Model, Connect Model takes the address that is printed. It is new
+at each start, unless the environment variable G2NETPL_TOKEN gives its secret part (43 letters,
+digits, - or _). Images are taken from the image folder by their names, never from an address.
 
 A choice is a yes, one in a control called `absent` a no. So is a proposal that the annotator took
 away, and a choice that was taken back later; the rest stays unknown, or with --absent negative is
@@ -15,17 +16,16 @@ trains on all of them into RUN-answered, in the background; then that one predic
 """
 
 import argparse
+import os
 import re
-import secrets
 import signal
-from pathlib import Path
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.system import private_file
 from g2netpl.commands.parsing import check_port
 from g2netpl.commands.training_flags import add_config_flags, checked
 
 PORT = 9090  # where Label Studio expects a backend
+_TOKEN = "G2NETPL_TOKEN"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +48,7 @@ def run(flags: argparse.Namespace) -> None:
 
     console, absent = Console(), checked(flags).absent
     check_port(flags.port)
+    token = chosen_token()
     config = read_training(flags.run)["config"]
     roots = Roots.of_run(config, flags.images)
     more = () if flags.images is None else ("--images", flags.images)
@@ -56,7 +57,6 @@ def run(flags: argparse.Namespace) -> None:
     try:
         roots.check(learner.review.saved.images)
         unchosen_is_no = (absent or config.get("absent")) == "negative"
-        token = kept_token(Path(flags.run))
         with LabelStudioServer(learner, unchosen_is_no, flags.port, token) as server:
             images = counted(len(learner.review.saved.images), "image")
             console.print(
@@ -70,20 +70,9 @@ def run(flags: argparse.Namespace) -> None:
         learner.close()
 
 
-def kept_token(folder: Path) -> str:
-    """The secret part of the address: that of earlier starts, which Label Studio knows."""
-    from g2netpl.runs.folder import TOKEN
-
-    path = folder / TOKEN
-    try:
-        with open(private_file(path), "w", encoding="utf-8") as file:
-            file.write(secrets.token_urlsafe(32))
-    except FileExistsError:
-        pass
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
-    with open(path, encoding="utf-8", errors="replace") as file:
-        found = file.read(100).strip()
-    if not re.fullmatch(r"[\w-]{43}", found, re.ASCII):
-        raise InputError(f"{path}: expected a token of 43 characters; remove the file")
-    return found
+def chosen_token() -> str | None:
+    """The secret part of the address, if the environment gives it; nothing of a run folder does."""
+    token = os.environ.get(_TOKEN)
+    if token is not None and not re.fullmatch(r"[\w-]{43}", token, re.ASCII):
+        raise InputError(f"{_TOKEN}: expected 43 letters, digits, - or _")
+    return token

@@ -28,7 +28,9 @@ class LabelStudioServer(LocalServer):
     most_bytes = 32 << 20  # some ten thousand tasks
     for_programs = True
 
-    def __init__(self, learner: Learner, unchosen_is_no: bool, port: int, token: str) -> None:
+    def __init__(
+        self, learner: Learner, unchosen_is_no: bool, port: int, token: str | None = None
+    ) -> None:
         self.learner, self.unchosen_is_no = learner, unchosen_is_no
         super().__init__({}, port, token)
 

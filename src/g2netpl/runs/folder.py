@@ -22,8 +22,8 @@ decided.jsonl     what people had decided in reviews before the run began
 
 .before holds the old results, while a run that replaces them has no checkpoint; see backup.py
 
-review.jsonl, of `g2netpl review` and `serve`, holds the answers of people, label-studio.token is a
-part of the address of `serve`: no training ever removes them.
+review.jsonl, of `g2netpl review` and `serve`, holds the answers of people: no training ever removes
+it.
 """
 
 from pathlib import Path
@@ -41,7 +41,6 @@ THRESHOLDS, RESULT, EVALUATION = "decisions.json", "result.json", "evaluation.js
 CLASSES, COMPLETED = "classes.csv", "completed.csv"
 HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
-TOKEN = "label-studio.token"
 
 RESULTS = ("results.json", "results.csv")
 _SPLIT = ("labels/train.csv", "labels/test.csv")
