@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from g2netpl import __version__
 from g2netpl.base import launch as launched
-from g2netpl.base.disk import NO_PATH
+from g2netpl.base.disk import NO_PATH, is_full
 from g2netpl.base.errors import InputError, UserError, closest, did_you_mean, what_lacks
 from g2netpl.base.signals import Stopped
 from g2netpl.base.terminal import EXIT_DISK, guarded, say
@@ -41,7 +41,7 @@ from g2netpl.commands import (
 )
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
-_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
+_DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, report, predict, complete, review, serve, export, plan),
     *(observe, convert, merge, pack, search, compare, reproduce, features, methods),
@@ -163,11 +163,12 @@ def _run(arguments: Sequence[str] | None) -> int:
         if trouble.errno == errno.ENOENT and _is_lost():
             say("g2netpl: the working folder is gone; go to one that is there")
             return InputError.exit_code
-        if trouble.errno not in (*_DISK, *NO_PATH):
+        is_disk = is_full(trouble) or trouble.errno in _DISK
+        if not is_disk and trouble.errno not in NO_PATH:
             return _bug()
         where = os.fsdecode(trouble.filename) if trouble.filename else "disk"
         say(f"g2netpl: {where}: {trouble.strerror}")
-        return EXIT_DISK if trouble.errno in _DISK else InputError.exit_code
+        return EXIT_DISK if is_disk else InputError.exit_code
     except Exception as problem:
         lacking = what_lacks(problem)
         if lacking is None:

@@ -8,7 +8,6 @@ import pytest
 
 from g2netpl.base import disk
 from g2netpl.base.disk import DiskTrouble, told_plainly, write_json
-from g2netpl.base.errors import InputError
 from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats import write_labels
 from g2netpl.labels.table import LabelTable
@@ -61,7 +60,7 @@ def test_a_label_file_that_cannot_be_written_leaves_the_one_before(tmp_path, mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(disk.os, "fsync", full)
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(DiskTrouble, match="No space left"):
         write_labels(table.take(np.array([0])), path, format)
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
@@ -81,9 +80,9 @@ def test_files_that_stand_beside_others_are_whole_too(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(disk.os, "fsync", full)
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(DiskTrouble, match="No space left"):
         write_labels(table.take(np.array([0])), path)
-    with pytest.raises(InputError, match="No space left"):
+    with pytest.raises(DiskTrouble, match="No space left"):
         write_provenance(table.take(np.array([0])), [], beside)
     assert {each: each.read_bytes() for each in tmp_path.iterdir()} == before
 

@@ -12,6 +12,7 @@ from odd_images import READABLE, UNREADABLE
 from PIL import Image
 
 from g2netpl.base import memory
+from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.images import cache as image_cache
 from g2netpl.images import jpeg
@@ -155,7 +156,7 @@ def test_no_room_is_one_line(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(InputError, match=r"no room for 0 MB \(No space left on device\); use --im"):
+    with pytest.raises(DiskTrouble, match=r"no room for 0 MB \(No space left on .*; use --image"):
         ImageCache(1, SIZE)
     cache, line = CacheBudget("auto").make(1, SIZE)
     assert cache is None

@@ -18,7 +18,7 @@ from g2netpl.base.places import Place, Stamp
 from g2netpl.base.system import SYNCING, write_down
 from g2netpl.base.terminal import EXIT_DISK
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)  # a user's mistake
 _CANNOT_RESERVE = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)  # of file systems
 
@@ -38,15 +38,35 @@ def told_plainly(folder: Path, needed: int = 0) -> Iterator[None]:
         if problem.errno is None:
             raise
         where = Path(os.fsdecode(problem.filename)) if problem.filename else folder
-        text = f"{where}: {os.strerror(problem.errno)}"
-        if problem.errno in NO_PATH:
-            raise InputError(text) from None
-        if problem.errno in FULL:
-            text += f"; {free_bytes(where):,} bytes free"
-            if needed:
-                text += f", {needed:,} needed"
-            text += "; make room and go on with --resume"
-        raise DiskTrouble(text) from None
+        if is_full(problem):
+            raise full_disk(problem, where, needed, "go on with --resume") from None
+        kind = InputError if problem.errno in NO_PATH else DiskTrouble
+        raise kind(f"{where}: {os.strerror(problem.errno)}") from None
+
+
+def is_full(problem: BaseException) -> bool:
+    """Whether a disk or a quota is full, that of temporary files included."""
+    if not isinstance(problem, OSError):
+        return False
+    no_folder = str(problem.strerror).startswith("No usable temporary directory")  # of tempfile
+    return problem.errno in _FULL or no_folder
+
+
+def full_disk(
+    problem: OSError, path: Path, needed: int = 0, then: str = "run the command again"
+) -> DiskTrouble:
+    """A full disk in one line, with the bytes free and needed."""
+    more = f", {needed:,} needed" if needed else ""
+    free = f"{free_bytes(path):,} bytes free{more}"
+    why = problem.strerror or os.strerror(problem.errno or 0)
+    return DiskTrouble(f"{path}: {why}; {free}; make room and {then}")
+
+
+def cannot_write(path: str | Path, problem: OSError) -> UserError:
+    """The error for a file that cannot be written: a full disk, or a mistake of the user."""
+    if is_full(problem):
+        return full_disk(problem, Path(path))
+    return InputError(f"{path}: cannot be written ({problem.strerror})")
 
 
 def free_bytes(path: Path) -> int:
@@ -113,7 +133,7 @@ def writing(path: str | Path) -> Iterator[None]:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+        raise cannot_write(path, problem) from None
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from g2netpl.base.disk import FULL
+from g2netpl.base.disk import is_full
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.files import check_no_links, open_in_place, remove_temporary
 from g2netpl.base.system import OPEN_FILES_CAN_GO, after_fork, open_folder, try_lock
@@ -132,7 +132,7 @@ def _make(folder: Path) -> list[Path]:
         made = [each for each in (path, *path.parents) if not each.exists()]
         path.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        if problem.errno in FULL:
+        if is_full(problem):
             raise
         raise InputError(f"{folder}: cannot be made ({problem.strerror})") from None
     return made

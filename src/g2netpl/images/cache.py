@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from g2netpl.base.disk import reserve
+from g2netpl.base.disk import DiskTrouble, is_full, reserve
 from g2netpl.base.errors import InputError
 from g2netpl.base.memory import available_memory, parse_size, show_size
 from g2netpl.images.pixels import Pixels
@@ -66,7 +66,7 @@ class CacheBudget:
             )
         try:
             cache = ImageCache(kept, size)
-        except InputError as problem:
+        except (InputError, DiskTrouble) as problem:
             if self.wanted != "auto":
                 raise
             return None, f"image cache: none, {problem}"
@@ -142,7 +142,8 @@ def _shared_file(size: int) -> tuple[str, Callable[[], None]]:
         reserve(descriptor, size)  # no room is an error here, not a crash later
     except OSError as problem:
         close()
-        raise InputError(
+        kind = DiskTrouble if is_full(problem) else InputError
+        raise kind(
             f"image_cache: no room for {show_size(size)} ({problem.strerror}); "
             "use --image-cache off"
         ) from None

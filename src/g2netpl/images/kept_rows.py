@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import FULL, check_space, file_stamp, user_cache
+from g2netpl.base.disk import check_space, file_stamp, is_full, user_cache
 from g2netpl.base.errors import InputError
 from g2netpl.base.processes import Processes
 from g2netpl.base.sealed import SUM
@@ -66,7 +66,7 @@ def check_place(folder: Path, needed: int) -> None:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as problem:
-        if problem.errno in FULL:
+        if is_full(problem):
             raise
         raise InputError(
             f"{folder}: features cannot be kept there ({problem.strerror}); {_ELSEWHERE}"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from g2netpl.base.disk import is_full
 from g2netpl.base.errors import UserError
 from g2netpl.base.places import Unreachable
 from g2netpl.base.signals import Interrupts
@@ -71,6 +72,8 @@ def started(loader: Iterable[Item]) -> Iterator[Item]:
 
 def lost_worker(problem: Exception) -> WorkerLost | None:
     """What an error means where a loader process died."""
+    if is_full(problem):
+        return None
     lines = [line for line in str(problem).splitlines() if any(word in line for word in _WORDS)]
     broken = isinstance(problem, ConnectionError | EOFError | FileNotFoundError)
     if not lines and not broken:

@@ -15,7 +15,8 @@ from pathlib import Path
 from threading import Lock
 from typing import NoReturn
 
-from g2netpl.base.errors import InputError, Refused, UserError
+from g2netpl.base.disk import cannot_write
+from g2netpl.base.errors import Refused, UserError
 from g2netpl.base.files import appending, atomic_write, open_in_place, sync_folder
 from g2netpl.base.locks import open_place, same_file
 from g2netpl.base.system import try_lock, write_down
@@ -46,7 +47,7 @@ class DecisionLog:
             self._mark = _mark(self._file)
         except OSError as problem:
             self._let_go()
-            raise InputError(f"{self.path}: cannot be written ({problem.strerror})") from None
+            raise cannot_write(self.path, problem) from None
         except BaseException:
             self._let_go()
             raise
@@ -154,6 +155,7 @@ class DecisionLog:
         with contextlib.suppress(OSError):
             if lines.startswith(_content(self._file, self._size)):
                 os.ftruncate(self._file, self._size)
+                self._mark = _mark(self._file)  # we changed it, nobody else
 
     def _cut_off(self, rest: bytes) -> None:
         with appending(self.path.with_name(REVIEW + ".torn")) as file:

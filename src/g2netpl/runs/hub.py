@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from g2netpl.base.disk import is_full
 from g2netpl.base.errors import InputError
 
 MODEL, CARD, CONFIG = "model.onnx", "README.md", "config.json"
@@ -83,6 +84,8 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:  # of the hub, its client, or the network: many kinds
+        if is_full(problem):
+            raise
         from huggingface_hub import get_token
 
         text = " ".join(str(problem).split())[:300] or type(problem).__name__

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from g2netpl.base.disk import is_full
 from g2netpl.base.errors import InputError, closest
 from g2netpl.game.network.presence import Presence
 
@@ -351,6 +352,8 @@ def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
             )
             width = _width(module, image_size)
     except (OSError, RuntimeError) as problem:
+        if is_full(problem):
+            raise
         first = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
             f"backbone {name}: cannot fetch its pretrained weights ({first}); use --weights FILE, "

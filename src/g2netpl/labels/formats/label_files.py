@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from g2netpl.base.disk import opening, writing
+from g2netpl.base.disk import cannot_write, opening, writing
 from g2netpl.base.errors import InputError
 from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.files import each_file, named
@@ -182,7 +182,7 @@ def write_labels(
     try:
         return row.write(table, path, **({"bom": True} if bom and row.is_text else {}))
     except OSError as problem:
-        raise InputError(f"{path}: cannot be written ({problem.strerror})") from None
+        raise cannot_write(path, problem) from None
 
 
 def unpack(

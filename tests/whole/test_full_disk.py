@@ -1,0 +1,154 @@
+"""A full disk ends every command alike: exit code 74, one line, and what was there stays."""
+
+import errno
+import json
+import os
+import tempfile
+
+import pytest
+from review_runs import small_run as small_review
+from test_review_security import DECIDE, STATE, Server, good
+
+from g2netpl.base.disk import is_full
+from g2netpl.cli import main
+from g2netpl.game.network.network import build_backbone
+from g2netpl.images.workers import lost_worker
+from g2netpl.runs.answers import read_decisions
+from g2netpl.runs.hub import bundle_file
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def quota(*_):
+    raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+@pytest.fixture
+def ends(capsys, monkeypatch):
+    """Runs a command on a full disk; returns its exit code and its only line."""
+
+    def run(*arguments, what="os.fsync", problem=full):
+        with monkeypatch.context() as patch:
+            patch.setattr(what, problem)
+            capsys.readouterr()
+            code = main([str(each) for each in arguments])
+        error = capsys.readouterr().err
+        assert error.startswith("g2netpl: ")
+        assert error.count("\n") == 1
+        return code, error
+
+    return run
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("problem", [full, quota])
+@pytest.mark.parametrize("target", ["labels.csv", "labels.json", "labels.parquet", "labels.xlsx"])
+def test_label_files(photos, tmp_path, ends, target, problem):
+    format = ["--to", "coco"] if target.endswith("json") else []
+    command = ["convert", photos / "train.csv", tmp_path / target, *format, "--overwrite"]
+    assert main([str(each) for each in command]) == 0
+    before = contents(tmp_path)
+    code, said = ends(*command, problem=problem)
+    assert code == 74
+    assert f"{target}: {os.strerror(errno.ENOSPC if problem is full else errno.EDQUOT)}; " in said
+    assert said.endswith(" bytes free; make room and run the command again\n")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["complete", "RUN", "--output", "OUT/long.csv"],
+        ["complete", "RUN", "--table", "OUT/labels.csv"],
+        ["predict", "RUN", "--images", "PHOTOS", "--output", "OUT/scores.csv"],
+        ["predict", "RUN", "--images", "PHOTOS", "--output", "OUT/scores.parquet"],
+        ["review", "RUN", "--export", "OUT/reviewed.csv"],
+        ["report", "RUN", "--output", "OUT/report.html"],
+        ["export", "RUN", "--output", "OUT/bundle.onnx"],
+    ],
+    ids=lambda command: " ".join(command[::3]),
+)
+def test_outputs(small_run, photos, tmp_path, ends, command):
+    if command[0] == "export":
+        pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
+    places = {"RUN": str(small_run), "PHOTOS": str(photos), "OUT": str(tmp_path)}
+    before = contents(small_run)
+    for name, place in places.items():
+        command = [word.replace(name, place, 1) for word in command]
+    code, said = ends(*command)
+    assert code == 74
+    assert f"{tmp_path}" in said
+    assert "No space left on device" in said
+    assert contents(tmp_path) == {}
+    assert contents(small_run) == before
+
+
+def test_a_checkpoint(small_training, tmp_path, ends):
+    flags = small_training()
+    words = [
+        f"--{key.replace('_', '-')}={value}" for key, value in flags.items() if value is not True
+    ]
+    call = ["train", *words, "--only-listed"]
+    code, said = ends(*call, what="g2netpl.training.checkpoints.replace_file")
+    assert code == 74
+    assert "No space left on device" in said
+    assert said.endswith(" needed; make room and go on with --resume\n")
+
+
+def test_a_review_says_so_at_its_start(tmp_path, ends):
+    run = small_review(tmp_path)
+    code, said = ends("review", run, "--no-browser")
+    assert code == 74
+    assert f"{run / 'review.jsonl'}: No space left on device; " in said
+
+
+def test_an_answer_is_not_saved_and_the_page_stays(tmp_path, monkeypatch):
+    server = Server(tmp_path)
+    try:
+        before = (server.folder / "review.jsonl").read_bytes()
+        for call in ("write", "fsync"):
+            with monkeypatch.context() as patch:
+                patch.setattr(os, call, full)
+                status, _, body = server.post(DECIDE, good())
+            assert status == 507
+            assert json.loads(body) == {"error": "not saved: No space left on device"}
+            assert (server.folder / "review.jsonl").read_bytes() == before
+            assert json.loads(server.get(STATE)[2])["progress"]["answered"] == 1
+        assert server.post(DECIDE, good())[0] == 200
+        assert [each.id for each in read_decisions(server.folder)] == ["0" * 32, "a" * 32]
+    finally:
+        server.close()
+
+
+def test_no_room_for_temporary_files(monkeypatch, ends):
+    """Python calls that a missing folder."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", full)
+        with pytest.raises(FileNotFoundError) as caught:
+            tempfile.gettempdir()
+    assert is_full(caught.value)
+    assert lost_worker(caught.value) is None
+
+    def run(flags):
+        raise caught.value
+
+    code, said = ends("methods", what="g2netpl.commands.methods.run", problem=run)
+    assert code == 74
+    assert "No usable temporary directory" in said
+
+
+def test_what_is_fetched(monkeypatch):
+    """Neither the hub nor the name of a backbone is to blame."""
+    monkeypatch.setattr("timm.create_model", lambda *_, **__: full())
+    with pytest.raises(OSError, match="No space left"):
+        build_backbone("resnet18", image_size=32)
+    hub = pytest.importorskip("huggingface_hub")
+    monkeypatch.setattr(hub, "hf_hub_download", lambda *_, **__: full())
+    with pytest.raises(OSError, match="No space left"):
+        bundle_file("hf://owner/name")
