@@ -89,6 +89,16 @@ def small_training(photos, tmp_path):
     return keys
 
 
+@pytest.fixture
+def small_train(small_training):
+    """The words of that command."""
+    words = ["train"]
+    for key, value in small_training().items():
+        flag = "--" + key.replace("_", "-")
+        words += [flag] if value is True else [flag, str(value)]
+    return words
+
+
 @pytest.fixture(scope="session")
 def small_run(photos, tmp_path_factory):
     """A CNN with a hidden layer, trained end to end on scenes; half of the labels are known."""

@@ -88,13 +88,8 @@ def test_outputs(small_run, photos, tmp_path, ends, command):
     assert contents(small_run) == before
 
 
-def test_a_checkpoint(small_training, tmp_path, ends):
-    flags = small_training()
-    words = [
-        f"--{key.replace('_', '-')}={value}" for key, value in flags.items() if value is not True
-    ]
-    call = ["train", *words, "--only-listed"]
-    code, said = ends(*call, what="g2netpl.training.checkpoints.replace_file")
+def test_a_checkpoint(small_train, ends):
+    code, said = ends(*small_train, what="g2netpl.training.checkpoints.replace_file")
     assert code == 74
     assert "No space left on device" in said
     assert said.endswith(" needed; make room and go on with --resume\n")
