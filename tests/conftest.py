@@ -15,6 +15,8 @@ from g2netpl.labels.formats import csv_table
 
 if "START_METHOD" in os.environ:  # of processes: spawn, as on Windows and macOS
     multiprocessing.set_start_method(os.environ["START_METHOD"])
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background: tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
