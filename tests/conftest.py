@@ -60,7 +60,7 @@ def _shared_folders_stay_as_they_are():
 @pytest.fixture
 def nothing_hangs():
     before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(30)
+    signal.alarm(120)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
