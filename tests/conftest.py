@@ -15,6 +15,8 @@ from g2netpl.labels.formats import csv_table
 
 if "START_METHOD" in os.environ:  # of processes: spawn, as on Windows and macOS
     multiprocessing.set_start_method(os.environ["START_METHOD"])
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a job in the background: tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
@@ -58,7 +60,7 @@ def _shared_folders_stay_as_they_are():
 @pytest.fixture
 def nothing_hangs():
     before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(30)
+    signal.alarm(120)
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)

@@ -2,16 +2,26 @@
 
 import contextlib
 import os
+import pty
+import re
+import select
 import signal
+import subprocess
+import sys
 import threading
+import time
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from g2netpl.base.signals import Interrupts, Stopped
+import g2netpl
+from g2netpl.base.signals import Interrupts, Stopped, leave_terminal_to_parent
 from g2netpl.cli import main
 from g2netpl.images.loader import ImageSource
+from g2netpl.training.saving import CheckpointSaver
 
 
 def send(*numbers):
@@ -139,3 +149,202 @@ def test_a_command_that_is_stopped_says_what_is_kept(
     assert main([name, *flags]) == Stopped.exit_code
     assert capsys.readouterr().err == f"g2netpl: stopped; {advice}\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored():
+    """As under nohup, or in the background of a script."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        before = signal.signal(number, signal.SIG_IGN)
+        try:
+            with Interrupts() as outer, Interrupts() as inner:
+                assert signal.getsignal(number) == signal.SIG_IGN
+                send(number)
+                assert not outer.wanted
+                assert not inner.wanted
+                with pytest.raises(Stopped):
+                    send(signal.SIGTERM)
+            assert signal.getsignal(number) == signal.SIG_IGN
+        finally:
+            signal.signal(number, before)
+
+
+@pytest.fixture
+def heard():
+    """SIGHUP is not ignored, here or in processes that are started here, even under nohup."""
+    before = signal.signal(signal.SIGHUP, lambda *_: pytest.fail("nobody caught SIGHUP"))
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard")
+def test_sighup_stops_as_sigterm_does():
+    with Interrupts() as interrupts:
+        with pytest.raises(Stopped):
+            send(signal.SIGHUP)
+        send(signal.SIGHUP, signal.SIGTERM)  # while it saves
+        assert interrupts.wanted
+
+
+def test_a_worker_leaves_ctrl_c_and_sighup_to_its_parent():
+    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        leave_terminal_to_parent()
+        after = [signal.getsignal(number) for number in numbers]
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    assert after == [signal.SIG_IGN, signal.SIG_IGN, before[2]]
+
+
+def words_of(keys, *more):
+    """The command line of a training; it has far more epochs than any test waits for."""
+    words = ["train", *more]
+    for key, value in {**keys, "epochs": 10**6, "patience": 0}.items():
+        flag = f"--{key.replace('_', '-')}"
+        words += [flag] if value is True else [flag, str(value)]
+    return words
+
+
+@pytest.fixture
+def train_apart(small_training):
+    """Starts `g2netpl train` as a process; it is killed at the end if it still runs."""
+    started = []
+
+    def start(*more, terminal=subprocess.PIPE, **options):
+        source = str(Path(g2netpl.__file__).parents[1])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "g2netpl", *words_of(small_training(), *more)],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source},
+            stdin=subprocess.DEVNULL if terminal == subprocess.PIPE else terminal,
+            stdout=subprocess.DEVNULL if terminal == subprocess.PIPE else terminal,
+            stderr=terminal,
+            text=True,
+            **options,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def wait_until(reached, process):
+    """Poll; a process that ends, or takes two minutes, fails the test."""
+    end = time.monotonic() + 120
+    while not reached():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def last_epoch(folder):
+    names = (path.name for path in (folder / "checkpoints").glob("0-*"))
+    return max((int(name.split("-")[1]) for name in names), default=0)
+
+
+def catches(process, number):
+    """Whether a process has a handler for a signal; proc(5) describes the mask."""
+    found = re.search(r"SigCgt:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())
+    return bool(int(found[1], 16) >> (number - 1) & 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_was_started_to_ignore_a_signal_continues(train_apart, tmp_path, number):
+    folder = tmp_path / "run"
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        process = train_apart()
+    finally:
+        signal.signal(number, before)
+    wait_until(lambda: last_epoch(folder), process)
+    process.send_signal(number)
+    reached = last_epoch(folder) + 3
+    wait_until(lambda: last_epoch(folder) >= reached, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=120)[1] == resumes(folder)
+    assert process.returncode == 75
+
+
+def resumes(folder):
+    return f"g2netpl: stopped and saved; go on with: g2netpl train --resume --output {folder}\n"
+
+
+@pytest.mark.usefixtures("heard")
+def test_sighup_saves_and_a_resume_that_is_stopped_says_how_to_resume(train_apart, tmp_path):
+    folder = tmp_path / "run"
+    process = train_apart()
+    wait_until(lambda: last_epoch(folder), process)
+    process.send_signal(signal.SIGHUP)
+    assert process.communicate(timeout=120)[1] == resumes(folder)
+    assert process.returncode == 75
+    if not Path("/proc/self/status").exists():
+        return  # nothing shows when the next process can be stopped
+    process = train_apart("--resume")
+    wait_until(lambda: catches(process, signal.SIGTERM), process)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 75
+    assert "go on with" in said
+    assert "nothing was begun" not in said
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_terminal_that_is_closed_saves_the_run(train_apart, tmp_path):
+    folder = tmp_path / "run"
+    ours, theirs = pty.openpty()
+    process = train_apart(terminal=theirs, preexec_fn=partial(os.login_tty, theirs))
+    os.close(theirs)
+
+    def reached():
+        if select.select([ours], [], [], 0)[0]:
+            os.read(ours, 1 << 16)  # a terminal that nobody reads from would block the run
+        return last_epoch(folder)
+
+    wait_until(reached, process)
+    os.close(ours)
+    assert process.wait(120) == 75
+
+
+@pytest.mark.parametrize(
+    ("place", "full"),
+    [
+        ("g2netpl.commands.train.config_of", False),
+        ("g2netpl.training.train.connect", False),
+        ("g2netpl.training.train.check_config", False),
+        ("g2netpl.training.train.recover", False),
+        ("g2netpl.training.train.locked", True),
+        ("g2netpl.training.train.read_training_data", True),
+        ("g2netpl.training.train.check_unchanged", True),
+    ],
+)
+def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(
+    place, full, small_training, sigterm, monkeypatch, capsys, tmp_path
+):
+    import_module("g2netpl.training.train")
+    saved = CheckpointSaver.epoch
+    monkeypatch.setattr(CheckpointSaver, "epoch", lambda *given: (saved(*given), sigterm()))
+    assert main(words_of(small_training())) == 75
+    capsys.readouterr()
+    monkeypatch.setattr(place, lambda *_, **__: sigterm())
+    assert main(words_of(small_training(), "--resume")) == 75
+    command = (
+        f": g2netpl train --resume --output {tmp_path / 'run'}" if full else " the same command"
+    )
+    assert capsys.readouterr().err == f"g2netpl: stopped; go on with{command}\n"
+
+
+def test_a_comparison_says_so_too(monkeypatch, capsys, sigterm):
+    compare = import_module("g2netpl.commands.compare")
+    monkeypatch.setattr(compare, "checked", lambda *_: sigterm())
+    flags = ["--methods", "an", "--settings", "fspl", "--output", "out"]
+    for more, advice in (
+        ([], "nothing was begun; run the same command again"),
+        (["--resume"], "go on with the same command and --resume"),
+    ):
+        assert main(["compare", *flags, *more]) == 75
+        assert capsys.readouterr().err == f"g2netpl: stopped; {advice}\n"

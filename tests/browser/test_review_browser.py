@@ -58,7 +58,7 @@ class Browser:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(120)
         self.process.stdout.close()
 
 

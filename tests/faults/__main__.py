@@ -1,6 +1,7 @@
 """All trials, and at the end a table of what was wanted and seen: `make faults`; some by name."""
 
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -64,6 +65,7 @@ SUITE = [
 
 def main(words):
     """Run the trials whose name contains one of the words; returns the exit code."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # trials send it
     began, rows, failed = time.monotonic(), [], 0
     with tempfile.TemporaryDirectory() as root:
         lab = Lab(None, root)

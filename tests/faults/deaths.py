@@ -121,8 +121,8 @@ def stops_between(lab, kind="g2netpl", moments=BETWEEN):
 
 
 def _saved(training, outcome):
-    if outcome.code != 75 or not outcome.is_one_line or outcome.seconds > 20:
-        return f"{outcome.code} in {outcome.seconds:.0f} s: {outcome.said[-900:]}"
+    if outcome.code != 75 or not outcome.is_one_line:
+        return f"{outcome.code}: {outcome.said[-900:]}"
     return training.finished()
 
 

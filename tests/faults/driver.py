@@ -38,7 +38,6 @@ class Outcome:
 
     code: int
     said: str
-    seconds: float
     places: list[str]
 
     @property
@@ -95,20 +94,20 @@ class Driver:
                 stderr=subprocess.STDOUT,
                 env=environment(),
             )
-            code, seconds = _wait(process.pid, signals)
+            code = _wait(process.pid, signals)
             log.seek(0)
-            return Outcome(code, log.read().decode(), seconds, [])
+            return Outcome(code, log.read().decode(), [])
 
 
 def _wait(process, signals):
-    """Wait for a child, sending it signals on the way; gives its exit code and the time."""
+    """Wait for a child, sending it signals on the way; gives its exit code."""
     began, waiting = time.monotonic(), sorted((at, name) for at, name in signals)
     waiting.append((PATIENCE, "KILL"))
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
         passed = time.monotonic() - began
         if ended:
-            return os.waitstatus_to_exitcode(status), passed
+            return os.waitstatus_to_exitcode(status)
         if waiting and passed >= waiting[0][0]:
             os.kill(process, getattr(signal, f"SIG{waiting.pop(0)[1]}"))
         time.sleep(0.002)
@@ -139,10 +138,10 @@ def _serve(warm_up):
             child = os.fork()
             if child == 0:
                 _be_child(request, log, place)
-            code, seconds = _wait(child, request["signals"])
+            code = _wait(child, request["signals"])
             said = Path(log).read_text(errors="replace") if os.path.exists(log) else ""
             places = Path(place).read_text().splitlines() if os.path.exists(place) else []
-        answer = {"code": code, "said": said, "seconds": seconds, "places": places}
+        answer = {"code": code, "said": said, "places": places}
         print(json.dumps(answer), file=answers, flush=True)
     os._exit(0)  # without a word about what was frozen
 

@@ -46,12 +46,10 @@ def two_processes(lab, kind="g2netpl"):
             outcome = lab.driver.run(training.arguments(*more), HEAVY)
             good = outcome.code == 3 and outcome.is_one_line
             yield {"at": f"{more}"}, "" if good else f"{outcome.code}: {outcome.said[-900:]}"
-        began = time.monotonic()
         process.send_signal(signal.SIGTERM)
         said = process.communicate()[1]
-    seconds = time.monotonic() - began
-    good = process.returncode == 75 and "--resume" in said and seconds < 20
-    yield {"at": "SIGTERM"}, "" if good else f"{process.returncode} in {seconds:.0f} s: {said}"
+    good = process.returncode == 75 and "--resume" in said
+    yield {"at": "SIGTERM"}, "" if good else f"{process.returncode}: {said}"
 
 
 def early_signals(lab, kind="g2netpl", delays=(0.3, 1.0, 2.0, 4.0, 8.0)):
@@ -60,9 +58,8 @@ def early_signals(lab, kind="g2netpl", delays=(0.3, 1.0, 2.0, 4.0, 8.0)):
         training = lab.new(kind)
         name = ("TERM", "INT", "KILL")[number % 3]
         outcome = lab.driver.fresh(training.arguments(), signals=[(delay, name)])
-        signalled = {"TERM": (75, -15), "INT": (75, 130), "KILL": (-9,)}[
-            name
-        ]  # before Python is up
+        codes = {"TERM": (75, -15), "INT": (75, 130, -2), "KILL": (-9,)}  # before Python is up
+        signalled = codes[name]
         problem = "" if outcome.code in (*signalled, 0) else f"{outcome.code}: {outcome.said}"
         yield {"at": f"{name} after {delay} s"}, problem or training.finished()
 
@@ -83,12 +80,10 @@ def at_the_terminal(lab, kind="g2netpl", delays=(0.0, 0.3, 1.0)):
             while not training.checkpoints() and process.poll() is None:
                 time.sleep(0.02)
             time.sleep(delay)
-            began = time.monotonic()
             os.killpg(process.pid, signal.SIGINT)
             said = process.communicate()[1]
-        seconds = time.monotonic() - began
-        good = process.returncode == 75 and len(said.splitlines()) == 1 and seconds < 20
-        problem = "" if good else f"{process.returncode} in {seconds:.0f} s: {said[-900:]}"
+        good = process.returncode == 75 and len(said.splitlines()) == 1
+        problem = "" if good else f"{process.returncode}: {said[-900:]}"
         yield {"at": f"{delay} s"}, problem
 
 

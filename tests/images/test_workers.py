@@ -110,5 +110,5 @@ def test_a_process_ends_whose_images_are_in_use_still(first, tmp_path):
         "print(next(source.load([numpy.array([0])], None)).shape)",
     )
     command = [sys.executable, "-c", "\n".join(lines)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     assert (ended.stdout, ended.stderr) == ("torch.Size([1, 3, 8, 8])\n", "")

@@ -21,7 +21,7 @@ from g2netpl.labels.formats.reading import class_problem
 from g2netpl.labels.table import LabelTable, name_problem
 
 MUTANTS = 2_200
-SECONDS, BYTES = 5, 1 << 30
+SECONDS, BYTES = 120, 1 << 30
 
 PARTIAL = LabelTable(
     ("a.jpg", "sub/ü,1.jpg", "c.png", "d.jpg"),

@@ -10,7 +10,7 @@ from malformed import CASES
 from g2netpl.cli import main
 from g2netpl.labels.formats import FORMATS, LabelFileError, read_labels
 
-SECONDS, BYTES = 2.0, 1 << 30
+SECONDS, BYTES = 60.0, 1 << 30
 
 
 def arguments(case, folder):

@@ -999,7 +999,7 @@ WORDS = {"große Möwe", "cat & <dog>", "猫"}
 
 
 def run(*command):
-    return subprocess.run(command, check=True, capture_output=True, timeout=60).stdout.decode()
+    return subprocess.run(command, check=True, capture_output=True, timeout=120).stdout.decode()
 
 
 def picture(path):
@@ -1025,7 +1025,7 @@ def test_what_exiftool_writes_into_a_photo_is_read(tmp_path, ending, place):
     done = subprocess.run(
         ["exiftool", "-q", "-overwrite_original", "-codedcharacterset=utf8", *words, str(path)],
         capture_output=True,
-        timeout=60,
+        timeout=120,
     )
     if done.returncode:
         pytest.skip(f"this exiftool cannot write {ending}: {done.stderr.decode().strip()}")

@@ -54,7 +54,7 @@ class LabelStudio:
     def close(self):
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(30)
+            self.process.wait(120)
 
     def ask(self, method, path, body=None, kind="application/json"):
         """The answer to a request, of JSON unless the body is bytes of another kind."""

@@ -132,7 +132,7 @@ class Page:
 
     def request(self, method, path, body=None, **headers):
         """Status, headers and content of one answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         given = {"X-G2netpl-Token": self.token}
         if body is not None:
             given |= {

@@ -203,7 +203,7 @@ def test_the_question_over_http(folder):
         assert page.undo(number(2))["image"] == second["image"]
         assert page.ask("/api/questions?order=counts&count=5")["progress"]["answered"] == 1
         page.process.terminate()
-        assert page.process.wait(20) == 0
+        assert page.process.wait(120) == 0
         assert "1 answer saved" in (said := page.process.stdout.read())
         assert "1 counted, 0 skipped" in said
     assert [(x.image, x.new) for x in in_force(read_decisions(folder))] == [(first["image"], 4)]

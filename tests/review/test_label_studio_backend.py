@@ -47,7 +47,7 @@ class Backend:
         self.learner.close()
 
     def ask(self, path, body=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_port, timeout=120)
         head = {"User-Agent": "heartex/1.23.2", "Connection": "keep-alive"}
         target = f"/{self.server.token}{path}"
         try:

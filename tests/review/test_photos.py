@@ -426,7 +426,7 @@ def test_the_photo_over_http(folder):
         assert page.ask("/api/decide", new)["progress"]["yes"] == len(on) + 2
         assert page.ask("/api/state")["added"] == ["zebra", "é"]
         page.process.terminate()
-        assert page.process.wait(20) == 0
+        assert page.process.wait(120) == 0
         said = page.process.stdout.read()
     assert "2 answers saved" in said
     assert "new classes: zebra, 'é'; the network does not know them, so train anew" in said

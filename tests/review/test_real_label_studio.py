@@ -50,7 +50,7 @@ class Serving:
 
     def close(self):
         self.process.terminate()
-        said = self.process.communicate(timeout=60)[0]
+        said = self.process.communicate(timeout=120)[0]
         assert self.process.returncode == 0, said
         return said
 

@@ -708,7 +708,7 @@ def test_the_page_is_told_and_the_end_says_so(tmp_path):
         held = path.read_bytes()
         path.unlink()  # and no answer is given any more
         page.process.send_signal(signal.SIGINT)
-        said = page.process.communicate(timeout=20)[0]
+        said = page.process.communicate(timeout=120)[0]
     assert page.process.returncode == 74
     assert "saved in" not in said
     assert "what it held is in review.jsonl.rescued-1" in said
@@ -882,13 +882,13 @@ def test_kill_nine_amid_decisions_loses_none_that_was_confirmed(tmp_path):
                         return
                     with lock:
                         told.add((question["image"], question["class"]))
-                    if len(told) % 9 == 8:
-                        enough.set()
+                        if len(told) % 9 == 8:
+                            enough.set()
 
             threads = [threading.Thread(target=answer, args=(questions[n::4],)) for n in range(4)]
             for thread in threads:
                 thread.start()
-            assert enough.wait(20)
+            assert enough.wait(120)
             page.kill()
             for thread in threads:
                 thread.join()
@@ -901,7 +901,7 @@ def test_ctrl_c_ends_with_a_line_about_what_was_saved(tmp_path):
     with Page(folder) as page:
         page.process.send_signal(signal.SIGINT)
         rest = page.process.stdout.read()
-        assert page.process.wait(20) == 0
+        assert page.process.wait(120) == 0
     assert f"no answers yet; to go on: g2netpl review {folder}" in rest
     assert "to train with them" not in rest
     with Page(folder) as page:
@@ -909,7 +909,7 @@ def test_ctrl_c_ends_with_a_line_about_what_was_saved(tmp_path):
             page.decide(question, answer)
         page.process.send_signal(signal.SIGINT)
         rest = page.process.stdout.read()
-        assert page.process.wait(20) == 0
+        assert page.process.wait(120) == 0
     assert "3 answers saved in" in rest
     assert "2 yes, 1 no, 0 skipped" in rest
     assert "--export labels.csv" in rest
@@ -917,7 +917,7 @@ def test_ctrl_c_ends_with_a_line_about_what_was_saved(tmp_path):
     with Page(folder) as page:
         assert "3 answers from before" in page.said
         page.process.terminate()
-        assert page.process.wait(20) == 0
+        assert page.process.wait(120) == 0
 
 
 def test_the_browser_gets_the_token_through_a_file_that_only_we_can_read(tmp_path, monkeypatch):

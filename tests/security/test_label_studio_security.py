@@ -63,7 +63,7 @@ class Server:
         headers |= {name.replace("_", "-"): value for name, value in changed.items()}
         lines = [f"{method} {target} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in headers.items() if value is not None]
-        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=120) as connection:
             connection.sendall("\r\n".join(lines).encode() + b"\r\n\r\n" + content)
             connection.shutdown(socket.SHUT_WR)
             received = b""

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import tempfile
-import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +35,6 @@ class Outcome:
     error: str | None = None
     text: str = ""
     code: int = 0
-    at: float = 0.0
 
 
 class Group:
@@ -61,12 +59,12 @@ class Group:
         for pipe in self.pipes:
             pipe.send((job, arguments))
 
-    def outcomes(self, seconds=120.0):
+    def outcomes(self):
         """What came of it; None from a rank that is gone."""
         found = []
         for pipe in self.pipes:
             try:
-                assert pipe.poll(seconds), "the ranks hang"
+                assert pipe.poll(120), "the ranks hang"
                 found.append(pipe.recv())
             except (EOFError, ConnectionError):
                 found.append(None)
@@ -105,5 +103,5 @@ def _serve(rank, size, store, pipe):
             outcome = Outcome(job(*arguments))
         except BaseException as problem:
             code = getattr(problem, "exit_code", 70)
-            outcome = Outcome(None, type(problem).__name__, str(problem), code, time.monotonic())
+            outcome = Outcome(None, type(problem).__name__, str(problem), code)
         pipe.send(outcome)

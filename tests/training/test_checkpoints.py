@@ -269,7 +269,7 @@ def test_the_writer_saves_in_the_background_and_the_newest_of_those_that_wait(
     written = []
 
     def slow(folder, snapshot, phase):
-        go.wait(10)
+        assert go.wait(120)
         written.append(snapshot.finished)
 
     monkeypatch.setattr(checkpoints, "save_checkpoint", slow)

@@ -175,10 +175,8 @@ def test_sigterm_to_torchrun_saves_once_and_going_on_is_exact(launch, given):
     values = given("stopped", epochs="20")
     begun = launch("torchrun", *arguments(values))
     begun.until(Path(values["output"]) / "checkpoints" / "0-000002-*")
-    began = time.monotonic()
     begun.processes[0].terminate()
-    begun.codes(60)
-    assert time.monotonic() - began < 60
+    begun.codes(120)
     assert begun.said.count("g2netpl: stopped and saved; go on with") == 1
     assert "SIGKILL" not in begun.said
     again = launch("torchrun", *arguments(values, "--resume"))
@@ -192,10 +190,8 @@ def test_torchrun_ends_all_when_a_rank_is_killed(launch, given, rank):
     values = given("killed", epochs="20", label_memory="0")
     begun = launch("torchrun", *arguments(values))
     begun.until(Path(values["output"]) / "checkpoints" / "0-000001-*")
-    began = time.monotonic()
     os.kill(ranks_of(begun)[rank], signal.SIGKILL)
-    assert begun.codes(60) == [1]
-    assert time.monotonic() - began < 60
+    assert begun.codes(120) == [1]
     again = launch("torchrun", *arguments(values, "--resume"))
     assert again.codes() == [0], again.said
     whole = launch("torchrun", *arguments(given("whole", epochs="20", label_memory="0")))
@@ -217,11 +213,9 @@ def test_ranks_without_a_launcher_end_by_themselves(launch, given, number, victi
     values = given("run", epochs="30")
     begun = launch(3, *arguments(values))
     begun.until(Path(values["output"]) / "checkpoints" / "0-000001-*")
-    began = time.monotonic()
     for victim in victims:
         begun.processes[victim].send_signal(number)
-    assert begun.codes(60) == codes, begun.said
-    assert time.monotonic() - began < 60
+    assert begun.codes(120) == codes, begun.said
     again = launch(2, *arguments({**values, "epochs": "30"}, "--resume"))
     assert again.codes() == [0, 0], again.said
 
@@ -277,7 +271,7 @@ def test_the_slurm_script_of_the_docs(given, tmp_path):
         time.sleep(0.05)
     for rank in (tmp_path / "ranks").read_text().split():
         os.kill(int(rank), signal.SIGTERM)
-    assert job.wait(60) == 75
+    assert job.wait(120) == 75
     assert (tmp_path / "requeued").read_text() == f"requeue {os.getpid()}\n"
     assert submit().wait(300) == 0
     assert load_run(tmp_path / "runs" / "big").result["best_epoch"] > 0

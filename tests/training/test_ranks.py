@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from itertools import chain
 from pathlib import Path
 
@@ -453,12 +452,10 @@ def failing(values, rank, where, how):
     ],
 )
 def test_what_ends_one_rank_ends_all(pair, values, rank, where, how, codes):
-    began = time.monotonic()
     pair.start(failing, values("run"), rank, where, how)
-    outcomes = pair.outcomes(60)
+    outcomes = pair.outcomes()
     assert tuple(outcome.code for outcome in outcomes) == codes
     assert all("only here" in outcome.text or how == "ctrl-c" for outcome in outcomes)
-    assert time.monotonic() - began < 30
     assert pair.run(os.getpid)  # nobody hangs
 
 
@@ -482,7 +479,7 @@ def unlike(values, changes, resume, patches):
 
 def assert_refused(group, values, words, changes=None, resume=False, patches=None):
     group.start(unlike, values, changes or {}, resume, patches or {})
-    outcomes = group.outcomes(60)
+    outcomes = group.outcomes()
     for outcome in outcomes:
         assert outcome.code == 3, outcome
         assert outcome.text.startswith(f"rank {group.size - 1} differs from rank 0 in {words}")
@@ -697,9 +694,7 @@ def test_a_killed_rank_ends_the_others_and_nothing_is_torn(values):
     try:
         common = {"learning_rate": 0.02, "label_memory": 0, "checkpoint_steps": 1}
         group.start(stopped_at, values("run", **common), (1,), 10, False, "step", signal.SIGKILL)
-        began = time.monotonic()
-        outcomes = group.outcomes(60)
-        assert time.monotonic() - began < 60
+        outcomes = group.outcomes()
         assert outcomes[1] is None
         for outcome in (outcomes[0], outcomes[2]):
             assert outcome.error == "RankLost"
@@ -791,7 +786,7 @@ def test_loader_processes_end_with_the_process_wherever_it_is(photos):
         "begun = source.load(plain_groups(8, 1), None)\nnext(begun)\n"
     )
     paths = sorted(str(path) for path in photos.glob("train-*.png"))[:8]
-    ended = subprocess.run([sys.executable, "-c", code, *paths], timeout=60, capture_output=True)
+    ended = subprocess.run([sys.executable, "-c", code, *paths], timeout=120, capture_output=True)
     assert (ended.returncode, ended.stderr) == (0, b"")
 
 

@@ -1,7 +1,8 @@
-"""SIGTERM and Ctrl-C: what was learnt is saved before the process ends.
+"""SIGTERM, SIGHUP and Ctrl-C: what was learnt is saved before the process ends.
 
 In the steps of an epoch a signal is noted and the loop comes to an end by itself; elsewhere, where
-nothing is in the balance, it ends the work at once. A second Ctrl-C ends everything.
+nothing is in the balance, it ends the work at once. A second Ctrl-C ends everything. A signal that
+the process was started to ignore (`nohup`, or `&` in a script) stays ignored.
 """
 
 import os
@@ -45,6 +46,8 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
             for number in STOPS:
+                if signal.getsignal(number) == signal.SIG_IGN:
+                    continue
                 self._before[number] = before = signal.signal(number, self._receive)
                 outer = getattr(before, "__self__", None)
                 self.wanted |= isinstance(outer, Interrupts) and outer.wanted
@@ -85,6 +88,16 @@ class Interrupts:
             raise KeyboardInterrupt
         if not again:  # a launcher may say it twice, while we save
             self.check()
+
+
+def leave_terminal_to_parent() -> None:
+    """In a worker process: a terminal sends Ctrl-C and SIGHUP to all; the parent ends its workers.
+
+    The parent does so with SIGTERM.
+    """
+    for number in STOPS:
+        if number != signal.SIGTERM:
+            signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

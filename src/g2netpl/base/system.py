@@ -11,8 +11,10 @@ from pathlib import Path
 
 BINARY: int = getattr(os, "O_BINARY", 0)  # without it, Windows changes line ends
 NO_WAITING: int = getattr(os, "O_NONBLOCK", 0)  # a pipe in place of a file must not hang us
-STOPS = tuple(  # the signals that ask us to end; Ctrl-Break is of Windows alone
-    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGBREAK") if hasattr(signal, name)
+STOPS = tuple(  # the signals that ask a process to end; SIGBREAK exists only on Windows
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+    if hasattr(signal, name)
 )
 CHILD_ENDED: int | None = getattr(signal, "SIGCHLD", None)
 OPEN_FILES_CAN_GO = sys.platform != "win32"  # whether they can be removed, replaced or renamed

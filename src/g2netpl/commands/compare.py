@@ -75,7 +75,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train all cells, write the files, print the table."""
-    with Interrupts() as interrupts:
+    with Interrupts(_ADVICE if flags.resume else None) as interrupts:
         _compare(flags, interrupts)
 
 

@@ -18,7 +18,7 @@ Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negativ
 import argparse
 from typing import TYPE_CHECKING
 
-from g2netpl.base.signals import Interrupts
+from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.commands.training_flags import add_training_flags, config_of
 
@@ -41,7 +41,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.memory import keep_freed_memory
 
     keep_freed_memory()
-    with Interrupts():  # from the first moment on: the rest takes seconds to import
+    with Interrupts(AGAIN if flags.resume else None):  # before imports that take seconds
         _train(flags)
 
 

@@ -11,7 +11,6 @@ part is looked at after a training is over, never to choose anything. A cell tha
 that says so.
 """
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +29,7 @@ from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import in_full, parse_record
 from g2netpl.base.progress import EVERY, Cells
-from g2netpl.base.signals import AGAIN
+from g2netpl.base.signals import AGAIN, leave_terminal_to_parent
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
@@ -252,7 +251,7 @@ def _test_map(session: Session, state: State) -> float | None:
 
 def _start_worker(own_methods: list[str]) -> None:
     plugins.load_plugins(own_methods)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who asked for the work ends it
+    leave_terminal_to_parent()
     torch.set_num_threads(1)
 
 

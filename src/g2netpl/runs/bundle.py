@@ -10,7 +10,6 @@ the SHA-256 of everything before it, so a damaged file is told from a whole one.
 import hashlib
 import math
 import os
-import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +27,7 @@ from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.base.options import Options
+from g2netpl.base.signals import leave_terminal_to_parent
 from g2netpl.base.system import MOST_PROCESSES
 from g2netpl.images.pixels import MAX_PIXELS, Pixels, Tried, check_bad, open_image, squash
 from g2netpl.labels.formats.json_file import parse_json
@@ -314,7 +314,7 @@ def _read_ahead(batches: Iterator[Sequence[str]], size: int, workers: int) -> It
 
 def _begin_reading() -> None:
     """Ctrl-C is for the main process; where that is killed, its readers end as well."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_terminal_to_parent()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

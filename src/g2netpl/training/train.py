@@ -11,7 +11,7 @@ from g2netpl.base.console import Console
 from g2netpl.base.disk import check_space, sync, told_plainly, write_json
 from g2netpl.base.locks import check_ours, locked
 from g2netpl.base.processes import Processes, connect
-from g2netpl.base.signals import Interrupts
+from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.plugins import LOADED
@@ -79,6 +79,8 @@ def train(
     checkpoint is on the disk; old results may wait for that, so one step is tried first.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
+        if resume:
+            interrupts.begun(AGAIN)
         processes = connect(config.device == "cpu", interrupts)
         if console is None or not processes.is_main:
             console = Console(quiet=not (progress and processes.is_main))
@@ -120,7 +122,9 @@ class _FolderTraining:
         self.processes.barrier()
         # a launcher may say --resume the first time too
         self.resume = resume and not self.processes.broadcast(is_empty(self.folder))
-        if not self.resume:
+        if self.resume:
+            self.interrupts.begun(self.how_to_go_on)
+        else:
             check_folder(self.folder, "train", overwrite=self.overwrite)
         if self.processes.is_main:
             self.lock.enter_context(locked(self.folder))
@@ -186,7 +190,6 @@ class _FolderTraining:
         if other:
             say(f"note: begun with other versions ({other}): results may differ a little")
         check_given_up(self.folder)
-        self.interrupts.begun(self.how_to_go_on)
         if self.processes.broadcast(is_finished(self.folder)):
             say(f"{self.folder}: this run is finished already")
             if self.processes.is_main:
