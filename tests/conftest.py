@@ -57,13 +57,17 @@ def _shared_folders_stay_as_they_are():
         assert _contents(folder) == contents, f"this test has changed {folder}; copy it first"
 
 
-@pytest.fixture
-def nothing_hangs():
-    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("hangs"))
-    signal.alarm(120)
+@pytest.fixture(autouse=True)
+def _signal_handlers_are_restored():
+    """A command may ignore signals until its process ends; here the process goes on."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    for number, handler in before.items():
+        if signal.getsignal(number) != handler:
+            signal.signal(number, handler)
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from g2netpl.images.pixels import (
 from g2netpl.images.sources import find, list_images, locate, unread_note
 from g2netpl.labels.table import name_problem
 
-pytestmark = pytest.mark.usefixtures("nothing_hangs")
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture(autouse=True)

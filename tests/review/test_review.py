@@ -679,7 +679,7 @@ def test_a_folder_that_moved_keeps_its_answers_and_its_lock(small, opened):
     assert [each.id for each in read_decisions(moved)] == [number(1), number(2)]
 
 
-@pytest.mark.usefixtures("nothing_hangs")
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("make", [make_pipe, make_folder])
 def test_what_is_no_file_is_not_waited_for(small, make):
     (small / "review.jsonl").touch()

@@ -28,7 +28,7 @@ def _note_opened(event, arguments):
 sys.addaudithook(_note_opened)
 
 
-pytestmark = pytest.mark.usefixtures("nothing_hangs")
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture

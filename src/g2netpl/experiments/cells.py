@@ -11,6 +11,7 @@ part is looked at after a training is over, never to choose anything. A cell tha
 that says so.
 """
 
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -117,6 +118,8 @@ def _outcomes(
         found = pool.imap(partial(_work, comparison), cells)
         for _ in cells:
             yield _waited_for(found, work)
+        pool.close()
+        pool.join()
 
 
 def _waited_for(found: Any, work: Cells | None) -> "Outcome":
@@ -250,6 +253,7 @@ def _test_map(session: Session, state: State) -> float | None:
 
 
 def _start_worker(own_methods: list[str]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # by which the main process ends this one
     plugins.load_plugins(own_methods)
     leave_terminal_to_parent()
     torch.set_num_threads(1)
