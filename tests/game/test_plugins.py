@@ -163,35 +163,3 @@ def test_a_full_disk_is_no_mistake_of_a_plugin(own):
         exec(compile("raise ValueError('x')", own, "exec"), {})
     with pytest.raises(KeyError), plugins.own_mistakes():
         raise KeyError("ours")
-
-
-@pytest.mark.parametrize(
-    ("gives", "words"),
-    [
-        ("Proposal(targets, torch.ones(len(targets), 1))", "weights: expected one for each image"),
-        ("Proposal(targets[:, :1], weights)", "targets: expected one for each image and class, ("),
-        ("Proposal(3 * targets, weights)", "targets: expected 0 to 1, got 3"),
-        ("Proposal(targets - 1, weights)", "targets: expected 0 to 1, got -0.5"),
-        ("Proposal(targets * torch.nan, weights)", "targets: expected 0 to 1, got nan"),
-        ("Proposal(targets, -weights)", "weights: expected 0 or more, and finite, got -1"),
-        ("Proposal(targets, weights / 0)", "weights: expected 0 or more, and finite, got inf"),
-        ("Proposal(targets > 0.5, weights)", "targets: expected floats, got torch.bool; use .fl"),
-        ("Proposal(targets, 1.0)", "weights: expected floats, got float"),
-        ("Proposal(targets, weights, float('nan'))", "regulariser: expected 0 or more, got nan"),
-        ("targets, weights", "expected a Proposal, got tuple"),
-        # in the second batch, where the cost tells
-        ("Proposal(targets * (torch.nan if batch.number else 1), weights)", "0 to 1, got nan"),
-    ],
-)
-def test_what_is_proposed_is_checked(features, tmp_path, capsys, gives, words):
-    path = tmp_path / "mine.py"
-    before = "return Proposal(targets, torch.where(known, 1.0, 0.1))"
-    after = f"weights = torch.where(known, 1.0, 0.1)\n        return {gives}"
-    assert before in HALVES
-    path.write_text(HALVES.replace(before, after))
-    assert compared(path, features, tmp_path / "out", "--jobs", "1", "--batch-sizes", "16") == 2
-    said = capsys.readouterr().err
-    line = 1 + HALVES.splitlines().index("    def propose(self, batch, progress, predict):")
-    assert f"g2netpl: method halves: what propose gives ({path}:{line}): " in said
-    assert words in said
-    assert said.count("\n") == 1

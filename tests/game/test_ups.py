@@ -308,7 +308,7 @@ def play(
     network = build_network("features", 4, width=6, dropout=0.3, seed=0)
     player = make_player("ups", options, Setup(observed, 1.4, rate, 0))
     if selected is not None:
-        player.load_state({"selected": selected})
+        player.load_state({"selected.latents": selected})
     snapshot = fit(
         network,
         player,
@@ -353,7 +353,7 @@ def test_a_second_round_learns_what_the_first_was_sure_about():
         [(functional.dropout(INPUTS[:60], 0.3, True) @ weight.T + bias).sigmoid() for _ in range(6)]
     ).numpy()
     mean, deviation = drawn.mean(axis=0), drawn.std(axis=0, ddof=1)
-    hidden = player.observed.whole().numpy() == -1
+    hidden = player.observed.numpy() == -1
     expected = np.full((60, 4), -1)
     expected[hidden & (mean >= 0.6) & (deviation < 0.3)] = 1
     expected[hidden & (mean <= 0.3) & (deviation < 0.2)] = 0

@@ -9,7 +9,7 @@ examples:
   g2netpl complete runs/first --table ours.json --to label-studio --like export.json
   g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
   g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
-  g2netpl complete runs/first --labels all.csv --images archive --output completed/ --part 3/8
+  g2netpl complete runs/first --labels all.csv --images archive --output completed/
 
 Without --output and --table, completed.csv in the run folder gets a row per image with all its
 labels as tags, and in `added` those of them that are new. A spreadsheet opens it, and `train` reads
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    from g2netpl.commands.in_parts import add_part_flags
+    from g2netpl.commands.in_parts import add_engine_flag
     from g2netpl.commands.labelling import READING_SEVERAL, add_bom_flag, add_writing_flags
     from g2netpl.commands.training_flags import OneMore, add_config_flags
 
@@ -88,7 +88,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
     add_bom_flag(parser)
-    add_part_flags(parser)
+    add_engine_flag(parser)
     add_config_flags(parser, (*READING_SEVERAL, "workers", "device"))
 
 
@@ -155,8 +155,8 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
     proposals = flags.table is not None and flags.to == "label-studio"
     if flags.like is not None and not proposals:
         raise InputError("--like: goes with --table FILE --to label-studio")
-    if (flags.images, flags.part, flags.engine) != (None, None, "here") or launched.size() > 1:
-        raise InputError("--images, --part, --engine and several processes: go with --labels")
+    if (flags.images, flags.engine) != (None, "here") or launched.size() > 1:
+        raise InputError("--images, --engine and several processes: go with --labels")
     check_sure(flags.sure)
     for target in filter(None, (flags.output, tags)):
         check_target(target, ENDINGS, flags.overwrite)

@@ -49,11 +49,11 @@ def _complete(flags: argparse.Namespace) -> None:
     if "image" in trained.classes:
         raise InputError("a class is called 'image', which is the first column; rename it")
     table = _observed(flags, trained)
-    decide = thresholds_of_unknown(trained, table.entries), _sure(flags.sure, trained, table)
+    decide = thresholds_of_unknown(trained, table.values), _sure(flags.sure, trained, table)
     build = partial(
         _completing, flags.run, *decide, FindAt(flags.images), len(table), *share(flags)
     )
-    blocks = Blocks.of(table.images, known=table.entries)
+    blocks = Blocks.of(table.images, known=table.values)
     tally = make_all(flags, console, "completing", blocks, build, build())
     images, counts, classes = tally.counts["images"], tally.counts, len(trained.classes)
     unknown = images * classes - counts["known"]
@@ -70,14 +70,15 @@ def _observed(flags: argparse.Namespace, trained: "Run") -> "LabelTable":
     """What the file knows of the classes of the run."""
     from dataclasses import replace
 
+    import numpy as np
+
     from g2netpl.commands.training_flags import checked
-    from g2netpl.labels.entries import Entries
     from g2netpl.labels.formats import read_matching
     from g2netpl.labels.table import LabelTable
 
     config = checked(flags)
     reading = replace(config.reading(), one_of=config.one_of or trained.config.one_of)
-    same = LabelTable((), trained.classes, Entries.nothing(0, len(trained.classes)))
+    same = LabelTable((), trained.classes, np.zeros((0, len(trained.classes))))
     return read_matching(flags.labels, same, config.format, reading)
 
 
@@ -85,7 +86,7 @@ def _sure(sure: float | None, trained: "Run", table: "LabelTable") -> "Sure | fl
     """From which chances on labels are filled in."""
     from g2netpl.runs.completion import sure_of_unknown
 
-    return None if sure is None else sure_of_unknown(trained, sure, table.entries) or sure
+    return None if sure is None else sure_of_unknown(trained, sure, table.values) or sure
 
 
 def _completing(

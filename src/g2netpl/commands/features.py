@@ -6,7 +6,7 @@ examples:
   g2netpl features --labels all.csv --images photos --backbone resnet50 --image-size 448 \\
       --output f50
 
-  g2netpl features --images archive --output features/ --part 3/8    without labels: Parquet files
+  g2netpl features --images archive --output features/    without labels: Parquet files
 
 Without --test-labels a fifth of the images becomes the test part. A command that was stopped or
 killed goes on when it is given again. Without --labels, --output is a folder of Parquet files with
@@ -34,14 +34,13 @@ _TAKEN = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    from g2netpl.commands.in_parts import add_part_flags
+    from g2netpl.commands.in_parts import add_engine_flag
     from g2netpl.commands.labelling import READING_SEVERAL
     from g2netpl.commands.training_flags import add_config_flags
 
     taken = (*_TAKEN, *READING_SEVERAL)
     add_config_flags(parser, taken, {"image_size": 256}, ("output",))
-    add_part_flags(parser)
-    parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
+    add_engine_flag(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
 
 
@@ -87,8 +86,8 @@ def _features(flags: argparse.Namespace) -> None:
     from g2netpl.images.features import write_features
     from g2netpl.runs.ownership import begin_or_resume, check_folder
 
-    if (flags.part, flags.engine) != (None, "here") or launched.size() > 1:
-        raise InputError("--labels: --part, --engine and several processes do not go with it")
+    if flags.engine != "here" or launched.size() > 1:
+        raise InputError("--labels: --engine and several processes do not go with it")
     config, console, folder = checked(flags), Console(), Path(flags.output)
     train, test = _tables(config)
     check_folder(folder, "features", overwrite=flags.overwrite)

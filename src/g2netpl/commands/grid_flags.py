@@ -17,7 +17,7 @@ _OF_ONE_TRAINING = (
     *("resume_labels", "unlabelled", "only_listed", "test_images", "thresholds", "track"),
     *("validation", "validation_labels", "patience", "regret_tolerance", "movement_tolerance"),
 )
-_FREE = {"execute", "jobs", "resume", "overwrite", "dry_run", "label_memory"}
+_FREE = {"execute", "jobs", "resume", "overwrite", "dry_run"}
 
 
 def add_grid_flags(

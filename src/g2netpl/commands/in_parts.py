@@ -1,8 +1,7 @@
-"""Results for any number of images: one table, or a folder of parts that several processes make."""
+"""Results for any number of images: one table, or a folder of blocks."""
 
 import argparse
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,17 +11,11 @@ from g2netpl.base.errors import InputError
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
     from g2netpl.base.progress import Work
-    from g2netpl.runs.parts import Blocks, Maker, Parts, Tally
+    from g2netpl.runs.parts import Blocks, Maker, Tally
 
 
-def add_part_flags(parser: argparse.ArgumentParser) -> None:
-    """How the work is shared out."""
-    parser.add_argument(
-        "--part",
-        metavar="I/N",
-        help="with a folder as --output: make every N-th block of images, from the I-th on "
-        "(default: all, and under torchrun those of the rank)",
-    )
+def add_engine_flag(parser: argparse.ArgumentParser) -> None:
+    """Where the work is done."""
     parser.add_argument(
         "--engine",
         choices=("here", "ray"),
@@ -40,20 +33,18 @@ def check_output(flags: argparse.Namespace) -> None:
     """See that the results may be written."""
     from g2netpl.base import launch as launched
     from g2netpl.commands.labelling import ENDINGS, check_target
-    from g2netpl.runs.parts import Part
 
-    alone = flags.engine == "here" and Part.parse(flags.part).of == 1
+    several = launched.size() > 1
     if not is_folder(flags.output):
         check_target(flags.output, ENDINGS, flags.overwrite)
-        if not alone:
-            what = "--engine" if flags.engine != "here" else "--part"
+        if several or flags.engine == "ray":
             raise InputError(
-                f"{what if launched.size() == 1 else 'several processes'}: needs a folder as "
-                f"--output, such as {Path(flags.output).with_suffix('')}/"
+                f"{'several processes' if several else '--engine'}: needs a folder as --output, "
+                f"such as {Path(flags.output).with_suffix('')}/"
             )
-    elif flags.overwrite and Part.parse(flags.part).of > 1:
+    elif flags.overwrite and several:
         raise InputError(
-            "--overwrite: would remove what the other parts have made; remove the folder yourself"
+            "--overwrite: would remove what other processes have made; remove the folder yourself"
         )
     elif os.path.lexists(flags.output) and not os.path.isdir(flags.output):
         raise InputError(f"{flags.output}: not a folder")
@@ -89,7 +80,7 @@ def make_all(
 ) -> "Tally":
     """Make the results of all blocks, or of those that are ours; `build` makes another maker.
 
-    Gives what came of them, and tells what could not be read.
+    Gives what came of those that were made now, and tells what could not be read.
     """
     from g2netpl.base.progress import Work
     from g2netpl.runs.completion import write_columns
@@ -123,17 +114,18 @@ def _into_folder(
     build: "Callable[[], Maker]",
     maker: "Maker",
 ) -> "Tally":
-    """Make the blocks that are ours and not there yet; tells of all that are there in the end."""
+    """Make the blocks that are ours and not there yet."""
+    from g2netpl.base.files import remove_temporary
     from g2netpl.base.progress import Work
     from g2netpl.runs.on_ray import make_on_ray
-    from g2netpl.runs.parts import Part, Parts, Tally, remove
+    from g2netpl.runs.parts import Parts, Tally, remove
 
-    folder, part, tally = Path(flags.output), Part.parse(flags.part), Tally()
+    folder, tally = Path(flags.output), Tally()
     if flags.overwrite:
         remove(folder, flags.command)
     parts = Parts.begin(folder, flags.command, {**maker.depends, "list of images": blocks.digest()})
-    mine = part.among(len(blocks))
-    left = [number for number in mine if parts.finished(number) is None]
+    mine = own_blocks(blocks)
+    left = [number for number in mine if not parts.has(number)]
     if len(left) < len(mine):
         done = f"{len(mine) - len(left):,} of {len(mine):,} blocks"
         console.print(f"{done} are there already; going on")
@@ -146,17 +138,13 @@ def _into_folder(
             for made in maker.make((blocks[number] for number in left), work.advance):
                 parts.write(made, maker.kinds)
                 tally.add(made)
-    return _summed(parts, blocks, tally.unread, console)
+    if all(map(parts.has, range(len(blocks)))):
+        remove_temporary(folder, ".parquet")
+    return tally
 
 
-def _summed(parts: "Parts", blocks: "Blocks", unread: list[str], console: "Console") -> "Tally":
-    """All blocks that are there, whoever made them."""
-    from g2netpl.runs.parts import Tally
+def own_blocks(blocks: "Blocks") -> range:
+    """The numbers of the blocks that this process makes; under a launcher every n-th."""
+    from g2netpl.base import launch as launched
 
-    there = [counts for number in range(len(blocks)) if (counts := parts.finished(number))]
-    if len(there) == len(blocks):
-        parts.clear_up()
-    else:
-        told = f"{len(there):,} of {len(blocks):,} blocks are there"
-        console.print(f"{told}, the others are for other parts")
-    return Tally(sum(there, Counter()), unread)
+    return range(launched.rank(), len(blocks), launched.size())

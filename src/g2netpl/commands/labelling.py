@@ -42,9 +42,9 @@ def add_writing_flags(parser: argparse.ArgumentParser, what: str) -> None:
 
 def share_of_labels(table: "LabelTable") -> str:
     """How much of a table is known, in one line."""
-    from g2netpl.labels.entries import NEGATIVE, POSITIVE, per_class
+    from g2netpl.labels.table import NEGATIVE, POSITIVE, per_class
 
-    positives, negatives = (per_class(table.held, sign).sum() for sign in (POSITIVE, NEGATIVE))
+    positives, negatives = (per_class(table.values, sign).sum() for sign in (POSITIVE, NEGATIVE))
     labelled = int(table.labelled.sum())
     return (
         f"{len(table):,} images × {len(table.classes)} classes, {table.observed_fraction:.2%} of "

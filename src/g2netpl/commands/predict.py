@@ -7,13 +7,12 @@ examples:
   g2netpl predict birds.onnx --images new-photos --output scores.csv    a bundle: without PyTorch
   g2netpl predict hf://me/birds --images new-photos --output scores.csv   one from Hugging Face
   g2netpl predict birds.onnx --images archive --output scores/            a Parquet file per block
-  g2netpl predict birds.onnx --images archive --output scores/ --part 3/8    an eighth of them
   g2netpl predict birds.onnx --images archive --output scores/ --engine ray
 
 The table has a row per image: its name, its labels as tags, and a calibrated score per class. With
 a folder as --output there may be any number of images. Blocks that are there already are not made
-again, so a command that was stopped or killed goes on when it is given again, and several may work
-on one folder, each with a --part of its own.
+again, so a command that was stopped or killed resumes when it is given again. Under torchrun the
+processes share the blocks.
 """
 
 import argparse
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    from g2netpl.commands.in_parts import add_part_flags
+    from g2netpl.commands.in_parts import add_engine_flag
     from g2netpl.commands.labelling import add_bom_flag
     from g2netpl.commands.training_flags import add_config_flags
 
@@ -44,7 +43,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--overwrite", action="store_true", help="replace the output")
     add("--threshold", type=float, help="one for all classes (default: those of the run)")
     add("--no-scores", action="store_true", help="names and labels only")
-    add_part_flags(parser)
+    add_engine_flag(parser)
     add_config_flags(parser, ("workers", "device"))
 
 
@@ -152,13 +151,12 @@ def _images(flags: argparse.Namespace) -> _Images:
 
 
 def _check_there(flags: argparse.Namespace, blocks: "Blocks") -> None:
-    """Names of a list that are not there are a mistake; of several parts each tells of its own."""
+    """Names of a list that are not there are a mistake; each process reports its own."""
     from g2netpl.base.errors import listed
-    from g2netpl.runs.parts import Part
+    from g2netpl.commands.in_parts import own_blocks
     from g2netpl.runs.scoring import FindAt
 
-    find = FindAt(flags.images)
-    mine = Part.parse(flags.part).among(len(blocks))
+    find, mine = FindAt(flags.images), own_blocks(blocks)
     missing = [name for number in mine for name in find.missing(blocks[number].images)]
     if missing:
         raise InputError(

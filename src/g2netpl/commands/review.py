@@ -209,7 +209,7 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     changed = int((table.values != before.values).sum())
     held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
     k = answers.mean_count(decisions) or run.expected_positives
-    is_mistaken = run.observation == "draw" != look(table.held, k)[0]
+    is_mistaken = run.observation == "draw" != look(table.values, k)[0]
     draw = " --observation draw" if is_mistaken else ""
     console.print(
         f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "

@@ -40,8 +40,7 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
-from g2netpl.labels.entries import IndexArray
-from g2netpl.labels.table import LabelMatrix
+from g2netpl.labels.table import IndexArray, LabelMatrix
 from g2netpl.runs.config import PhaseMode, RunConfig
 from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map

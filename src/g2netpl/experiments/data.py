@@ -22,13 +22,12 @@ from g2netpl.images.features import read_features
 from g2netpl.images.identity import content_of
 from g2netpl.images.loader import by_headers
 from g2netpl.images.pixels import check_bad
-from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import READ_BY, Files, named, of_each
 from g2netpl.labels.formats import image_folder, read_labels, write_labels
 from g2netpl.labels.formats.layouts import OFFICIAL, official
 from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.splits import split_table
-from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import TrainingData, read_training_data
 from g2netpl.training.inputs import backbone_of
@@ -279,9 +278,9 @@ class PhotoData:
         train, test = self.tables
         labelled = np.flatnonzero(train.labelled)
         rows = split_table(train, VALIDATION_FRACTION, 0, labelled)[1]
-        chooses = can_choose_by(train.take(rows).held)
+        chooses = can_choose_by(train.take(rows).values)
         held_out = len(rows) if chooses else 0  # else all are trained on
-        tested = int((per_class(test.held, POSITIVE) > 0).sum())
+        tested = int((per_class(test.values, POSITIVE) > 0).sum())
         return (
             f"{len(train) - held_out:,} training, {held_out:,} validation and {len(test):,} test "
             f"images of {len(train.classes):,} classes, {tested:,} of them in the test"

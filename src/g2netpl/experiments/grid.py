@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from g2netpl.base.errors import InputError, counted
 from g2netpl.game.methods import find_method, make_player, split_variant, weights_to_try
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
@@ -109,13 +110,13 @@ class Comparison:
 
         `keys` are those that the data need; gives the first training.
         """
-        if not can_rank(test.held):
+        if not can_rank(test.values):
             raise InputError(
                 f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
                 "there, so mAP cannot be had; more images are needed, or full labels (g2netpl "
                 "convert --absent negative)"
             )
-        expected.check(self.expected_positives, train.held)
+        expected.check(self.expected_positives, train.values)
         views = keys is not None and "images" in keys and keys["mode"] == "end-to-end"
         for setting in self.settings:
             share, seed = VALIDATION_FRACTION, self.seeds[0]
@@ -124,7 +125,7 @@ class Comparison:
             for method in self.methods:
                 name, changes = self.options_of(method)
                 check_method(name, changes, full=True, mode="end-to-end", images=views)
-                one = ObservedLabels.of(visible.values[:1])
+                one = torch.tensor(visible.values[:1])
                 make_player(name, changes, Setup(one, 1.0, 1.0))
         configs = [check_config(self.config_of(cell, keys)) for cell in self.cells()]
         return configs[0]

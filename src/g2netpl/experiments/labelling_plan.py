@@ -28,9 +28,8 @@ from g2netpl.base.launch import device_of
 from g2netpl.experiments.learning_curve import LEVEL, Estimate, Floats, LearningCurve, fit_curve
 from g2netpl.images.features import Features, read_features
 from g2netpl.images.loader import ArraySource
-from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import named
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, IndexArray, LabelTable, per_class
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import Truth, can_rank
 from g2netpl.training.data import read_training_data
@@ -141,7 +140,7 @@ def make_plan(table: LabelTable, points: Sequence[Point]) -> Plan:
     ]
     alone = [[found[repeat, size].score for size in sizes] for repeat in repeats]
     labelled = labelled_rows(table)
-    measured = (per_class(table.held, POSITIVE) > 0) & (per_class(table.held, NEGATIVE) > 0)
+    measured = (per_class(table.values, POSITIVE) > 0) & (per_class(table.values, NEGATIVE) > 0)
     return Plan(
         len(labelled),
         len(table) - len(labelled),

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.images.loader import Rows, Source, epoch_groups, shards_in, share_bad
 
 
@@ -48,7 +47,7 @@ def stacked_views(inputs: Tensor) -> Tensor:
 
 def training_batches(
     source: Source,
-    observed: ObservedLabels | Tensor,
+    observed: Tensor,
     batch_size: int,
     seed: int,
     epoch: int,
@@ -57,7 +56,6 @@ def training_batches(
     processes: Processes = ALONE,
 ) -> Iterator[Batch]:
     """The batches of one epoch from the first asked for, on the device of `observed`."""
-    observed = ObservedLabels.of(observed)
     groups = epoch_groups(len(source), batch_size, seed, epoch, shards_in(source))[first:]
     shares = [processes.shares(rows) for rows in groups]
     # a rank without an image looks at one that is not its own, for nothing
@@ -77,7 +75,7 @@ def training_batches(
 def _shared_batch(
     share: list[Rows],
     inputs: Tensor,
-    observed: ObservedLabels,
+    observed: Tensor,
     number: int,
     processes: Processes,
     source: Source,
@@ -93,13 +91,13 @@ def _shared_batch(
     if not counts[processes.rank]:
         inputs = nothing
     rows = rows.to(observed.device)
-    return Batch(rows, inputs, observed.rows(rows), number, tuple(counts))
+    return Batch(rows, inputs, observed.index_select(0, rows), number, tuple(counts))
 
 
-def readable_batch(rows: Rows, inputs: Tensor, observed: ObservedLabels, number: int = 0) -> Batch:
+def readable_batch(rows: Rows, inputs: Tensor, observed: Tensor, number: int = 0) -> Batch:
     """A batch of inputs and what was observed, without the images that cannot be read."""
     unreadable = inputs.flatten(1)[:, 0].isnan()
     if unreadable.any():
         rows, inputs = rows[~unreadable.cpu().numpy()], inputs[~unreadable]
     index = torch.from_numpy(rows).to(observed.device)
-    return Batch(index, inputs, observed.rows(index), number)
+    return Batch(index, inputs, observed.index_select(0, index), number)

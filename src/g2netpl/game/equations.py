@@ -172,7 +172,7 @@ def _additive_offset(centred: Tensor, penalty: float | Tensor, side: Tensor) -> 
 
 
 def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:
-    """Safeguarded Newton on h(û) = λ(1−2û)·û(1−û)·CE(q, û) + û − q, vectorised.
+    """Bisection of h(û) = λ(1−2û)·û(1−û)·CE(q, û) + û − q, vectorised.
 
     Mirrored so that q ≥ ½; then h(q) ≤ 0 and h(1) ≥ 0 bracket the root on q's side of ½.
     """
@@ -180,21 +180,12 @@ def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tens
     low, high = target.clone(), torch.ones_like(target)
     if not bool(torch.as_tensor(penalty).lt(2.8).all()):
         low = low.clamp(min=0.5 + 1e-6)  # above 2/ln 2 the point ½ itself is a maximum
-    root = 0.5 * (low + high)
     for _ in range(40):
-        spread, tilt = root * (1.0 - root), 1.0 - 2.0 * root
-        entropy = cross_entropy(target, root)
-        value = penalty * tilt * spread * entropy + root - target
-        slope = penalty * ((1.0 - 6.0 * spread) * entropy + tilt * (root - target)) + 1.0
+        root = 0.5 * (low + high)
+        tilted = (1.0 - 2.0 * root) * root * (1.0 - root)
+        value = penalty * tilted * cross_entropy(target, root) + root - target
         low, high = torch.where(value < 0, root, low), torch.where(value < 0, high, root)
-        newton = root - value / torch.where(slope.abs() < 1e-12, 1.0, slope)
-        inside = (newton > low) & (newton < high)
-        following = torch.where(inside, newton, 0.5 * (low + high))
-        moved = (following - root).abs().max() if root.numel() else torch.tensor(0.0)
-        root = following
-        if float(moved) < 1e-7:
-            break
-    root = torch.where(target >= 1.0, 1.0, root)
+    root = torch.where(target >= 1.0, 1.0, high)
     return 0.5 + side * (root - 0.5)
 
 

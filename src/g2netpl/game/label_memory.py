@@ -4,7 +4,7 @@ An epoch reads the generation of the epoch before and writes the next one, so wh
 the start of the epoch does not depend on what was visited since: an epoch that is begun again, or
 taken up in the middle, gives the same answer again.
 
-These memories are tensors, which a checkpoint writes; `mapped_memory` has those that do not fit.
+A checkpoint writes these tensors.
 """
 
 from collections.abc import Callable, Mapping
@@ -100,6 +100,4 @@ def load_states(memories: Mapping[str, LabelMemory], state: State) -> None:
     for name, memory in memories.items():
         start = f"{name}."
         own = {k.removeprefix(start): v for k, v in state.items() if k.startswith(start)}
-        if not own:  # an older version wrote a single one without its name, or UPS' as a tensor
-            own = {"latents": state[name]} if name in state else state
         memory.load_state(own)

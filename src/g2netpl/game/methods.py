@@ -117,7 +117,6 @@ METHODS: dict[str, Method] = {
         _PAPER,
         {
             "response": "gradient",
-            "steps": 1,
             "map": "cdf",
             "sigma": 1.0,
             "cost": "additive",

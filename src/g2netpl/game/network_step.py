@@ -13,7 +13,6 @@ from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft
 from g2netpl.game.network.network import any_batch_size, bare, batch_statistics, share_dropout
 from g2netpl.game.network.presence import logits_of_rates, pool
 from g2netpl.game.player import LabelPlayer, Proposal
-from g2netpl.game.proposal_check import check_form, check_numbers
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 
 Costed = tuple[Tensor, Tensor]
@@ -148,7 +147,6 @@ class NetworkStep:
         self.tally, self.on_non_finite = tally or Tally(), on_non_finite
         self._learn = [each for group in optimizer.param_groups for each in group["params"]]
         self._statistics = batch_statistics(network)
-        self._is_first = True  # of what is proposed in this epoch, which stands for the rest
         self._is_answered = type(player).respond is not LabelPlayer.respond
 
     def seated(self, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -165,19 +163,18 @@ class NetworkStep:
 
     def __call__(self, batch: Batch, proposal: Proposal) -> Tensor | None:
         """Take the step; gives the predictions for the labels to answer, None if there was none."""
-        if self._is_first:
-            check_form(self.player, batch, proposal)
         for parameter in self._learn:
             parameter.grad = None
+        shapes = proposal.targets.shape, proposal.weights.shape
+        assert shapes[0] == shapes[1], f"targets and weights of {self.player.method}: {shapes}"
         seen = strong_view(batch.inputs) if proposal.inputs is None else proposal.inputs
         with any_batch_size(self.network, len(seen)):
             cost, logits = batch_cost(
                 self.network, seen, proposal, self.expected, self._gather, batch.observed
             )
         value = cost.item()
-        if (self._is_first or not math.isfinite(value)) and bool(logits.isfinite().all()):
-            check_numbers(self.player, proposal)  # else it is the network that went astray
-        self._is_first = False
+        outside = ((proposal.targets - 0.5).abs() > 0.5 + 1e-5).any()  # NaN is the network's fault
+        assert not outside, f"targets of {self.player.method} must be between 0 and 1"
         if self.on_non_finite is not None and not math.isfinite(value):
             self.on_non_finite(batch, value)
             return None

@@ -13,29 +13,20 @@ from torch import Tensor
 
 from g2netpl.game.batches import Batch
 from g2netpl.game.label_memory import LabelMemory, OfRows, State, join_states, load_states
-from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
-from g2netpl.game.observed import ObservedLabels
 
 Predict = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What both players know before the first move. There is no truth in it, nor in a batch.
+    """What both players know before the first move. There is no truth in it, nor in a batch."""
 
-    The observed labels may be given as a tensor (N, L) of 1, 0 and −1.
-    """
-
-    observed: ObservedLabels
+    observed: Tensor  # (N, L) int8: 1, 0, −1
     expected_positives: float  # k, per image
     learning_rate: float  # of the network
     seed: int = 0
     epochs: int = 10  # of the whole training
     deep: bool = False  # whether the backbone learns too, or the classifier alone
-    memory_place: MemoryPlace = IN_RAM  # where labels are kept
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "observed", ObservedLabels.of(self.observed))
 
 
 @dataclass(frozen=True)
@@ -88,8 +79,8 @@ class LabelPlayer:
     are saved, gone on with and turned over at the end of an epoch without a word of its own.
     """
 
-    observed: ObservedLabels
-    """What is known of all images; a player with soft labels sets it."""
+    observed: Tensor
+    """What is known of all images, (N, L); a player with soft labels sets it."""
 
     memories: Mapping[str, LabelMemory] = MappingProxyType({})
     """All that `remember` gave, by name."""
@@ -101,11 +92,13 @@ class LabelPlayer:
     """The name of that row."""
 
     def remember(
-        self, setup: Setup, name: str, start: OfRows | float, *, width: int | None = None
+        self, setup: Setup, name: str, start: Tensor | float, *, width: int | None = None
     ) -> LabelMemory:
         """A memory of numbers per image, one for each class or `width`, that starts like this."""
-        shape = (len(setup.observed), setup.observed.shape[1] if width is None else width)
-        memory = setup.memory_place.memory(name, shape, start, setup.observed.device)
+        if not isinstance(start, Tensor):
+            shape = (len(setup.observed), setup.observed.shape[1] if width is None else width)
+            start = torch.full(shape, start, device=setup.observed.device)
+        memory = LabelMemory(start)
         self.memories = {**self.memories, name: memory}
         return memory
 
@@ -142,9 +135,9 @@ class LabelPlayer:
         read = self.labels_now()
         if read is None:
             return None
-        if rows is not None:
-            return read(rows)
-        return torch.cat([read(block) for block in self.observed.blocks()])
+        if rows is None:
+            rows = torch.arange(len(self.observed), device=self.observed.device)
+        return read(rows)
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean gain of the labels of some images by jumping to their best response."""

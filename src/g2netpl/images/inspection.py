@@ -22,7 +22,6 @@ from g2netpl.images.pixels import open_image, way_out
 from g2netpl.images.sources import GO_ON_WITHOUT, find
 from g2netpl.images.unlisted import images_around, others_left_out, unread_around
 from g2netpl.labels.doubts import called_nothing, on_one_image, without_opposite
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.files import Files, as_files, each_file, named
 from g2netpl.labels.formats import (
@@ -40,7 +39,7 @@ from g2netpl.labels.formats.tags import MARKS
 from g2netpl.labels.formats.text import TEXT_ENDINGS, lines_of
 from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class ClassCount:
 
 def class_counts(table: LabelTable) -> list[ClassCount]:
     """What is known about every class."""
-    positive, negative = (per_class(table.held, value).tolist() for value in (POSITIVE, NEGATIVE))
+    positive, negative = (per_class(table.values, value).tolist() for value in (POSITIVE, NEGATIVE))
     return [
         ClassCount(name, yes, no, len(table) - yes - no)
         for name, yes, no in zip(table.classes, positive, negative, strict=True)
@@ -121,7 +120,7 @@ def inspect_labels(files: Paths, format: str | None = None, reading: Reading = U
     whole = not found.errors
     found.table = table
     found.facts = list(table.notes)
-    if not reading.one_of and one_of.looks_so(table.held):
+    if not reading.one_of and one_of.looks_so(table.values):
         found.facts.append(one_of.HINT)
     named = [] if reading.one_of else called_nothing(table)
     found.facts += [*named, *without_opposite(table), *on_one_image(table)]
@@ -297,7 +296,7 @@ def _same_looks(names: Sequence[str]) -> list[str]:
 
 def _judge_twins(found: Inspection, table: LabelTable, rows: list[int]) -> None:
     names = " = ".join(table.images[row] for row in rows[:5])
-    values = table.dense(rows)
+    values = table.values[rows]
     clash = (values == POSITIVE).any(axis=0) & (values == NEGATIVE).any(axis=0)
     if clash.any():
         classes = ", ".join(np.array(table.classes, dtype=object)[clash][:5])

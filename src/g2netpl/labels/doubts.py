@@ -1,9 +1,8 @@
 """What is odd about the classes of a table, though nothing in it is wrong: each in one line."""
 
 from g2netpl.base.errors import counted, listed
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.look_alikes import look_alikes_note
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 
 _NO_CLASS = (  # words for nothing
     *("none", "nothing", "null", "nil", "nan", "na", "n/a", "n.a.", "-", "--", "–", "—", "?"),
@@ -19,7 +18,7 @@ def doubts(table: LabelTable, one_of: bool = False) -> list[str]:
 
 def called_nothing(table: LabelTable) -> list[str]:
     """A note on a class that says by its name that none is there."""
-    counts = per_class(table.held, POSITIVE).tolist()
+    counts = per_class(table.values, POSITIVE).tolist()
     return [
         f"{name!r} is a class as any other, on {counted(count, 'image')}; if it says that nothing "
         "is there, leave it out, and where tags are complete give --absent negative"
@@ -30,7 +29,7 @@ def called_nothing(table: LabelTable) -> list[str]:
 
 def without_opposite(table: LabelTable) -> list[str]:
     """A note on a single class that no image is known to be without."""
-    positive, negative = (per_class(table.held, sign).any() for sign in (POSITIVE, NEGATIVE))
+    positive, negative = (per_class(table.values, sign).any() for sign in (POSITIVE, NEGATIVE))
     if len(table.classes) > 1 or negative or not positive:
         return []
     return [
@@ -41,6 +40,6 @@ def without_opposite(table: LabelTable) -> list[str]:
 
 def on_one_image(table: LabelTable) -> list[str]:
     """A note on classes that a single image has."""
-    counts = per_class(table.held, POSITIVE).tolist()
+    counts = per_class(table.values, POSITIVE).tolist()
     alone = [repr(name) for name, count in zip(table.classes, counts, strict=True) if count == 1]
     return [f"on one image alone, too few to learn from: {listed(alone)}"] if alone else []

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from g2netpl.base.errors import counted
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 
 _RARE = 3  # positives of a name that may be a typo
 _SHORT = 4  # letters; of shorter names very many are one letter apart
@@ -33,7 +32,7 @@ def look_alikes(table: LabelTable) -> list[Alike]:
     A likely typo is one letter apart from a name with at least ten times as many positives, and
     has three itself at most; two names that are both frequent are two classes.
     """
-    of = dict(zip(table.classes, per_class(table.held, POSITIVE).tolist(), strict=True))
+    of = dict(zip(table.classes, per_class(table.values, POSITIVE).tolist(), strict=True))
     spelt: dict[str, list[str]] = defaultdict(list)
     for name in table.classes:
         spelt[_letters(name)].append(name)

@@ -1,86 +1,66 @@
-"""Drawing the labels that stay visible, from labels in either form.
+"""Drawing the labels that stay visible.
 
-Random numbers are drawn for every cell of the matrix, known or not, and in its order. So the same
-labels give the same choice, whether they are held as a matrix or as entries; only some images are
-looked at as a matrix at a time.
+Random numbers are drawn for every cell of the matrix, known or not, and in its order.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import (
-    NEGATIVE,
-    POSITIVE,
-    UNOBSERVED,
-    Entries,
-    IndexArray,
-    LabelMatrix,
-    Labels,
-    as_matrix,
-    blocks,
-    pairs,
-    stacked,
-    together,
-)
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, IndexArray, LabelMatrix
+
+_BLOCK = 1 << 20  # cells that numbers are drawn for at a time
 
 
-def spml_masks(labels: Labels, positives: int, negatives: int, seed: int) -> Labels:
+def spml_masks(labels: LabelMatrix, positives: int, negatives: int, seed: int) -> LabelMatrix:
     """SPML's masks: its generator shuffles positives, then negatives, image after image."""
     generator = np.random.RandomState(seed)
-
-    def visible(values: LabelMatrix) -> LabelMatrix:
-        kept = np.full_like(values, UNOBSERVED)
-        for row, labels in enumerate(values):
-            for value, count in ((POSITIVE, positives), (NEGATIVE, negatives)):
-                candidates = np.nonzero(labels == value)[0]
-                generator.shuffle(candidates)  # consumes random numbers even if none is kept
-                kept[row, candidates[:count]] = value
-        return kept
-
-    return _in_blocks(labels, visible)
+    kept = np.full_like(labels, UNOBSERVED)
+    for row, values in enumerate(labels):
+        for value, count in ((POSITIVE, positives), (NEGATIVE, negatives)):
+            candidates = np.nonzero(values == value)[0]
+            generator.shuffle(candidates)  # consumes random numbers even if none is kept
+            kept[row, candidates[:count]] = value
+    return kept
 
 
-def by_chance(labels: Labels, chance: float, random: np.random.Generator) -> Labels:
+def by_chance(labels: LabelMatrix, chance: float, random: np.random.Generator) -> LabelMatrix:
     """Every label with this chance."""
+    kept = np.full_like(labels, UNOBSERVED)
+    for rows in _blocks(labels):
+        visible = random.random(labels[rows].shape) < chance
+        kept[rows][visible] = labels[rows][visible]
+    return kept
 
-    def visible(values: LabelMatrix) -> LabelMatrix:
-        return np.where(random.random(values.shape) < chance, values, np.int8(UNOBSERVED))
 
-    return _in_blocks(labels, visible)
-
-
-def some_of_each(labels: Labels, counts: Mapping[int, int], random: np.random.Generator) -> Labels:
+def some_of_each(
+    labels: LabelMatrix, counts: Mapping[int, int], random: np.random.Generator
+) -> LabelMatrix:
     """Of every image up to so many random labels of each value."""
-
-    def some(value: int, count: int) -> Labels:
-        def visible(values: LabelMatrix) -> LabelMatrix:
-            kept = np.full_like(values, UNOBSERVED)
-            lottery = np.where(values == value, random.random(values.shape), np.inf)
-            most = min(count, values.shape[1])
+    kept = np.full_like(labels, UNOBSERVED)
+    for value, count in counts.items():
+        most = min(count, labels.shape[1])
+        for rows in _blocks(labels):
+            lottery = random.random(labels[rows].shape)
+            lottery[labels[rows] != value] = np.inf
             if most:
                 drawn = np.argpartition(lottery, most - 1, axis=1)[:, :most]
-                won = np.take_along_axis(lottery, drawn, axis=1) < np.inf
-                label = np.where(won, np.int8(value), np.int8(UNOBSERVED))
-                np.put_along_axis(kept, drawn, label, axis=1)
-            return kept
-
-        return _in_blocks(labels, visible)
-
-    return together([some(value, count) for value, count in counts.items()])
+                image, place = np.nonzero(np.take_along_axis(lottery, drawn, axis=1) < np.inf)
+                kept[rows][image, drawn[image, place]] = value
+    return kept
 
 
 def one_per_image(
-    labels: Labels, chances: npt.NDArray[np.floating] | None, random: np.random.Generator
+    labels: LabelMatrix, chances: npt.NDArray[np.floating] | None, random: np.random.Generator
 ) -> IndexArray:
     """The class of each image's visible positive, −1 for images without a positive.
 
     `chances` are relative, (L,) or (N, L); without them all positives of an image are alike.
     Every class that has a positive is chosen at least once, wherever that is possible at all.
     """
-    rows, columns = pairs(labels, POSITIVE)
+    rows, columns = np.nonzero(labels == POSITIVE)
     # a race of exponential clocks: class j rings first with probability chance_j / sum of chances
     race = _clocks(labels, rows, columns, random)
     if chances is not None:
@@ -94,12 +74,9 @@ def one_per_image(
     return _cover_every_class(chosen, rows, columns, labels.shape[1], random)
 
 
-def single_positives(labels: Labels, chosen: IndexArray) -> Labels:
+def single_positives(labels: LabelMatrix, chosen: IndexArray) -> LabelMatrix:
     """One visible positive for each image, of the chosen class; none where that is −1."""
     rows = np.flatnonzero(chosen >= 0)
-    if isinstance(labels, Entries):
-        signs = np.full(len(rows), POSITIVE, dtype=np.int8)
-        return Entries.of_pairs(labels.shape, rows, chosen[rows], signs)
     values = np.full_like(labels, UNOBSERVED)
     values[rows, chosen[rows]] = POSITIVE
     return values
@@ -131,24 +108,22 @@ def subset(
     return subset
 
 
-def _in_blocks(labels: Labels, visible: Callable[[LabelMatrix], LabelMatrix]) -> Labels:
-    """What `visible` leaves of the labels, asked for some images after the others."""
-    parts: list[Labels] = []
-    for _, part in blocks(labels):
-        kept = visible(as_matrix(part))
-        parts.append(Entries.of_matrix(kept) if isinstance(part, Entries) else kept)
-    return stacked(parts) if parts else labels
+def _blocks(labels: LabelMatrix) -> Iterator[slice]:
+    """Neighbouring images, not many at a time: a random number takes eight bytes, a label one."""
+    count, classes = labels.shape
+    size = max(1, _BLOCK // classes)
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 def _clocks(
-    labels: Labels, rows: IndexArray, columns: IndexArray, random: np.random.Generator
+    labels: LabelMatrix, rows: IndexArray, columns: IndexArray, random: np.random.Generator
 ) -> npt.NDArray[np.float64]:
     """The times of some cells, image after image."""
     times = np.empty(len(rows))
-    for start, part in blocks(labels):
-        drawn = random.exponential(size=part.shape)
-        here = slice(*np.searchsorted(rows, (start, start + len(part))).tolist())
-        times[here] = drawn[rows[here] - start, columns[here]]
+    for block in _blocks(labels):
+        drawn = random.exponential(size=labels[block].shape)
+        here = slice(*np.searchsorted(rows, (block.start, block.stop)).tolist())
+        times[here] = drawn[rows[here] - block.start, columns[here]]
     return times
 
 

@@ -12,16 +12,15 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import (
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
     IndexArray,
     LabelMatrix,
-    Labels,
-    as_matrix,
     per_class,
     per_image,
-    take,
 )
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 
 Observation = Literal["draw", "random", "complete"]
 
@@ -31,7 +30,7 @@ _ALIKE = 1.15  # times as often as others, and chance, are likely labels known a
 _ENOUGH_COUNTED = 10  # images; the mean of fewer tells less than an estimate
 
 
-def look(labels: Labels, k: float, alike: bool = True) -> tuple[Observation, str]:
+def look(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[Observation, str]:
     """Which of them these labels look like if there are k, and why.
 
     `alike` says that likely labels are known as often as others, as far as anybody looked.
@@ -51,7 +50,9 @@ def look(labels: Labels, k: float, alike: bool = True) -> tuple[Observation, str
     return "draw", "positives are known more often than negatives"
 
 
-def telling(labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = None) -> IndexArray:
+def telling(
+    labels: LabelMatrix, k: float, scores: npt.NDArray[np.floating] | None = None
+) -> IndexArray:
     """Images whose known labels are positive as often as all labels are, where there are k.
 
     Those of which everything is known, and the others too if both signs are missing at random
@@ -62,7 +63,7 @@ def telling(labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = 
     partly = np.setdiff1d(np.flatnonzero(per_image(labels)), complete)
     if len(partly):
         said = None if scores is None else scores[partly]
-        if _at_random(take(labels, partly), k, said):
+        if _at_random(labels[partly], k, said):
             return everything
     enough = from_complete(labels) is not None and (
         not len(partly) or len(complete) >= _MANY_COMPLETE
@@ -70,7 +71,7 @@ def telling(labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = 
     return complete if enough else everything[:0]
 
 
-def can_choose_by(labels: Labels) -> bool:
+def can_choose_by(labels: LabelMatrix) -> bool:
     """Whether a ranking of these labels tells which network is better.
 
     A few negatives beside many tags do not: hardly a class could be ranked, and by chance.
@@ -84,7 +85,7 @@ def can_choose_by(labels: Labels) -> bool:
     return 0 < ranked >= named.sum() / 2 and bool(2 * negatives.sum() >= positives.sum())
 
 
-def observed_alike(labels: Labels, k: float) -> bool:
+def observed_alike(labels: LabelMatrix, k: float) -> bool:
     """Whether positives are observed at most twice as often as negatives, if there are k."""
     images, classes = labels.shape
     positives, negatives = per_class(labels, POSITIVE).sum(), per_class(labels, NEGATIVE).sum()
@@ -105,9 +106,9 @@ def looked_alike(scores: npt.NDArray[np.floating], labels: LabelMatrix) -> bool:
     return bool(found <= _ALIKE * due + 3.0 * np.sqrt(due))
 
 
-def from_complete(labels: Labels) -> float | None:
+def from_complete(labels: LabelMatrix) -> float | None:
     """k from images whose labels are all known; None if there are hardly any."""
-    complete = take(labels, _complete(labels))
+    complete = labels[_complete(labels)]
     if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
         return None
     return float(per_image(complete, POSITIVE).mean())
@@ -121,7 +122,7 @@ def from_counted(counts: npt.NDArray[np.float64]) -> float | None:
     return max(float(counted.mean()), 1.0 / len(counted))  # none anywhere: fewer than one was seen
 
 
-def from_both_signs(labels: Labels) -> float | None:
+def from_both_signs(labels: LabelMatrix) -> float | None:
     """k where labels of both signs are missing at random; None where they are not.
 
     At random means that the number of observed negatives varies from image to image as it does
@@ -136,12 +137,14 @@ def from_both_signs(labels: Labels) -> float | None:
     return float((positives / np.maximum(per_class(labels), 1)).sum())
 
 
-def _at_random(labels: Labels, k: float, scores: npt.NDArray[np.floating] | None = None) -> bool:
+def _at_random(
+    labels: LabelMatrix, k: float, scores: npt.NDArray[np.floating] | None = None
+) -> bool:
     if from_both_signs(labels) is None or not observed_alike(labels, k):
         return False
-    return scores is None or looked_alike(scores, as_matrix(labels))
+    return scores is None or looked_alike(scores, labels)
 
 
-def _complete(labels: Labels) -> IndexArray:
+def _complete(labels: LabelMatrix) -> IndexArray:
     """The images of which everything is known."""
     return np.flatnonzero(per_image(labels) == labels.shape[1])

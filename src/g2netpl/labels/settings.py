@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels import masks as drawing
-from g2netpl.labels.entries import per_class
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 
 Kind = Literal["full", "fspl", "sspl", "positives", "known", "biased", "own"]
 SPML_SEED = 1200
@@ -111,18 +110,18 @@ def observe(table: LabelTable, setting: Setting, seed: int) -> LabelTable:
         positives, negatives = (
             (1, 0) if setting.kind == "fspl" else (setting.positives, setting.negatives)
         )
-        return table.with_values(drawing.spml_masks(table.held, positives, negatives, seed))
+        return table.with_values(drawing.spml_masks(table.values, positives, negatives, seed))
     # one stream of random numbers per kind: sspl:0.2 of a seed is a part of fspl of that seed
     random = np.random.default_rng([seed, 0x6F62])
     if setting.kind == "known":
-        return table.with_values(drawing.by_chance(table.held, setting.fraction, random))
+        return table.with_values(drawing.by_chance(table.values, setting.fraction, random))
     if setting.kind == "positives":
         counts = {POSITIVE: setting.positives, NEGATIVE: setting.negatives}
-        return table.with_values(drawing.some_of_each(table.held, counts, random))
-    chosen = drawing.one_per_image(table.held, _chances(table, setting), random)
+        return table.with_values(drawing.some_of_each(table.values, counts, random))
+    chosen = drawing.one_per_image(table.values, _chances(table, setting), random)
     if setting.kind == "sspl":
         chosen = drawing.subset(chosen, len(table.classes), setting.fraction, random)
-    return table.with_values(drawing.single_positives(table.held, chosen))
+    return table.with_values(drawing.single_positives(table.values, chosen))
 
 
 def _chances(table: LabelTable, setting: Setting) -> npt.NDArray[np.floating] | None:
@@ -130,7 +129,7 @@ def _chances(table: LabelTable, setting: Setting) -> npt.NDArray[np.floating] | 
     if setting.kind != "biased":
         return None
     if setting.bias == "frequency":
-        return per_class(table.held, POSITIVE).astype(np.float64)
+        return per_class(table.values, POSITIVE).astype(np.float64)
     if table.sizes is None:
         raise InputError("setting biased:size: this table knows no object sizes")
     return np.maximum(table.sizes, 1e-9)

@@ -3,8 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.labels.entries import POSITIVE, IndexArray, blocks, pairs, per_class
-from g2netpl.labels.table import LabelTable
+from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class
 
 
 def split_indices(
@@ -77,12 +76,11 @@ def split_table(
 def _only_positives(table: LabelTable) -> npt.NDArray[np.bool_]:
     """Which images are of a group that has all positives of some class, (N,)."""
     numbers, kept = table.group_numbers, np.zeros(len(table), dtype=bool)
-    if table.groups is None and not (per_class(table.held, POSITIVE) == 1).any():
+    if table.groups is None and not (per_class(table.values, POSITIVE) == 1).any():
         return kept
     lowest = np.full(len(table.classes), len(table))
     highest = np.full(len(table.classes), -1)
-    for start, part in blocks(table.held):
-        rows, columns = pairs(part, POSITIVE)
-        np.minimum.at(lowest, columns, numbers[start + rows])
-        np.maximum.at(highest, columns, numbers[start + rows])
+    rows, columns = np.nonzero(table.values == POSITIVE)
+    np.minimum.at(lowest, columns, numbers[rows])
+    np.maximum.at(highest, columns, numbers[rows])
     return np.asarray(np.isin(numbers, lowest[lowest == highest]))

@@ -6,47 +6,34 @@ encoding; files with another one are converted at the border, in `formats/`.
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import NEGATIVE as NEGATIVE
-from g2netpl.labels.entries import POSITIVE as POSITIVE
-from g2netpl.labels.entries import UNOBSERVED as UNOBSERVED
-from g2netpl.labels.entries import (
-    Entries,
-    Indices,
-    Labels,
-    as_matrix,
-    blocks,
-    dense,
-    per_image,
-    spread,
-    take,
-    with_columns,
-)
-from g2netpl.labels.entries import LabelMatrix as LabelMatrix
+
+POSITIVE, NEGATIVE, UNOBSERVED = 1, 0, -1
+LARGEST = 4 << 30  # bytes of a label matrix
+
+LabelMatrix = npt.NDArray[np.int8]
+Indices = Sequence[int] | npt.NDArray[np.int64]
+IndexArray = npt.NDArray[np.int64]
+Matrix = TypeVar("Matrix", npt.NDArray[np.int8], npt.NDArray[np.float32])
 
 _NAMES = 1 << 16  # that are hashed at a time
 _IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
-_LARGE = 1 << 30  # cells from which on the fingerprint is one of the known labels alone
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class LabelTable:
-    """N images, L classes and the labels (N, L), in the order of the file.
-
-    The labels are `held` as they were given, as a matrix or as entries. Either form can be had,
-    as `values` or `entries`; the other one is made when it is first asked for.
-    """
+    """N images, L classes and the labels (N, L), in the order of the file."""
 
     images: tuple[str, ...]
     classes: tuple[str, ...]
-    held: Labels
+    values: LabelMatrix
     sizes: npt.NDArray[np.float32] | None
     """Area of each object as a share of its image, (N, L), where the source knows boxes."""
     notes: tuple[str, ...]
@@ -58,20 +45,21 @@ class LabelTable:
         self,
         images: Sequence[str],
         classes: Sequence[str],
-        values: npt.ArrayLike | Entries,
+        values: npt.ArrayLike,
         sizes: npt.NDArray[np.float32] | None = None,
         notes: Sequence[str] = (),
         groups: Sequence[str] | None = None,
     ) -> None:
         images, classes = tuple(images), tuple(classes)
-        held = values if isinstance(values, Entries) else check_values(values)
-        if held.shape != (len(images), len(classes)):
+        check_size(len(images), len(classes))
+        labels = check_values(values)
+        if labels.shape != (len(images), len(classes)):
             raise InputError(
                 f"labels: expected a matrix of {len(images)} images × {len(classes)} classes, got "
-                f"shape {held.shape}"
+                f"shape {labels.shape}"
             )
-        if sizes is not None and sizes.shape != held.shape:
-            raise InputError(f"sizes: expected shape {held.shape}, got {sizes.shape}")
+        if sizes is not None and sizes.shape != labels.shape:
+            raise InputError(f"sizes: expected shape {labels.shape}, got {sizes.shape}")
         if groups is not None and len(groups) != len(images):
             raise InputError(f"groups: expected one per image, {len(images)}, got {len(groups)}")
         if not classes:
@@ -80,41 +68,24 @@ class LabelTable:
             for place, _ in repeated(names)[:1]:
                 twice = names[place]
                 raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
-        if not isinstance(held, Entries):
-            held.setflags(write=False)
+        labels.setflags(write=False)
         together = None if groups is None else tuple(groups)
-        parts = (images, classes, held, sizes, tuple(notes), together)
+        parts = (images, classes, labels, sizes, tuple(notes), together)
         for field, value in zip(fields(self), parts, strict=True):
             object.__setattr__(self, field.name, value)
 
     def __len__(self) -> int:
         return len(self.images)
 
-    @cached_property
-    def values(self) -> LabelMatrix:
-        """The labels as an int8 matrix; refused where it would take more than 4 GB."""
-        if not isinstance(self.held, Entries):
-            return self.held
-        matrix = self.held.matrix()
-        matrix.setflags(write=False)
-        return matrix
-
-    @cached_property
-    def entries(self) -> Entries:
-        """The known labels alone."""
-        return self.held if isinstance(self.held, Entries) else Entries.of_matrix(self.held)
-
     @property
     def known(self) -> int:
         """How many labels somebody observed, positive or negative."""
-        if isinstance(self.held, Entries):
-            return self.held.known
-        return int(np.count_nonzero(self.held != UNOBSERVED))
+        return int(np.count_nonzero(self.values != UNOBSERVED))
 
     @property
     def labelled(self) -> npt.NDArray[np.bool_]:
         """Which images have any label, (N,)."""
-        return per_image(self.held) > 0
+        return per_image(self.values) > 0
 
     @property
     def observed_fraction(self) -> float:
@@ -131,22 +102,13 @@ class LabelTable:
         """The number of each image's group, (N,); without groups every image is one by itself."""
         return np.arange(len(self)) if self.groups is None else group_numbers(self.groups)
 
-    def dense(self, indices: Indices) -> LabelMatrix:
-        """The labels of some of the images as a matrix, whatever the size of the table."""
-        return dense(self.held, indices)
-
-    def rows(self) -> Iterator[LabelMatrix]:
-        """The labels of one image after the other, (L,), whatever the size of the table."""
-        for _, part in blocks(self.held):
-            yield from as_matrix(part)
-
     def take(self, indices: Indices) -> "LabelTable":
         """The table of some of the images, in the given order."""
         rows = np.asarray(indices, dtype=np.int64)
         return LabelTable(
             tuple(self.images[row] for row in rows.tolist()),
             self.classes,
-            take(self.held, rows),
+            self.values[rows],
             None if self.sizes is None else self.sizes[rows],
             self.notes,
             None if self.groups is None else [self.groups[row] for row in rows.tolist()],
@@ -154,9 +116,9 @@ class LabelTable:
 
     def with_images(self, images: Sequence[str]) -> "LabelTable":
         """The same labels of images that are called otherwise."""
-        return LabelTable(images, self.classes, self.held, self.sizes, self.notes, self.groups)
+        return LabelTable(images, self.classes, self.values, self.sizes, self.notes, self.groups)
 
-    def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
+    def with_values(self, values: npt.ArrayLike) -> "LabelTable":
         """The same images and classes with other labels."""
         return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
 
@@ -165,16 +127,16 @@ class LabelTable:
         sizes = self.sizes
         if sizes is not None:
             sizes = spread(sizes, places, len(classes), 0)
-        held = with_columns(self.held, places, len(classes))
-        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
+        values = spread(self.values, places, len(classes), UNOBSERVED)
+        return LabelTable(self.images, classes, values, sizes, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""
-        return LabelTable(self.images, self.classes, self.held, self.sizes, notes, self.groups)
+        return LabelTable(self.images, self.classes, self.values, self.sizes, notes, self.groups)
 
     def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
         """The same table with other groups, or without."""
-        return LabelTable(self.images, self.classes, self.held, self.sizes, self.notes, groups)
+        return LabelTable(self.images, self.classes, self.values, self.sizes, self.notes, groups)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
         """The same table with more images, about which nothing is known."""
@@ -182,19 +144,12 @@ class LabelTable:
         sizes = self.sizes
         if sizes is not None:
             sizes = np.vstack([sizes, np.zeros(shape, dtype=np.float32)])
-        held: Labels
-        if isinstance(self.held, Entries):
-            held = self.held.followed_by(len(images))
-        else:
-            held = np.vstack([self.held, np.full(shape, UNOBSERVED, dtype=np.int8)])
+        values = np.vstack([self.values, np.full(shape, UNOBSERVED, dtype=np.int8)])
         groups = None if self.groups is None else (*self.groups, *("" for _ in images))
-        return LabelTable((*self.images, *images), self.classes, held, sizes, self.notes, groups)
+        return LabelTable((*self.images, *images), self.classes, values, sizes, self.notes, groups)
 
     def fingerprint(self) -> str:
-        """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints.
-
-        It does not depend on the form in which the labels are held.
-        """
+        """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints."""
         digest = hashlib.sha256()
         parts = (self.images, self.classes, *(() if self.groups is None else (self.groups,)))
         for names in parts:
@@ -202,15 +157,51 @@ class LabelTable:
                 text = "\0".join(names[start : start + _NAMES])
                 digest.update((f"\0{text}" if start else text).encode())
             digest.update(b"\1")
-        large = len(self) * len(self.classes) > _LARGE
-        for _, part in blocks(self.held):
-            if not large:
-                digest.update(as_matrix(part).tobytes())
-                continue
-            entries = part if isinstance(part, Entries) else Entries.of_matrix(part)
-            for array in (entries.starts, entries.columns, entries.signs):
-                digest.update(array.tobytes())
+        digest.update(np.ascontiguousarray(self.values).data)
         return digest.hexdigest()
+
+
+def check_size(images: int, classes: int) -> None:
+    """Reject a label matrix that would take more than 4 GB."""
+    if images * classes > LARGEST:
+        raise InputError(
+            f"{images:,} images × {classes:,} classes: the labels take "
+            f"{images * classes / 2**30:,.1f} GB, and 4 GB is the most; sample the images, or use "
+            "fewer classes"
+        )
+
+
+def per_class(labels: LabelMatrix, value: int | None = None) -> IndexArray:
+    """How often each class has this value, (L,); without one, how often it is known."""
+    return np.asarray(_has(labels, value).sum(axis=0), dtype=np.int64)
+
+
+def per_image(labels: LabelMatrix, value: int | None = None) -> IndexArray:
+    """How many labels of each image have this value, (N,); without one, how many are known."""
+    return np.asarray(_has(labels, value).sum(axis=1), dtype=np.int64)
+
+
+def _has(labels: LabelMatrix, value: int | None) -> npt.NDArray[np.bool_]:
+    return np.asarray(labels != UNOBSERVED if value is None else labels == value)
+
+
+def spread(matrix: Matrix, places: Indices, width: int, empty: int) -> Matrix:
+    """The matrix with column j at places[j] of `width`; of several at one place the largest."""
+    moved = np.asarray(places, dtype=np.int64)
+    wide = np.full((len(matrix), width), empty, dtype=matrix.dtype)
+    wide[:, moved] = matrix
+    for place in np.flatnonzero(np.bincount(moved) > 1):
+        wide[:, place] = matrix[:, moved == place].max(axis=1)
+    return wide
+
+
+def with_labels(
+    labels: LabelMatrix, rows: Indices, columns: Indices, signs: Indices
+) -> LabelMatrix:
+    """The labels with other signs at some places."""
+    changed = labels.copy()
+    changed[np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)] = signs
+    return changed
 
 
 def group_numbers(names: Sequence[str]) -> npt.NDArray[np.int64]:

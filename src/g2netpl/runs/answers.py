@@ -24,11 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import with_labels
 from g2netpl.labels.formats.one_of import answered
 from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.labels.observation import from_counted
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
 from g2netpl.runs.folder import REVIEW
 from g2netpl.runs.run import Run
 
@@ -199,7 +198,7 @@ def apply_decisions(
         [find("class", each.label, columns) for each in found],
         [each.new for each in found],
     )
-    decided = table.with_values(with_labels(table.held, *where))
+    decided = table.with_values(with_labels(table.values, *where))
     if not one_of:
         return decided
     answers: dict[int, dict[int, int]] = {}

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.entries import Labels
 from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import (
@@ -136,19 +135,19 @@ def complete(run: Run, sure: float | None = None) -> Completed:
     return replace(completed, how=how, lack="" if by is None else by.lack)
 
 
-def thresholds_of_unknown(run: Run, observed: Labels) -> Thresholds:
+def thresholds_of_unknown(run: Run, observed: LabelMatrix) -> Thresholds:
     """What decides labels that are not observed: a precision that was promised holds among them."""
     by = _asked_of_unknown(run, None, observed)
     return run.thresholds if by is None else by.positive
 
 
-def sure_of_unknown(run: Run, sure: float, observed: Labels) -> Sure | None:
+def sure_of_unknown(run: Run, sure: float, observed: LabelMatrix) -> Sure | None:
     """From which chances on labels that are not observed are sure, if validation can tell."""
     held_out = run.held_out.get("validation")
     return sure_by_validation(sure, run.thresholds, held_out, observed, run.expected_positives)
 
 
-def _asked_of_unknown(run: Run, sure: float | None, observed: Labels) -> Sure | None:
+def _asked_of_unknown(run: Run, sure: float | None, observed: LabelMatrix) -> Sure | None:
     """The same of what is asked for, now or by the rule of the run; None where that is nothing."""
     if sure is None and run.thresholds.is_bounded:
         sure = parse_rule(run.thresholds.rule)[1]

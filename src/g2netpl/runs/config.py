@@ -236,9 +236,6 @@ class RunConfig(Options):
     checkpoint_steps: int | None = Field(
         default=None, ge=1, description="and after so many steps; none: by the clock alone"
     )
-    label_memory: int = Field(
-        default=512, ge=0, description="MB of soft labels kept in memory; more go to files"
-    )
     workers: int = Field(default=2, ge=0, le=MOST_PROCESSES, description="image loader processes")
     decoder: Decoder = Field(
         default="pillow",

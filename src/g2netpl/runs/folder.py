@@ -4,7 +4,7 @@ run.json          configuration, versions, fingerprint of the data, classes, ima
 history.jsonl     one line per epoch
 non_finite.jsonl  batches whose cost was not finite, if there were any
 diverged.json     why a training was given up, if it was
-checkpoints, labels   of a run that is not finished
+checkpoints       of a run that is not finished
 model.safetensors the network of the chosen epoch
 soft_labels.npy   (N, L) float32 in the order of the label file: observed values as they are,
                   soft labels of training images, predictions elsewhere
@@ -32,7 +32,7 @@ from g2netpl.base.disk import read_object
 
 RUN = "run.json"
 HISTORY, NON_FINITE, DIVERGED = "history.jsonl", "non_finite.jsonl", "diverged.json"
-CHECKPOINTS, MEMORIES = "checkpoints", "labels"
+CHECKPOINTS = "checkpoints"
 MODEL, SOFT_LABELS, LOGITS, LABELS = (
     *("model.safetensors", "soft_labels.npy"),
     *("logits.npy", "labels.npz"),
@@ -56,7 +56,7 @@ FILES = {
     "features": ("train.npz", "test.npz", "meta.npz"),
     "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
 }
-WHOLE_FOLDERS = {"train": (CHECKPOINTS, MEMORIES)}
+WHOLE_FOLDERS = {"train": (CHECKPOINTS,)}
 SHARED_FOLDERS = {  # others may keep things there
     "train": ("tensorboard",),
     "compare": ("runs", "labels"),

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import Labels, per_class
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, per_class
 from g2netpl.runs.one_of import accuracy, likeliest
 
 Truth = npt.NDArray[np.int8]
@@ -101,7 +100,7 @@ def evaluate(
     )
 
 
-def can_rank(truth: Labels) -> bool:
+def can_rank(truth: Truth) -> bool:
     """Whether average precision means anything: some class has both signs observed."""
     both = (per_class(truth, POSITIVE) > 0) & (per_class(truth, NEGATIVE) > 0)
     return bool(both.any())

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from g2netpl.base.errors import UserError
-from g2netpl.labels.entries import Entries
 from g2netpl.runs.parts import Block, Blocks, Made, Maker, Parts
 
 _TOLD = 10  # images that cannot be read, of each block
@@ -83,17 +84,17 @@ def make_on_ray(
 
 def _text(block: Block) -> str:
     """A block on its way to a worker."""
-    about, known = None, block.known
-    if known is not None:
-        arrays = (known.starts, known.columns, known.signs)
-        about = [*(array.tolist() for array in arrays), known.classes]
-    return json.dumps([block.number, list(block.images), about])
+    known = None if block.known is None else block.known.tobytes().hex()
+    return json.dumps([block.number, list(block.images), known])
 
 
 def _block(text: str) -> Block:
     """What came there."""
-    number, images, about = json.loads(text)
-    return Block(number, images, None if about is None else Entries(*about))
+    number, images, known = json.loads(text)
+    if known is None:
+        return Block(number, images)
+    labels = np.frombuffer(bytes.fromhex(known), dtype=np.int8)
+    return Block(number, images, labels.reshape(len(images), -1))
 
 
 def _told(problem: BaseException) -> UserError:

@@ -1,34 +1,31 @@
 """Results for more images than memory holds: a Parquet file for each block of them.
 
     FOLDER/_parts.json           what the results depend on: classifier, decisions, list of images
-    FOLDER/part-000012.parquet   a block, whole or not there; its footer has the sum of all that
-    FOLDER/_unfinished           what is being written
+    FOLDER/part-000012.parquet   a block, whole or not there
 
-Who is killed loses the block in work, and whoever comes next goes on with what is left. Any number
-of processes may work on one folder: each takes every n-th block. Names that begin with `_` are
-passed over by programs that read a folder of Parquet files as one table.
+A process that is killed loses the block in work; the same command resumes with what is left. The
+ranks of a launcher work on one folder: each takes every n-th block. Programs that read a folder of
+Parquet files as one table ignore names that begin with `_`.
 """
 
 import hashlib
 import json
-import re
-import shutil
-import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from g2netpl.base import launch as launched
-from g2netpl.base.disk import read_object, rename_durably, told_plainly
+import numpy as np
+
+from g2netpl.base.disk import read_object, told_plainly
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import atomic_write
-from g2netpl.labels.entries import Entries
+from g2netpl.base.files import atomic_write, remove_temporary
 from g2netpl.labels.formats import parquet
+from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.classifier import OnBatch
 
-ABOUT, UNFINISHED = "_parts.json", "_unfinished"
+ABOUT = "_parts.json"
 FEWEST, MOST = 1 << 10, 10 << 10  # images of a block; whole batches, so that scores are the same
 _BLOCKS = 1_000  # that a list is cut into, as long as they are neither small nor large
 _HASHED = 1 << 16  # names at a time
@@ -37,34 +34,12 @@ _FORMAT = 1
 _TOLD = 10  # images that cannot be read
 
 
-class Part(NamedTuple):
-    """Which of the blocks are ours: every `of`-th, from the `number`-th on."""
-
-    number: int = 1
-    of: int = 1
-
-    @classmethod
-    def parse(cls, text: str | None) -> "Part":
-        """`2/8` is the second of eight; without a word, what a launcher told this process."""
-        if text is None:
-            return cls(launched.rank() + 1, launched.size())
-        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
-        part = cls(*map(int, found.groups())) if found else cls(0, 0)
-        if not 1 <= part.number <= part.of:
-            raise InputError(f"--part: expected I/N, such as 1/8 to 8/8, got {text!r}")
-        return part
-
-    def among(self, blocks: int) -> range:
-        """The numbers of ours among so many."""
-        return range(self.number - 1, blocks, self.of)
-
-
 class Block(NamedTuple):
     """Some neighbouring images of a list."""
 
     number: int
     images: Sequence[str]  # their names
-    known: Entries | None = None  # about them
+    known: LabelMatrix | None = None  # about them
 
 
 @dataclass(frozen=True)
@@ -73,14 +48,14 @@ class Blocks:
 
     images: Sequence[str]
     cuts: Sequence[int]  # where blocks begin, and the end
-    known: Entries | None = None
+    known: LabelMatrix | None = None
 
     @classmethod
     def of(
         cls,
         images: Sequence[str],
         shards: Sequence[int] | None = None,
-        known: Entries | None = None,
+        known: LabelMatrix | None = None,
     ) -> "Blocks":
         """The images by their names; `shards` are the numbers of images that lie together."""
         even = -(-len(images) // _BLOCKS) // 64 * 64
@@ -99,7 +74,7 @@ class Blocks:
 
     def __getitem__(self, number: int) -> Block:
         start, stop = self.cuts[number], self.cuts[number + 1]
-        known = None if self.known is None else self.known.part(start, stop)
+        known = None if self.known is None else self.known[start:stop]
         return Block(number, self.images[start:stop], known)
 
     def count(self, numbers: Iterable[int]) -> int:
@@ -112,8 +87,7 @@ class Blocks:
         for start in range(0, len(self.images), _HASHED):
             digest.update("\0".join((*self.images[start : start + _HASHED], "")).encode())
         if self.known is not None:
-            for array in (self.known.starts, self.known.columns, self.known.signs):
-                digest.update(array.tobytes())
+            digest.update(np.ascontiguousarray(self.known).data)
         return digest.hexdigest()
 
 
@@ -168,7 +142,6 @@ class Parts:
     """A folder of blocks that all depend on the same."""
 
     folder: Path
-    sum: str  # of what they depend on
 
     @classmethod
     def begin(cls, folder: Path, command: str, depends: Mapping[str, Any]) -> "Parts":
@@ -176,7 +149,7 @@ class Parts:
         about = json.loads(json.dumps({"format": _FORMAT, "command": command, **depends}))
         path = folder / ABOUT
         with told_plainly(folder):
-            (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             others = [each.name for each in folder.iterdir() if each.name[0] not in "._"]
             if others and not path.exists():
                 raise Refused(f"{folder}: is not empty; choose another --output")
@@ -190,31 +163,17 @@ class Parts:
                 f"{folder}: holds parts of other {', '.join(changed)} than it began with; choose "
                 "another --output, or begin anew with --overwrite"
             )
-        return cls(folder, hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest())
+        return cls(folder)
 
-    def finished(self, number: int) -> Counter[str] | None:
-        """The numbers of a block that is there; None where it is to be made."""
-        path = self._path(number)
-        about = parquet.read_about(path) if path.is_file() else None
-        if about is None:
-            return None
-        if about.get("g2netpl.sum") != self.sum:
-            raise Refused(f"{path}: is of another classifier or list; choose another --output")
-        return Counter(json.loads(about["g2netpl.counts"]))
+    def has(self, number: int) -> bool:
+        """Whether a block is there."""
+        return self._path(number).is_file()
 
     def write(self, made: Made, kinds: Mapping[str, str]) -> None:
         """Write a block; it is there whole or not at all, whoever else writes it meanwhile."""
         _check_any_read(made)
-        path = self._path(made.number)
-        new = self.folder / UNFINISHED / f"{path.name}.{uuid.uuid4().hex}"
-        about = {"g2netpl.sum": self.sum, "g2netpl.counts": json.dumps(dict(made.counts))}
         with told_plainly(self.folder):
-            parquet.write_columns(new, kinds, [made.columns], about)
-            rename_durably(new, path)
-
-    def clear_up(self) -> None:
-        """Remove what those who were killed have left, once all is there."""
-        shutil.rmtree(self.folder / UNFINISHED, ignore_errors=True)
+            parquet.write_columns(self._path(made.number), kinds, [made.columns])
 
     def _path(self, number: int) -> Path:
         return self.folder / f"part-{number:06d}.parquet"
@@ -232,7 +191,7 @@ def remove(folder: Path, command: str) -> None:
     (folder / ABOUT).unlink()
     for path in folder.glob("part-[0-9]*.parquet"):
         path.unlink()
-    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    remove_temporary(folder, ".parquet")
 
 
 def _check_any_read(made: Made) -> None:

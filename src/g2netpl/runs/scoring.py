@@ -12,8 +12,7 @@ from g2netpl.base import launch as launched
 from g2netpl.base.arrays import Scores
 from g2netpl.images.sources import images_at
 from g2netpl.images.sources.catalogue import Catalogue
-from g2netpl.labels.entries import POSITIVE, UNOBSERVED, Entries
-from g2netpl.labels.table import LabelTable
+from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.bundle import load_bundle
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.completion import fill_in, mark_between, prediction_columns, prediction_kinds
@@ -180,12 +179,8 @@ class Completing:
         classes = self.scoring.classifier.classes
         for look in self.scoring.scored(blocks, on_batch):
             block = look.block
-            known = (
-                Entries.nothing(len(block.images), len(classes))
-                if block.known is None
-                else block.known
-            )
-            observed = LabelTable(block.images, classes, known)
+            assert block.known is not None
+            observed = LabelTable(block.images, classes, block.known)
             none = np.zeros(len(observed), dtype=bool)
             parts = (observed, none, look.found, self.thresholds, self.k)
             values = fill_in(*parts, self.sure).values

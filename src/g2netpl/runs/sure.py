@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from g2netpl.base.arrays import Scores
-from g2netpl.labels.entries import Labels, per_image
 from g2netpl.labels.observation import telling
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_image
 from g2netpl.runs.bounds import bounded_thresholds, known_columns, too_few
 from g2netpl.runs.tables import HeldOut
 from g2netpl.runs.thresholds import Thresholds
@@ -49,7 +48,7 @@ class Sure:
 
 
 def sure_by_validation(
-    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: Labels, k: float
+    sure: float, thresholds: Thresholds, held_out: HeldOut | None, observed: LabelMatrix, k: float
 ) -> Sure | None:
     """Thresholds at which `sure` holds among the labels not observed; None without negatives."""
     if held_out is None or thresholds.by_draw:
@@ -73,7 +72,7 @@ def sure_by_validation(
     return Sure(found[0], found[1], sure, lack)
 
 
-def _observed_shares(observed: Labels, truth: LabelMatrix) -> tuple[float, float]:
+def _observed_shares(observed: LabelMatrix, truth: LabelMatrix) -> tuple[float, float]:
     """Which shares of all positives and of all negatives are known on images with unknown ones."""
     rows = per_image(observed) < observed.shape[1]
     known = np.maximum((truth != UNOBSERVED).sum(axis=0), 1)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Blocks, Scores, in_short, read_npz, write_npy, write_npz
+from g2netpl.base.arrays import Scores, in_short, read_npz, write_npy, write_npz
 from g2netpl.base.errors import InputError
 from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.text import CsvWriter
@@ -61,13 +61,13 @@ class SavedLabels:
 def write_saved_labels(
     folder: Path,
     table: LabelTable,
-    observed: Blocks,
+    observed: LabelMatrix,
     has_soft: npt.NDArray[np.bool_],
-    completed: Blocks,
+    completed: Scores,
     predicted: Scores,
 ) -> None:
-    """Write the labels of a finished training, block by block."""
-    logits = Blocks(predicted.shape, np.float16, lambda rows: logits_of(predicted[rows]))
+    """Write the labels of a finished training."""
+    logits = logits_of(predicted).astype(np.float16)
     for name, numbers in ((SOFT_LABELS, completed), (LOGITS, logits)):
         with atomic_write(folder / name) as file:
             write_npy(file, numbers)

@@ -5,7 +5,6 @@ complete and on the disk; older ones than the last three are removed only after 
 all a training needs, the best network so far included.
 """
 
-import contextlib
 import hashlib
 import json
 import shutil
@@ -23,8 +22,7 @@ from g2netpl.base.disk import rename_durably, told_plainly
 from g2netpl.base.errors import UserError
 from g2netpl.base.files import replace_file, sync_folder
 from g2netpl.base.locks import check_ours
-from g2netpl.game.mapped_memory import drop_generations, generation_of
-from g2netpl.runs.folder import CHECKPOINTS, MEMORIES
+from g2netpl.runs.folder import CHECKPOINTS
 from g2netpl.training.snapshots import Snapshot, State, is_finite
 
 KEPT = 3
@@ -81,13 +79,12 @@ def _write(folder: Path, snapshot: Snapshot, phase: int) -> None:
         replace_file(folder / f"{name}.safetensors", content)
     manifest: dict[str, Any] = {"phase": phase, "optimizer_rest": rest, "sha256": digests}
     manifest |= {name: getattr(snapshot, name) for name in _FIGURES}
-    manifest["generation"] = generation_of(snapshot.player)
     manifest["own_sha256"] = _own_digest(manifest)
     replace_file(folder / "manifest.json", json.dumps(manifest, indent=2).encode())
 
 
 def _tidy(folder: Path, newest: Path) -> None:
-    """Keep the newest and the two before it, and the labels they count on.
+    """Keep the newest and the two before it.
 
     A later one than the newest can only be one that was damaged, so that we went on without it.
     """
@@ -96,14 +93,6 @@ def _tidy(folder: Path, newest: Path) -> None:
     for path in newest.parent.iterdir():
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
-    if not (folder / MEMORIES).is_dir():  # they are in the checkpoints
-        return
-    generations = []
-    for path in kept:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            generations.append(int(_read_manifest(path)["generation"]))
-    if generations:
-        drop_generations(folder / MEMORIES, before=min(generations))
 
 
 def load_checkpoint(
@@ -138,8 +127,7 @@ def load_checkpoint(
 
 def remove_checkpoint(folder: Path) -> None:
     """A finished run needs none."""
-    for name in (CHECKPOINTS, MEMORIES):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
 
 
 class Writer:
@@ -217,7 +205,7 @@ def saved(folder: Path) -> list[Path]:
 
 
 def _load(path: Path) -> tuple[Snapshot, int]:
-    manifest = _read_manifest(path)
+    manifest: dict[str, Any] = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
     if manifest.pop("own_sha256") != _own_digest(manifest):
         raise ValueError("manifest.json is damaged")
     manifest.setdefault("averaged", 0)  # as before there were averages
@@ -235,11 +223,6 @@ def _load(path: Path) -> tuple[Snapshot, int]:
         **{name: manifest[name] for name in _FIGURES},
     )
     return snapshot, manifest["phase"]
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    return manifest
 
 
 def _own_digest(manifest: dict[str, Any]) -> str:

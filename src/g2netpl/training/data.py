@@ -13,7 +13,6 @@ from g2netpl.images.inspection import several_tags
 from g2netpl.images.sources import GO_ON_WITHOUT, find, find_all, list_images
 from g2netpl.images.unlisted import images_around, others_left_out, unread_around
 from g2netpl.labels.doubts import doubts
-from g2netpl.labels.entries import IndexArray, per_class
 from g2netpl.labels.files import Files, named
 from g2netpl.labels.formats import image_folder, one_of, read_labels, read_matching
 from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
@@ -21,7 +20,7 @@ from g2netpl.labels.near_names import known_as
 from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.labels.splits import split_indices, split_table
-from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training.listed import Listed, held_apart, keep_test_apart, keep_validation_apart
@@ -125,13 +124,13 @@ def read_training_data(config: RunConfig) -> TrainingData:
         )
     share = config.validation if own is None else 0.0
     data = split_and_observe(table, setting, share, config.seed, config.one_of, apart)
-    if own is not None and can_choose_by(own.table.held):
+    if own is not None and can_choose_by(own.table.values):
         note = "chosen by mAP on the validation file"
         data = replace(data, validation=own.table, validation_paths=own.paths, note=note)
     elif own is not None:
         why = _unranked(own.table, "images of the validation file")
         data = replace(data, note=_last_epoch(why))
-    if len(apart) and not per_class(data.visible.held, POSITIVE).any():
+    if len(apart) and not per_class(data.visible.values, POSITIVE).any():
         raise InputError(
             f"{labels}: all positives are in the validation file, too; leave some here"
         )
@@ -175,9 +174,9 @@ def split_and_observe(
     if not len(held_out):
         asked = round(share * int(table.labelled.sum())) > 0
         why = "every group has all of a class, or all images" if asked else "no validation images"
-    elif not can_choose_by(validation.held):
+    elif not can_choose_by(validation.values):
         why = _unranked(validation, "held-out images")
-    elif not per_class(table.take(training).held, POSITIVE).any():
+    elif not per_class(table.take(training).values, POSITIVE).any():
         why = "the others have no positive"
     if why:
         held_out = held_out[:0] if apart is None else apart
@@ -196,7 +195,7 @@ def split_and_observe(
 
 def check_learnable(visible: LabelTable, where: str) -> None:
     """Refuse labels without a positive, and one class that every image has."""
-    positive = per_class(visible.held, POSITIVE)
+    positive = per_class(visible.values, POSITIVE)
     if not positive.any():
         raise InputError(f"{where}: no positive label is observed; nothing to learn from")
     if positive.tolist() == [len(visible)]:
@@ -211,7 +210,7 @@ def _last_epoch(why: str) -> str:
 
 
 def _unranked(table: LabelTable, whose: str) -> str:
-    if can_rank(table.held):
+    if can_rank(table.values):
         return f"too few negatives are known among the {whose}"
     return f"no class has both a positive and a negative among the {whose}"
 
@@ -240,7 +239,7 @@ def _read_listed(config: RunConfig) -> tuple[Listed, list[str]]:
     if odd:
         notes.append(f"class {odd[0]!r} looks like several tags; is --separator right?")
     notes += doubts(table, config.one_of)
-    if not config.one_of and one_of.looks_so(table.held):
+    if not config.one_of and one_of.looks_so(table.values):
         notes.append(one_of.HINT)
     root = folder_of(config.labels, None, config)
     listed, missing = _located(config.labels, table, root, config)

@@ -24,7 +24,6 @@ from g2netpl.game.loop import play_epoch
 from g2netpl.game.network.network import bare
 from g2netpl.game.network.predicting import opinions, predict_all
 from g2netpl.game.network_step import Tally
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, kept_state, take_up
 from g2netpl.images.loader import Source
 from g2netpl.runs.metrics import Truth, can_rank, mean_average_precision
@@ -99,7 +98,7 @@ def fit(
     network: nn.Module,
     player: LabelPlayer,
     source: Source,
-    observed: ObservedLabels | Tensor,
+    observed: Tensor,
     expected: float,
     optimizer: torch.optim.Optimizer,
     schedule: Schedule,
@@ -125,7 +124,7 @@ class _Game:
     network: nn.Module
     player: LabelPlayer
     source: Source
-    observed: ObservedLabels | Tensor
+    observed: Tensor
     expected: float
     optimizer: torch.optim.Optimizer
     schedule: Schedule

@@ -18,12 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.arrays import row_blocks
 from g2netpl.game.batches import readable_batch
 from g2netpl.game.label_memory import OfRows
 from g2netpl.game.network.network import bare
 from g2netpl.game.network_step import batch_cost
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer
 from g2netpl.images.loader import Source
 from g2netpl.labels.table import NEGATIVE, POSITIVE
@@ -37,20 +35,19 @@ _NO_LABELS: Reading = {
     "soft_histogram": None,
 }
 _BINS = 20
+_CELLS = 1 << 24  # labels that are looked at together
 
 
 class Equilibrium:
     """Takes one reading per epoch; remembers how to read the soft labels of the epoch before."""
 
-    def __init__(
-        self, source: Source, observed: ObservedLabels | Tensor, expected: float, seed: int
-    ) -> None:
+    def __init__(self, source: Source, observed: Tensor, expected: float, seed: int) -> None:
         count = len(source)
         size = min(count, max(32, min(1024, count // 20)))
         order = np.random.default_rng([seed, 0x7062]).permutation(count)
         self.rows = np.sort(order[:size])
         self.source = source
-        self.observed = ObservedLabels.of(observed)
+        self.observed = observed
         self.expected = expected
         self._known: tuple[int, int, int] | None = None
         self._before: OfRows | None = None
@@ -96,19 +93,16 @@ class Equilibrium:
     def _counted(self) -> tuple[int, int, int]:
         """How many entries are unobserved, observed negative and observed positive."""
         if self._known is None:
-            signs = np.zeros(2, dtype=np.int64)
-            for rows in self._blocks():
-                labels = self.observed.rows(rows)
-                signs += [int((labels == sign).count_nonzero()) for sign in (NEGATIVE, POSITIVE)]
-            negatives, positives = signs.tolist()
-            count, classes = self.observed.shape
-            self._known = (count * classes - negatives - positives, negatives, positives)
+            negatives = int((self.observed == NEGATIVE).count_nonzero())
+            positives = int((self.observed == POSITIVE).count_nonzero())
+            self._known = (self.observed.numel() - negatives - positives, negatives, positives)
         return self._known
 
     def _blocks(self) -> Iterator[Tensor]:
         """All rows, not many at a time."""
-        for block in row_blocks(*self.observed.shape):
-            yield torch.from_numpy(block).to(self.observed.device)
+        count, classes = self.observed.shape
+        rows = torch.arange(count, device=self.observed.device)
+        yield from rows.split(max(1, _CELLS // classes))  # type: ignore[no-untyped-call]
 
     def _probe(self, network: nn.Module, player: LabelPlayer, progress: float) -> Reading:
         """One forward and backward over the probe, in eval mode, moving nothing."""

@@ -29,7 +29,7 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.training.checks import check_one_of
 from g2netpl.training.data import Counts
-from g2netpl.training.results import CompletedLabels, thresholds_of
+from g2netpl.training.results import completed_labels, thresholds_of
 from g2netpl.training.session import Session, on_features, on_images
 from g2netpl.training.settling import settle
 from g2netpl.training.snapshots import Snapshot
@@ -164,8 +164,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
             held = (predicted[data.held_out], data.validation.values)
         self.decisions_ = thresholds_of(session, held, predicted[data.training])
         known = None if soft is None else soft.float().cpu().numpy()
-        completed = CompletedLabels(data, predicted, known)
-        self.completed_labels_ = completed.of(np.arange(len(data.table)))
+        self.completed_labels_ = completed_labels(data, predicted, known)
         self.network_, self.expected_positives_ = session.network, session.k
         self.history_, self.best_epoch_ = snapshot.history, snapshot.best_epoch
         self.validation_score_ = snapshot.best_map

@@ -31,21 +31,10 @@ from g2netpl.game.batches import training_batches
 from g2netpl.game.loop import play_epoch
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.predicting import predict_all
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
 from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource
-from g2netpl.labels.entries import (
-    IndexArray,
-    Labels,
-    as_matrix,
-    dense,
-    of_classes,
-    per_class,
-    per_image,
-    take,
-)
 from g2netpl.labels.observation import (
     from_both_signs,
     from_complete,
@@ -53,7 +42,15 @@ from g2netpl.labels.observation import (
     looked_alike,
     observed_alike,
 )
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    IndexArray,
+    LabelMatrix,
+    per_class,
+    per_image,
+)
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
 from g2netpl.training.data import TrainingData
@@ -71,7 +68,7 @@ _FEW_IMAGES = 300  # labelled ones, below which k is told as a guess
 _TELLING = 4.0  # times chance that the top pairs must be observed to be believed altogether
 
 
-def check(wanted: float | str, labels: Labels) -> None:
+def check(wanted: float | str, labels: LabelMatrix) -> None:
     """Refuse a k that these labels cannot have or tell."""
     classes = labels.shape[1]
     if isinstance(wanted, float) and wanted > classes:
@@ -96,20 +93,20 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> Expected:
     if config.one_of:
         return Expected(1.0, "one class per image")
     if isinstance(wanted, float):
-        check(wanted, data.visible.held)
+        check(wanted, data.visible.values)
         return Expected(wanted, "given")
     if wanted == "truth":
-        return Expected(_of_truth(take(data.table.held, data.training)), "the truth's mean")
+        return Expected(_of_truth(data.table.values[data.training]), "the truth's mean")
     counted = from_counts(data)
     if counted is not None:
         return counted
     if config.resume_labels is not None:
         before = read_training(config.resume_labels)
         return Expected(before["expected_positives"], "as before the review")
-    validation = None if data.validation is None else data.validation.held
+    validation = None if data.validation is None else data.validation.values
     mode = config.modes[0]
     return estimate(
-        data.visible.held, validation, lambda rows: inputs.some_features(rows, mode), config.seed
+        data.visible.values, validation, lambda rows: inputs.some_features(rows, mode), config.seed
     )
 
 
@@ -122,7 +119,7 @@ def as_before(folder: Path) -> Expected:
 
 def from_counts(data: TrainingData) -> Expected | None:
     """k by images that people counted; None for too few, or where held-out images tell all."""
-    if data.validation is not None and from_complete(data.validation.held) is not None:
+    if data.validation is not None and from_complete(data.validation.values) is not None:
         return None
     k = None if data.counts is None else from_counted(data.counts)
     if data.counts is None or k is None:
@@ -130,7 +127,7 @@ def from_counts(data: TrainingData) -> Expected | None:
     return Expected(k, f"from {(~np.isnan(data.counts)).sum():,} counted images")
 
 
-def _of_truth(labels: Labels) -> float:
+def _of_truth(labels: LabelMatrix) -> float:
     """The mean over the images that something is known about, which must be everything."""
     known = per_image(labels)[per_image(labels) > 0]
     if not len(known) or (known < labels.shape[1]).any():
@@ -142,8 +139,8 @@ def _of_truth(labels: Labels) -> float:
 
 
 def estimate(
-    visible: Labels,
-    validation: Labels | None,
+    visible: LabelMatrix,
+    validation: LabelMatrix | None,
     features_of: Callable[[IndexArray], Features],
     seed: int,
 ) -> Expected:
@@ -153,12 +150,12 @@ def estimate(
         if k is not None:
             return Expected(k, f"from completely labelled {where} images")
 
-    def some(rows: IndexArray) -> tuple[Features, Labels]:
+    def some(rows: IndexArray) -> tuple[Features, LabelMatrix]:
         order = np.random.default_rng([seed, 0x6B6B]).permutation(rows)
         chosen = np.sort(order[:_RANKED_IMAGES])
         features = features_of(chosen)
         readable = ~np.isnan(features).any(axis=1)
-        return features[readable], take(visible, chosen[readable])
+        return features[readable], visible[chosen[readable]]
 
     by_shares, both = from_both_signs(visible), "estimated from observed positives and negatives"
     alike = by_shares is not None and _looked_alike(*some(np.flatnonzero(per_image(visible))), seed)
@@ -177,14 +174,13 @@ def estimate(
     return Expected(k, "estimated from positives", alike)
 
 
-def from_positives(features: Features, observed: Labels, seed: int = 0) -> float:
+def from_positives(features: Features, observed: LabelMatrix, seed: int = 0) -> float:
     """k from observed positives alone, by ranking pairs with cross-fitted linear classifiers."""
     labelled = np.flatnonzero(per_image(observed, POSITIVE))
     mean = float(per_image(observed, POSITIVE)[labelled].mean())
     if len(labelled) < _ENOUGH_TO_RANK:
         return mean
-    ranked = take(of_classes(observed, _most_observed(observed)), labelled)
-    seen = dense(ranked, np.arange(len(labelled)))
+    seen = observed[np.ix_(labelled, _most_observed(observed))]
     seen[seen == NEGATIVE] = UNOBSERVED
     scores = _cross_fitted(features[labelled], seen, seed)
     count = int((seen == POSITIVE).sum())
@@ -201,16 +197,16 @@ def from_positives(features: Features, observed: Labels, seed: int = 0) -> float
     return float(np.clip(k, mean, observed.shape[1]))
 
 
-def _looked_alike(features: Features, observed: Labels, seed: int) -> bool:
+def _looked_alike(features: Features, observed: LabelMatrix, seed: int) -> bool:
     """Whether likely labels are known as often as others, by classifiers of names."""
     if len(features) < _ENOUGH_TO_RANK:
         return True
-    known = as_matrix(of_classes(observed, _most_observed(observed)))
+    known = observed[:, _most_observed(observed)]
     names = np.where(known == POSITIVE, known, UNOBSERVED)
     return looked_alike(_cross_fitted(features, names, seed), known)
 
 
-def _most_observed(observed: Labels) -> IndexArray:
+def _most_observed(observed: LabelMatrix) -> IndexArray:
     """The classes that are ranked, in their order: all, or those with the most positives."""
     often = np.argsort(-per_class(observed, POSITIVE), kind="stable")
     return np.sort(often[:_RANKED_CLASSES])
@@ -223,7 +219,7 @@ def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Featu
     rate = min(0.05, 1.28 / features.shape[1])
     for part in np.array_split(order, _FOLDS):
         train = np.setdiff1d(order, part)
-        known = ObservedLabels.of(observed[train])
+        known = torch.from_numpy(observed[train])
         source = ArraySource(torch.from_numpy(features[train]))
         network = build_network(
             "features", observed.shape[1], width=features.shape[1], seed=seed, draws=1.0

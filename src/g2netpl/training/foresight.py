@@ -3,9 +3,8 @@
 import numpy as np
 
 from g2netpl.base.errors import listed
-from g2netpl.labels.entries import per_class, take
 from g2netpl.labels.observation import telling
-from g2netpl.labels.table import POSITIVE, LabelTable
+from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.bounds import fewest_positives
 from g2netpl.runs.thresholds import parse_rule
 
@@ -21,7 +20,7 @@ def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> 
     if name != "precision":
         return ""
     needed = fewest_positives(target)
-    if validation is None or not len(rows := telling(validation.held, k)):
+    if validation is None or not len(rows := telling(validation.values, k)):
         which = "no images are held out with" if validation is None else "validation has no"
         instead = f"a label is proposed at a chance of {target:g}, by the draw"
         if not draws:
@@ -32,7 +31,7 @@ def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> 
             f"--validation-labels with all labels of some images, {needed} positives of a class or "
             "more"
         )
-    positives = per_class(take(validation.held, rows), POSITIVE)
+    positives = per_class(validation.values[rows], POSITIVE)
     few, classes = np.flatnonzero(positives < needed), len(validation.classes)
     told = (
         f"thresholds {rule}: {classes - len(few)} of {classes} classes have the {needed} "

@@ -39,7 +39,7 @@ from g2netpl.images.pixels import Tried, check_bad
 from g2netpl.images.sources import shards_of
 from g2netpl.images.table_in_making import file_bytes
 from g2netpl.images.views import PAIR, ViewName, kept_views
-from g2netpl.labels.entries import IndexArray
+from g2netpl.labels.table import IndexArray
 from g2netpl.runs.config import USUAL_EPOCHS, PhaseMode, RunConfig
 from g2netpl.training.data import TrainingData
 from g2netpl.training.epochs import Validation

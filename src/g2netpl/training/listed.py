@@ -7,9 +7,8 @@ import numpy as np
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.images.identity import same_files
-from g2netpl.labels.entries import IndexArray, dense, per_image, with_labels
 from g2netpl.labels.files import named
-from g2netpl.labels.table import UNOBSERVED, LabelTable
+from g2netpl.labels.table import IndexArray, LabelTable, per_image
 from g2netpl.runs.config import RunConfig
 
 
@@ -28,16 +27,15 @@ def held_apart(training: Listed, validation: Listed) -> "Shared":
     the others are trained on, and nothing is judged by them.
     """
     pairs = np.array(same_files(training.paths, validation.paths), dtype=np.int64).reshape(-1, 2)
-    table, held = training.table, validation.table.held
+    table, held = training.table, validation.table.values
     known = per_image(held)[pairs[:, 1]] == len(table.classes)
     rows, theirs = pairs[known].T
     left = np.setdiff1d(np.arange(len(held)), pairs[~known, 1])
     notes = []
     if len(rows):
-        labels = dense(held, theirs)
-        places, columns = np.nonzero(labels != UNOBSERVED)
-        signs = labels[places, columns].astype(np.int64)
-        table = table.with_values(with_labels(table.held, rows[places], columns, signs))
+        values = table.values.copy()
+        values[rows] = held[theirs]
+        table = table.with_values(values)
         images = counted(len(rows), "image")
         notes.append(f"{images} of the validation file also in the training file: not trained on")
     if not known.all():

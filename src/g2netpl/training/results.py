@@ -1,20 +1,16 @@
 """What a training leaves behind: the chosen network, the completed labels, the metrics."""
 
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from g2netpl.base.arrays import WHOLE, Blocks, Scores, room, row_blocks
+from g2netpl.base.arrays import Scores
 from g2netpl.base.console import Console
 from g2netpl.base.disk import write_json
 from g2netpl.base.progress import Work
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.images.loader import Source
-from g2netpl.labels.entries import IndexArray
 from g2netpl.labels.observation import telling
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
@@ -44,17 +40,17 @@ def finish(session: Session, snapshot: Snapshot, began: float, console: Console)
         name: session.predict(snapshot.best_network, source) for name, (source, _) in parts.items()
     }
     load_network(session.learner, snapshot.best_network)
-    every, make = session.inputs.all(session.mode), partial(room, folder)
+    every = session.inputs.all(session.mode)
     with Work(console, "completing labels", len(every)) as work:
-        around = (None, work.advance, session.processes, make)
-        predicted = predict_all(session.learner, every, *around)
+        predicted = predict_all(session.learner, every, None, work.advance, session.processes)
     if not session.processes.is_main:
         return None
     session.network.eval()
     state = session.network.state_dict()
     save_state(folder / MODEL, {name: value.cpu() for name, value in state.items()})
-    soft = _soft_labels(session, folder)
-    _write_labels(folder, CompletedLabels(session.data, predicted, soft))
+    labels = session.player.soft_labels()
+    soft = None if labels is None else labels.float().cpu().numpy()
+    _write_labels(folder, session.data, predicted, soft)
     tables = {name: table for name, (_, table) in parts.items()}
     held_out = {name: HeldOut(tables[name], best[name]) for name in tables}
     write_held_out(folder, held_out)
@@ -80,7 +76,7 @@ def _pseudo_label_map(data: TrainingData, soft: Scores | None) -> float | None:
     """How well the soft labels rank what the setting hid."""
     if soft is None or not data.hides_truth:
         return None
-    return ranked_map(soft, data.table.dense(data.training))
+    return ranked_map(soft, data.table.values[data.training])
 
 
 def _map(scores: Scores, table: LabelTable) -> float | None:
@@ -94,10 +90,9 @@ def _write_thresholds(session: Session, held_out: dict[str, HeldOut], predicted:
     held, validation = None, None
     if part is not None:
         held, validation = part.table, (part.scores, part.table.values)
-        rows = telling(held.held, session.k, part.scores)
+        rows = telling(held.values, session.k, part.scores)
         held = held.take(rows) if len(rows) else held
-    some = predicted[_enough(data)]
-    thresholds = thresholds_of(session, validation, some)
+    thresholds = thresholds_of(session, validation, predicted[data.training])
     write_json(folder / THRESHOLDS, thresholds.to_json())
     write_classes(folder, data.table.classes, thresholds, held)
     metrics = {name: _metrics(thresholds, each, session.k) for name, each in held_out.items()}
@@ -152,56 +147,24 @@ def _parts(session: Session) -> dict[str, tuple[Source, LabelTable]]:
     return parts
 
 
-def _soft_labels(session: Session, folder: Path) -> Scores | None:
-    """The soft labels of all training images, if there are any."""
-    labels, shape = session.player.labels_now(), session.observed.shape
-    if labels is None:
-        return None
-    soft = room(folder, shape)
-    for rows in row_blocks(*shape):
-        soft[rows] = labels(torch.from_numpy(rows).to(session.device)).float().cpu().numpy()
-    return soft
+def _write_labels(folder: Path, data: TrainingData, predicted: Scores, soft: Scores | None) -> None:
+    has_soft = np.zeros(len(data.table), dtype=bool)
+    has_soft[data.training] = soft is not None
+    completed = completed_labels(data, predicted, soft)
+    write_saved_labels(folder, data.table, _observed(data), has_soft, completed, predicted)
 
 
-def _enough(data: TrainingData) -> IndexArray:
-    """Training images by whose scores k can be met: all, or some of very many."""
-    rows, classes = data.training, len(data.table.classes)
-    if len(rows) * classes <= WHOLE:
-        return rows
-    return rows[:: -(-len(rows) * classes // (WHOLE // 2))]
-
-
-class CompletedLabels:
+def completed_labels(data: TrainingData, predicted: Scores, soft: Scores | None) -> Scores:
     """Every label of the table: observed as observed, soft labels where there are, else ŷ."""
-
-    def __init__(self, data: TrainingData, predicted: Scores, soft: Scores | None) -> None:
-        self.data, self.predicted, self.soft = data, predicted, soft
-        self.trained = np.full(len(data.table), -1)  # which of the training images it is
-        self.trained[data.training] = np.arange(len(data.training))
-
-    @property
-    def has_soft(self) -> npt.NDArray[np.bool_]:
-        """Which images have soft labels, (N,)."""
-        return (self.trained >= 0) & (self.soft is not None)
-
-    def known(self, rows: IndexArray) -> LabelMatrix:
-        """What the training may know about some images."""
-        labels, here = self.data.table.dense(rows), self.trained[rows] >= 0
-        labels[here] = self.data.visible.dense(self.trained[rows[here]])
-        return labels
-
-    def of(self, rows: IndexArray) -> Scores:
-        """The labels of some images."""
-        labels = self.predicted[rows].astype(np.float32)
-        if self.soft is not None:
-            here = (self.trained[rows] >= 0) & ~np.isnan(labels).any(axis=1)
-            labels[here] = self.soft[self.trained[rows[here]]]
-        observed = self.known(rows)
-        return np.where(observed == UNOBSERVED, labels, observed).astype(np.float32)
+    observed, completed = _observed(data), predicted.copy()
+    if soft is not None:
+        read = ~np.isnan(predicted[data.training]).any(axis=1)
+        completed[data.training[read]] = soft[read]
+    return np.where(observed == UNOBSERVED, completed, observed).astype(np.float32)
 
 
-def _write_labels(folder: Path, labels: CompletedLabels) -> None:
-    shape = labels.predicted.shape
-    known, completed = Blocks(shape, np.int8, labels.known), Blocks(shape, np.float32, labels.of)
-    table, has_soft = labels.data.table, labels.has_soft
-    write_saved_labels(folder, table, known, has_soft, completed, labels.predicted)
+def _observed(data: TrainingData) -> LabelMatrix:
+    """What the training may know about every image."""
+    observed = data.table.values.copy()
+    observed[data.training] = data.visible.values
+    return observed

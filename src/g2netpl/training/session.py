@@ -24,13 +24,11 @@ from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
 from g2netpl.base.launch import device_of
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.game.mapped_memory import IN_RAM, MemoryPlace
 from g2netpl.game.methods import find_method, make_player, needs_of
 from g2netpl.game.network.network import Backbone, Network, build_network, starts_trained
 from g2netpl.game.network.optimizers import make_optimizer
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import Presence
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import LabelPlayer, Setup
 from g2netpl.images.features import Features
 from g2netpl.images.loader import Source
@@ -78,7 +76,7 @@ class Session:
     """Data and inputs, a network and its label player on their device, ready to play.
 
     Without `k` it is found as the configuration says; `accelerator` is accelerate's where there are
-    several devices or another precision, and `memory_place` where the player keeps its labels.
+    several devices or another precision.
     """
 
     def __init__(
@@ -89,7 +87,6 @@ class Session:
         k: expected.Expected | None = None,
         accelerator: Any = None,
         processes: Processes = ALONE,
-        memory_place: MemoryPlace = IN_RAM,
     ) -> None:
         self.config, self.data, self.inputs, self.processes = config, data, inputs, processes
         self.accelerator: Any = accelerator or OneDevice(torch.device(device_of(config.device)))
@@ -105,7 +102,7 @@ class Session:
             self.k if self.observation == "draw" else None,
         )
         self.network.to(self.device)
-        self.observed = ObservedLabels.of(data.visible.held, self.device)
+        self.observed = torch.tensor(data.visible.values, device=self.device)
         first = self.phases[0]
         setup = Setup(
             self.observed,
@@ -114,7 +111,6 @@ class Session:
             config.seed,
             self._epochs,
             deep=first.mode != "linear",
-            memory_place=memory_place,
         )
         self.player = make_player(config.method, config.options, setup)
 
@@ -310,7 +306,7 @@ def observation_of(
     if asked == "auto" and config.mode != "linear" and not _is_trained(config):
         return "random", "the backbone starts at random"
     if asked == "auto":
-        return look(data.visible.held, k, alike)
+        return look(data.visible.values, k, alike)
     if asked == "draw" and len(data.table.classes) < 2:
         raise InputError(
             "observation draw: expected two classes or more to draw from, got one; use method "

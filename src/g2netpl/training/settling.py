@@ -9,9 +9,8 @@ from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.network.presence import LEAST_SHOWN, Presence
 from g2netpl.images.features import compute_features
 from g2netpl.images.loader import Part, Source
-from g2netpl.labels.entries import per_image
 from g2netpl.labels.observation import telling
-from g2netpl.labels.table import POSITIVE
+from g2netpl.labels.table import POSITIVE, per_image
 from g2netpl.runs.chances import (
     count_by_vectors,
     count_to_expect,
@@ -72,7 +71,7 @@ def _learn_shown(
 
     Gives it for every readable training image if k is of all of them; else None.
     """
-    visible = session.data.visible.held
+    visible = session.data.visible.values
     named, unknown = per_image(visible, POSITIVE) > 0, per_image(visible) == 0
     if not unknown.any():
         return None

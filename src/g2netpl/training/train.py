@@ -13,14 +13,13 @@ from g2netpl.base.locks import check_ours, locked
 from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.base.terminal import quoted
-from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.plugins import LOADED
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
 from g2netpl.runs.backup import Backup, recover
 from g2netpl.runs.config import RunConfig
-from g2netpl.runs.folder import HISTORY, MEMORIES, RESULT, RUN, is_finished
+from g2netpl.runs.folder import HISTORY, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, claimed, is_empty
 from g2netpl.runs.records import Result, read_training
 from g2netpl.runs.run import Run, load_run
@@ -209,8 +208,7 @@ class _FolderTraining:
         if self.undecided and not self.console.quiet:
             self.console.print(told_mode(config, inputs))
         k = expected.as_before(self.folder) if self.resume else None
-        place = MemoryPlace(self.folder / MEMORIES, config.label_memory * 1024**2, processes)
-        session = Session(config, data, inputs, k, accelerator, processes, place)
+        session = Session(config, data, inputs, k, accelerator, processes)
         if config.resume_labels is not None:
             take_over_network(config.resume_labels, session.network)
             session.unsettle()

@@ -13,23 +13,18 @@ from g2netpl.game.network.network import bare
 from g2netpl.images.loader import Source, in_turns, plain_groups
 
 
-def _in_memory(shape: tuple[int, int]) -> Scores:
-    return np.empty(shape, dtype=np.float32)
-
-
 def predict_all(
     network: nn.Module,
     source: Source,
     batch_size: int | None = None,
     on_batch: Callable[[int], None] | None = None,
     processes: Processes = ALONE,
-    make: Callable[[tuple[int, int]], Scores] = _in_memory,
     experts: bool = False,
 ) -> Scores:
     """Predictions (N, L) for every image of a source, in its order, plain view.
 
-    The ranks share the images, in the batches that one of them would have. `make` gives
-    the table to be filled. With `experts` what each of them says, side by side (N, 2L).
+    The ranks share the images, in the batches that one of them would have. With `experts` what
+    each of them says, side by side (N, 2L).
     """
     module = bare(network)
     device = next(module.parameters()).device
@@ -47,7 +42,7 @@ def predict_all(
             processes,
         ):
             if not done:
-                table = make((len(source), scores.shape[1]))
+                table = np.empty((len(source), scores.shape[1]), np.float32)
             table[done : done + len(scores)] = scores.cpu().numpy()
             done += len(scores)
             if on_batch is not None:

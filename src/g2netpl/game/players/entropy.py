@@ -84,7 +84,7 @@ class EntropyPlayer(LabelPlayer):
         assert self.predictions is not None
         if self._limits is None or self._limits[0] != progress:
             grown = (progress + self.epoch - self.options.start) / (1.0 - self.options.start)
-            unknown = self.observed.whole() == UNOBSERVED
+            unknown = self.observed == UNOBSERVED
             ranked = self.predictions.previous.masked_fill(~unknown, torch.inf).sort(dim=0).values
             share = self.options.negatives * min(1.0, grown)
             count = (share * unknown.sum(dim=0)).round().long()

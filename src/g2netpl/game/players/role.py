@@ -51,10 +51,9 @@ class RolePlayer(LabelPlayer):
 
     def begin_with(self, soft: OfRows) -> None:
         """Take up earlier estimates; observed entries begin as ever."""
-        for rows in self.observed.blocks():
-            unknown = self.observed.rows(rows) == UNOBSERVED
-            earlier = soft(rows).logit(1e-6)
-            self.logits.write(rows, torch.where(unknown, earlier, self.logits.read(rows)))
+        rows = torch.arange(len(self.observed), device=self.observed.device)
+        unknown, earlier = self.observed == UNOBSERVED, soft(rows).logit(1e-6)
+        self.logits.write(rows, torch.where(unknown, earlier, self.logits.previous))
         self.logits.end_epoch()
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
@@ -121,7 +120,7 @@ class RolePlayer(LabelPlayer):
         read = self._reader(self.shown)
 
         def shown(rows: Tensor) -> Tensor:
-            observed = self.observed.rows(rows)
+            observed = self.observed[rows]
             return torch.where(observed == UNOBSERVED, read(rows).sigmoid(), observed)
 
         return shown
@@ -161,16 +160,11 @@ def _tables(steps: int, device: torch.device) -> tuple[Tensor, Tensor]:
     return left, _unbias(after, _BETAS[1]).sqrt() / _unbias(after, _BETAS[0])
 
 
-def _start_logits(setup: Setup) -> OfRows:
+def _start_logits(setup: Setup) -> Tensor:
     """Unobserved uniform in ±logit(0.6), observed + logit(0.995), observed − logit(0.005)."""
     generator = torch.Generator().manual_seed(setup.seed)
-    sure = math.log(0.995 / 0.005)
-
-    def of_rows(rows: Tensor) -> Tensor:
-        observed = setup.observed.rows(rows.to(setup.observed.device))
-        uniform = torch.rand(observed.shape, generator=generator).to(observed.device) * 2.0 - 1.0
-        logits = uniform * math.log(0.6 / 0.4)
-        logits = logits.masked_fill(observed == POSITIVE, sure)
-        return logits.masked_fill(observed == NEGATIVE, -sure)
-
-    return of_rows
+    observed, sure = setup.observed, math.log(0.995 / 0.005)
+    uniform = torch.rand(observed.shape, generator=generator).to(observed.device) * 2.0 - 1.0
+    logits = uniform * math.log(0.6 / 0.4)
+    logits = logits.masked_fill(observed == POSITIVE, sure)
+    return logits.masked_fill(observed == NEGATIVE, -sure)

@@ -34,7 +34,7 @@ class SoftPlayer(LabelPlayer):
     def __init__(self, setup: Setup, options: SoftOptions) -> None:
         self.options = options
         self.observed = setup.observed
-        self.only_positives = not setup.observed.has_negatives
+        self.only_positives = not bool((setup.observed == NEGATIVE).any())
         self.begin_phase(setup.learning_rate, setup.deep)
         self.penalty = self._penalty_per_class(setup)
         self.map: LabelMap = (
@@ -51,9 +51,9 @@ class SoftPlayer(LabelPlayer):
 
     def begin_with(self, soft: Callable[[Tensor], Tensor]) -> None:
         """Take up an earlier game where its labels were left."""
-        for rows in self.observed.blocks():
-            labels = soft(rows)
-            self.latents.write(rows, self.map.latent(labels) if self.holds_latents else labels)
+        rows = torch.arange(len(self.observed), device=self.observed.device)
+        labels = soft(rows)
+        self.latents.write(rows, self.map.latent(labels) if self.holds_latents else labels)
         self.latents.end_epoch()
 
     def begin_phase(self, learning_rate: float, deep: bool) -> None:
@@ -97,7 +97,7 @@ class SoftPlayer(LabelPlayer):
         return Proposal(targets, weights, self.weights.regulariser, depth=depth)
 
     def respond(self, batch: Batch, predicted: Tensor, progress: float) -> None:
-        """Lower the labels' cost: steps down its gradient (Eq. 3), or the exact minimum."""
+        """Lower the labels' cost: a step down its gradient (Eq. 3), or the exact minimum."""
         if self._in_play is None or self.options.response == "frozen":
             return
         latent, soft, slope = self._in_play
@@ -106,16 +106,11 @@ class SoftPlayer(LabelPlayer):
         else:
             size = self.options.step_size * progress**self.options.step_growth
             penalty = self._penalty_at(predicted)
-            velocity = None if self.velocities is None else self.velocities.read(batch.rows)
-            for step in range(self.options.steps):
-                if step > 0:
-                    soft, slope = self._soft_and_slope(latent)
-                move = label_gradient(soft, slope, predicted, penalty, self.options.cost)
-                if velocity is not None:
-                    move = velocity = self.options.momentum * velocity + move
-                latent = torch.sub(latent, move, alpha=size)
-            if self.velocities is not None and velocity is not None:
-                self.velocities.write(batch.rows, velocity)
+            move = label_gradient(soft, slope, predicted, penalty, self.options.cost)
+            if self.velocities is not None:
+                move = self.options.momentum * self.velocities.read(batch.rows) + move
+                self.velocities.write(batch.rows, move)
+            latent = torch.sub(latent, move, alpha=size)
         self.latents.write(batch.rows, latent)
 
     def end_epoch(self) -> None:
@@ -126,7 +121,7 @@ class SoftPlayer(LabelPlayer):
     def labels_now(self) -> OfRows:
         """û, observed entries at their value."""
         read = self.latents.reader()
-        return lambda rows: self._shown(read(rows), self.observed.rows(rows))
+        return lambda rows: self._shown(read(rows), self.observed[rows])
 
     def _shown(self, latent: Tensor, observed: Tensor) -> Tensor:
         soft = self.map.soft(latent) if self.holds_latents else latent
@@ -134,7 +129,7 @@ class SoftPlayer(LabelPlayer):
 
     def regret(self, rows: Tensor, predicted: Tensor) -> float | None:
         """Mean over the unobserved entries of these images of cost(û) − cost(best response)."""
-        unknown = self.observed.rows(rows) == UNOBSERVED
+        unknown = self.observed[rows] == UNOBSERVED
         if not bool(unknown.any()):
             return None
         soft, _ = self._soft_and_slope(self.latents.read(rows))

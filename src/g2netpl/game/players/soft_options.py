@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
+from torch import Tensor
 
 from g2netpl.base.options import Options, list_from_text, none_from_text
 from g2netpl.game.equations import LabelCost
-from g2netpl.game.observed import ObservedLabels
+from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
 
 class SoftOptions(Options):
@@ -19,9 +20,8 @@ class SoftOptions(Options):
 
     response: Literal["gradient", "best_response", "frozen"] = Field(
         default="gradient",
-        description="how labels answer: steps on the latent, the exact argmin, or (control) not",
+        description="how labels answer: a step on the latent, the exact argmin, or (control) not",
     )
-    steps: int = Field(default=1, ge=1, description="gradient steps per visit of an image")
     step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
     step_growth: float = Field(
         default=2.0, ge=0, description="the step is η·φ^growth; 0 keeps it constant"
@@ -98,15 +98,17 @@ class PartWeights:
     regulariser: float
 
     @staticmethod
-    def of(options: SoftOptions, observed: ObservedLabels, *, deep: bool) -> "PartWeights":
+    def of(options: SoftOptions, observed: Tensor, *, deep: bool) -> "PartWeights":
         """As the options say, or by the rules that hold from 10 classes to 80 and more.
 
         `deep` tells whether the backbone learns too.
         """
-        known = observed.known_fraction if len(observed) else 1.0
-        classes = max(1, observed.shape[1])
+        images, classes = len(observed), max(1, observed.shape[1])
+        known = (
+            int((observed != UNOBSERVED).count_nonzero()) / (images * classes) if images else 1.0
+        )
         many = max(1.0, classes / 10.0)
-        labelled = min(1.0, observed.positives_per_image)
+        labelled = min(1.0, int((observed == POSITIVE).count_nonzero()) / max(images, 1))
         unobserved, regulariser = options.unobserved_weight, options.regulariser
         if unobserved is None:
             unobserved = 0.1 * many ** (labelled - 1.0) if deep else 0.1

@@ -51,7 +51,7 @@ class UpsPlayer(LabelPlayer):
         start = 0
         for mean, deviation in opinions:
             rows = torch.arange(start, start + len(mean), device=self.observed.device)
-            unknown = self.observed.rows(rows) == UNOBSERVED
+            unknown = self.observed[rows] == UNOBSERVED
             positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
             negative = (mean <= options.negative_mean) & (deviation < options.negative_deviation)
             selected = torch.full_like(mean, UNOBSERVED, dtype=torch.float32)
@@ -75,7 +75,7 @@ class UpsPlayer(LabelPlayer):
         read = self.selected.reader()
 
         def shown(rows: Tensor) -> Tensor:
-            observed = self.observed.rows(rows)
+            observed = self.observed[rows]
             labels = torch.where(observed != UNOBSERVED, observed, read(rows))
             return labels.masked_fill(labels == UNOBSERVED, 0.5)
 

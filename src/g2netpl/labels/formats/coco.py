@@ -17,13 +17,12 @@ import numpy as np
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import MOST_CELLS, per_image
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order
 from g2netpl.labels.formats.text import beginning
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.table import LARGEST, NEGATIVE, POSITIVE, LabelTable, per_image
 
 Image = tuple[dict[str, Any], int]  # and its place in the file
 _OFFICIAL = re.compile("instances_(train|val)20(14|17)")  # every object is annotated there
@@ -100,17 +99,17 @@ def _with_areas(
     table: LabelTable, rows: "array[int]", columns: "array[int]", shares: "array[float]"
 ) -> LabelTable:
     """The table with the areas of its objects, unless they are too many for anybody to need."""
-    if 4 * len(table) * len(table.classes) > MOST_CELLS:  # bytes
+    if 4 * table.values.size > LARGEST:
         return table
-    areas = np.zeros(table.held.shape, dtype=np.float32)
+    areas = np.zeros(table.values.shape, dtype=np.float32)
     np.add.at(areas, (rows, columns), np.array(shares))
     areas.clip(0, 1, out=areas)
-    return LabelTable(table.images, table.classes, table.held, areas)
+    return LabelTable(table.images, table.classes, table.values, areas)
 
 
 def _annotated(table: LabelTable, stem: str, reading: Reading) -> LabelTable:
     """Without the images that nobody annotated, which is told, where the rest is complete."""
-    kept = np.flatnonzero(per_image(table.held, POSITIVE))
+    kept = np.flatnonzero(per_image(table.values, POSITIVE))
     notes = []
     if len(kept) < len(table):
         notes.append(
@@ -130,7 +129,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     first = 10 ** len(str(len(table)))  # ids of one length: sorted as text as well
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, int]] = []
-    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
+    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True)):
         image = {"id": first + row, "file_name": name}
         negative = (np.flatnonzero(values == NEGATIVE) + 1).tolist()
         images.append(image | {"neg_category_ids": negative, "not_exhaustive_category_ids": []})

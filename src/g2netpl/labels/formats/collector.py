@@ -7,12 +7,20 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, unknown_class
 from g2netpl.labels.formats.twins import dropped_twins, good_rows, twins_note
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import LabelTable, name_problem, plain_name
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    check_size,
+    name_problem,
+    plain_name,
+)
 
 
 class Collector:
@@ -86,42 +94,42 @@ class Collector:
         if not self.classes:
             self.problems.raise_any()
             raise InputError("no label at all; expected at least one image with a class")
-        count, classes = len(self.images), len(self.classes)
-        rare = self.known is None and len(self._rows) < 3 * classes
-        if rare and count * classes > MOST_CELLS:
-            self.problems.raise_any()
-            raise InputError(f"{count:,} images × {classes:,} classes; are these names of classes?")
-        names, columns, entries = self._entries()
+        names, columns, labels = self._labels()
         twins = []
-        if len(self._row_of) < count:  # some were not looked up
+        if len(self._row_of) < len(self.images):  # some were not looked up
             where = self._image_at
             twins = dropped_twins(
-                self.images, entries, lambda row: self.at(where[row]), self.problems
+                self.images, labels, lambda row: self.at(where[row]), self.problems
             )
-        if entries.known < len(self._rows):
-            self._find_contradictions(names, columns, entries)
+        self._find_contradictions(names, columns, labels)
         self.problems.raise_any()
         images = self.images
         if twins:
-            kept = np.delete(np.arange(count), twins)
-            images, entries = [images[row] for row in kept.tolist()], entries.take(kept)
-        labels = entries if absent == UNOBSERVED else entries.matrix(unknown=absent)
+            kept = np.delete(np.arange(len(images)), twins)
+            images, labels = [images[row] for row in kept.tolist()], labels[kept]
+        labels[labels == UNOBSERVED] = absent
         return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
 
     def readable(self) -> LabelTable | None:
         """Images with a good name, each once, and their labels, whatever else was wrong."""
         if not self.classes:
             return None
-        names, _, entries = self._entries()
-        rows = good_rows(self.images)
-        return LabelTable([self.images[row] for row in rows], names, entries.take(np.array(rows)))
+        names, _, labels = self._labels()
+        rows = np.array(good_rows(self.images), dtype=np.int64)
+        return LabelTable([self.images[row] for row in rows], names, labels[rows])
 
-    def _entries(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32], Entries]:
-        """The classes in order, the place of each label's class there, and the labels."""
+    def _labels(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32], LabelMatrix]:
+        """The classes in order, the place of each label's class there, and the labels.
+
+        A label named with both signs is positive.
+        """
         names, columns = self._in_order()
+        check_size(len(self.images), len(names))
         rows, values = np.asarray(self._rows), np.asarray(self._values)
-        shape = (len(self.images), len(names))
-        return names, columns, Entries.of_pairs(shape, rows, columns, values)
+        labels = np.full((len(self.images), len(names)), UNOBSERVED, dtype=np.int8)
+        for sign in (NEGATIVE, POSITIVE):
+            labels[rows[values == sign], columns[values == sign]] = sign
+        return names, columns, labels
 
     def _new_class(self, place: int, name: str) -> int | None:
         """The column of a class that was not met before; None where there must not be such one."""
@@ -152,12 +160,10 @@ class Collector:
         return tuple(names[column] for column in order), place[columns]
 
     def _find_contradictions(
-        self, names: Sequence[str], columns: npt.NDArray[np.int32], entries: Entries
+        self, names: Sequence[str], columns: npt.NDArray[np.int32], labels: LabelMatrix
     ) -> None:
         """Labels that are negative here and positive, which stays, elsewhere."""
-        key = entries.rows() * entries.classes + entries.columns
-        asked = np.asarray(self._rows).astype(np.int64) * entries.classes + columns
-        kept = entries.signs[np.searchsorted(key, asked)]
+        kept = labels[np.asarray(self._rows), columns]
         for index in np.flatnonzero(kept != np.asarray(self._values)).tolist():
             self.problems.add(
                 self.at(self._places[index]),

@@ -97,7 +97,7 @@ def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
     with sheet_written(path, bom) as writer:
         writer.write(["image", *group_header(table), *table.classes])
         for image, values, group in zip(
-            table.images, table.rows(), group_cells(table), strict=True
+            table.images, table.values, group_cells(table), strict=True
         ):
             writer.write([image, *group], (names[value] for value in values.tolist()))
     return []

@@ -84,7 +84,7 @@ def propose(table: LabelTable, path: Path, proposals: Proposals | None) -> list[
     if path.suffix and not path.is_dir():
         raise InputError(f"{path}: expected a folder")
     samples = []
-    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
+    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True)):
         sample: dict[str, Any] = {"filepath": name, "tags": [], "image": name}
         chances = None if proposals is None or proposals.chances is None else proposals.chances[row]
         for field, sign in ((_OBSERVED[0], POSITIVE), (_ABSENT, NEGATIVE)):

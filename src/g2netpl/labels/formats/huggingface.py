@@ -77,7 +77,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     paths = arrow.array(table.images, type=arrow.string())
     columns = {"image": arrow.StructArray.from_arrays([none, paths], names=["bytes", "path"])}
     for name, sign in (("labels", POSITIVE), ("absent", NEGATIVE)):
-        lists = [np.flatnonzero(values == sign).tolist() for values in table.rows()]
+        lists = [np.flatnonzero(values == sign).tolist() for values in table.values]
         columns[name] = arrow.array(lists, type=arrow.list_(arrow.int64()))
         features[name] = {"feature": classes, "_type": "Sequence"}
     for name in group_header(table):
@@ -110,7 +110,7 @@ def unpack(path: Path, table: LabelTable, folder: Path, overwrite: bool = False)
     kept, lost = table.take(rows), len(table) - len(rows)
     notes = [f"{counted(lost, 'row')} without a picture left out"] if lost else []
     images = [names[name] for name in kept.images]
-    return LabelTable(images, kept.classes, kept.held, None, (*table.notes, *notes), kept.groups)
+    return LabelTable(images, kept.classes, kept.values, None, (*table.notes, *notes), kept.groups)
 
 
 def _has_pictures(path: Path) -> bool:

@@ -82,7 +82,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
 def json_lines(table: LabelTable) -> Iterator[str]:
     """What is known about each image, as an object of JSON."""
     names = np.array(table.classes, dtype=object)
-    for image, values, group in zip(table.images, table.rows(), group_cells(table), strict=True):
+    for image, values, group in zip(table.images, table.values, group_cells(table), strict=True):
         content = {
             "file_name": image,
             "labels": names[values == POSITIVE].tolist(),

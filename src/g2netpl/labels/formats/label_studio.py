@@ -118,7 +118,7 @@ def propose(table: LabelTable, path: Path, proposals: Proposals) -> list[str]:
 
 def _made_up(table: LabelTable) -> Iterator[dict[str, Any]]:
     """Tasks for a new project."""
-    for row, (name, values) in enumerate(zip(table.images, table.rows(), strict=True)):
+    for row, (name, values) in enumerate(zip(table.images, table.values, strict=True)):
         known = [
             Control(control).result([table.classes[at] for at in np.flatnonzero(values == value)])
             for control, value in (("label", POSITIVE), (ABSENT, NEGATIVE))

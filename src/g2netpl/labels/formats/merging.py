@@ -13,16 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.entries import (
-    MOST_CELLS,
-    NEGATIVE,
-    POSITIVE,
-    Entries,
-    LabelMatrix,
-    Labels,
-    stacked,
-    take,
-)
 from g2netpl.labels.formats.columns import image_place
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import MOST_PROBLEMS, LabelFileError, Problem, Problems
@@ -30,9 +20,16 @@ from g2netpl.labels.formats.reading import Contradictions
 from g2netpl.labels.formats.sheet import open_sheet
 from g2netpl.labels.formats.text import TEXT_ENDINGS, unguarded
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import LabelTable, plain_name
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    check_size,
+    plain_name,
+)
 
-_BLOCK = 1 << 20  # known labels that are joined at a time
 _HINT = "correct one of the files, or say what counts with --contradictions unknown or last"
 
 Places = npt.NDArray[np.int64]
@@ -46,13 +43,6 @@ class _Part:
     table: LabelTable
     rows: Places
     columns: Places
-
-    def pairs(self, start: int, stop: int) -> tuple[Places, Places, LabelMatrix]:
-        """Image, class and sign of all that it knows about images from `start` to `stop`."""
-        chosen = np.flatnonzero((self.rows >= start) & (self.rows < stop))
-        some = take(self.table.held, chosen)
-        known = some if isinstance(some, Entries) else Entries.of_matrix(some)
-        return self.rows[chosen][known.rows()], self.columns[known.columns], known.signs
 
 
 def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> LabelTable:
@@ -127,46 +117,37 @@ class _Names:
 
 def _joined(
     parts: Sequence[_Part], shape: tuple[int, int], rule: Contradictions
-) -> tuple[Labels, Clashes]:
-    """The labels of all parts, in the form that takes less memory, and where they clash."""
-    known, (count, classes) = sum(part.table.known for part in parts), shape
-    size = max(1, -(-count // max(1, known // _BLOCK)))
-    as_matrix = count * classes <= min(5 * known, MOST_CELLS)
-    blocks, clashes = [], []
-    for start in range(0, max(count, 1), size):
-        stop = min(start + size, count)
-        entries, found = _join_block(parts, start, stop, classes, rule)
-        blocks.append(entries.matrix() if as_matrix else entries)
-        clashes.append(found)
-    return stacked(blocks), np.concatenate(clashes)
+) -> tuple[LabelMatrix, Clashes]:
+    """The labels of all parts, and where they clash."""
+    check_size(*shape)
+    labels, clashing = np.full(shape, UNOBSERVED, dtype=np.int8), set[tuple[int, int]]()
+    for part in parts:
+        cells, own = np.ix_(part.rows, part.columns), part.table.values
+        before, known = labels[cells], own != UNOBSERVED
+        rows, columns = np.nonzero(known & (before != UNOBSERVED) & (before != own))
+        clashing.update(zip(part.rows[rows].tolist(), part.columns[columns].tolist(), strict=True))
+        labels[cells] = np.where(known, own, before)
+    clashes = np.full((len(clashing), 4), -1, dtype=np.int64)
+    if clashing:
+        clashes[:, :2] = sorted(clashing)
+    for number, part in reversed(list(enumerate(parts))):  # the first file that says so stays
+        said = _said(part, clashes[:, 0], clashes[:, 1])
+        clashes[said == POSITIVE, 2] = clashes[said == NEGATIVE, 3] = number
+    if rule == "unknown":
+        labels[clashes[:, 0], clashes[:, 1]] = UNOBSERVED
+    return labels, clashes
 
 
-def _join_block(
-    parts: Sequence[_Part], start: int, stop: int, classes: int, rule: Contradictions
-) -> tuple[Entries, Clashes]:
-    """The labels of some neighbouring images."""
-    found = [part.pairs(start, stop) for part in parts]
-    rows, columns, signs = (np.concatenate(each) for each in zip(*found, strict=True))
-    shape, whose = (stop - start, classes), np.repeat(range(len(parts)), [len(f[2]) for f in found])
-    if not len(rows):
-        return Entries.nothing(*shape), np.zeros((0, 4), dtype=np.int64)
-    key = (rows - start) * classes + columns
-    order = np.argsort(key, kind="stable")  # of one label, file after file
-    key, signs, whose = key[order], signs[order], whose[order]
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    last = np.append(first[1:], len(key)) - 1
-    key = key[first]
-    says = [
-        np.minimum.reduceat(np.where(signs == sign, whose, len(parts)), first)
-        for sign in (POSITIVE, NEGATIVE)
-    ]
-    clash = (says[0] < len(parts)) & (says[1] < len(parts))
-    clashes = np.stack([start + key // classes, key % classes, *says], axis=1)[clash]
-    kept = ~clash if rule == "unknown" else np.ones_like(clash)
-    entries = Entries.of_pairs(
-        shape, (key // classes)[kept], (key % classes)[kept], signs[last][kept]
+def _said(part: _Part, rows: Places, columns: Places) -> LabelMatrix:
+    """What a file says about some images and classes, given by their places among all."""
+    inside = np.isin(rows, part.rows) & np.isin(columns, part.columns)
+    said = np.full(len(rows), UNOBSERVED, dtype=np.int8)
+    row, column = (
+        np.argsort(own)[np.searchsorted(own, places[inside], sorter=np.argsort(own))]
+        for own, places in ((part.rows, rows), (part.columns, columns))
     )
-    return entries, clashes
+    said[inside] = part.table.values[row, column]
+    return said
 
 
 def _problems(

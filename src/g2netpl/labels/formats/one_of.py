@@ -10,10 +10,17 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from g2netpl.labels.entries import Labels, per_class, per_image
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.text import numbered_lines
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    LabelMatrix,
+    LabelTable,
+    per_class,
+    per_image,
+)
 
 HINT = (
     "every labelled image has exactly one positive; where each shows one class alone, as a photo "
@@ -23,7 +30,7 @@ _ENOUGH = 20  # labelled images from which on that is no chance
 _TOLD = 20  # mistakes whose lines are looked for
 
 
-def looks_so(labels: Labels) -> bool:
+def looks_so(labels: LabelMatrix) -> bool:
     """Whether every labelled image has one positive, and no other image is said to lack it."""
     positives = per_image(labels, POSITIVE)
     named = int((positives > 0).sum())

@@ -65,7 +65,7 @@ def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
         raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
     with sheet_written(path, bom) as writer:
         writer.write(_COLUMNS)
-        for identity, values in zip(identities, table.rows(), strict=True):
+        for identity, values in zip(identities, table.values, strict=True):
             for column in np.flatnonzero(values != UNOBSERVED).tolist():
                 writer.write([identity, table.classes[column], values[column]])
     silent = int((~table.labelled).sum())

@@ -111,16 +111,10 @@ def write(table: LabelTable, path: Path) -> list[str]:
     return []
 
 
-def write_columns(
-    path: Path,
-    kinds: Mapping[str, str],
-    parts: Iterable[Mapping[str, Any]],
-    about: Mapping[str, str] | None = None,
-) -> None:
+def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
     """Write columns of text, whole numbers, fractions or vectors of them, some rows at a time.
 
-    A fraction that is NaN is null, and so is a vector that begins with one. `about` goes into the
-    footer, as `read_about` gives it.
+    A fraction that is NaN is null, and so is a vector that begins with one.
     """
     arrow, parquet = pyarrow()
     types = {
@@ -128,7 +122,7 @@ def write_columns(
         "vector": arrow.list_(arrow.float32()),
     }
     fields = [(name, types[kind]) for name, kind in kinds.items()]
-    schema = arrow.schema(fields, metadata=dict(about) if about else None)
+    schema = arrow.schema(fields)
     with (
         atomic_write(path) as file,
         parquet.ParquetWriter(file, schema, compression="zstd") as writer,
@@ -146,16 +140,6 @@ def _array(arrow: Any, values: Any, kind: Any) -> Any:
     starts = np.arange(len(values) + 1) * values.shape[1]
     mask = arrow.array(np.isnan(values[:, 0]))
     return arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), rows, mask=mask)
-
-
-def read_about(path: Path) -> dict[str, str] | None:
-    """What the footer of a file says about it; None for one that is not whole."""
-    arrow, parquet = pyarrow()
-    try:
-        found = parquet.read_schema(path).metadata or {}
-        return {key.decode(): value.decode() for key, value in found.items()}
-    except (OSError, ValueError, arrow.ArrowException):
-        return None
 
 
 def _columns(file: ColumnFile, reading: Reading) -> Columns:

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.photos.library import Library, Photo, Places, at_level
 from g2netpl.labels.formats.photos.sidecars import write_sidecars
@@ -23,7 +22,7 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 
 _LOOKED_AT = 50  # photos of a folder, to see whether they carry tags
 
@@ -71,7 +70,7 @@ def write(
     and its notes tell the first changes.
     """
     notes = write_sidecars(table, path, guessed, stem, dry_run)
-    negatives = int(per_class(table.held, NEGATIVE).sum())
+    negatives = int(per_class(table.values, NEGATIVE).sum())
     if negatives:
         notes.append(f"{counted(negatives, 'negative label')} not kept: a tag says what is there")
     return notes

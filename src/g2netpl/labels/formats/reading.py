@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, is_text
+from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, is_text, per_class
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
@@ -126,7 +125,7 @@ def read_classes(path: str | Path) -> tuple[str, ...]:
 
 def silent_classes(table: LabelTable) -> list[str]:
     """A note on classes that a format without a list of them cannot keep."""
-    silent = int((per_class(table.held) == 0).sum())
+    silent = int((per_class(table.values) == 0).sum())
     return [f"{silent:,} classes without any label are not in the file"] if silent else []
 
 

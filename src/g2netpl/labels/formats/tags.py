@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import per_class
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.columns import Columns, find_columns, is_tag_header
 from g2netpl.labels.formats.groups import Groups, group_cells, group_header
@@ -29,7 +28,7 @@ from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.text import beginning, delimiter, unguarded
 from g2netpl.labels.formats.twins import united_note
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 
 MARKS = ";|,\t/"  # that may stand between tags
 _ASKED = {",": "comma", "/": "slash", " ": "space"}  # that may also be parts of them
@@ -151,12 +150,12 @@ def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
         what = "it holds ';', '|', a line break, or spaces at an end"
         raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: {what}")
     names = np.array(table.classes, dtype=object)
-    negative = bool(per_class(table.held, NEGATIVE).any())
+    negative = bool(per_class(table.values, NEGATIVE).any())
     with sheet_written(path, bom) as writer:
         signs = {"labels": POSITIVE, **({"absent": NEGATIVE} if negative else {})}
         writer.write(["image", *signs, *group_header(table)])
         for image, values, group in zip(
-            table.images, table.rows(), group_cells(table), strict=True
+            table.images, table.values, group_cells(table), strict=True
         ):
             tags = (";".join(names[values == sign]) for sign in signs.values())
             writer.write([image, *tags, *group])

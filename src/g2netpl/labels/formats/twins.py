@@ -7,9 +7,7 @@ put together: known is what any of them knows, and where two contradict, it is a
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from g2netpl.labels.entries import Entries, IndexArray, Labels
 from g2netpl.labels.formats.columns import MINUS_ONE
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
@@ -81,31 +79,17 @@ def with_minus_one(values: LabelMatrix, reading: Reading) -> LabelMatrix:
     return values
 
 
-def dropped_twins(images: Sequence[str], labels: Labels, at: At, problems: Problems) -> list[int]:
+def dropped_twins(
+    images: Sequence[str], labels: LabelMatrix, at: At, problems: Problems
+) -> list[int]:
     """The rows of images that were listed before; those that say something else are mistakes."""
     twins = repeated(images)
     pairs = np.array(twins, dtype=np.int64).reshape(-1, 2)
-    for row, first in pairs[~say_the_same(labels, pairs[:, 0], pairs[:, 1])].tolist():
+    for row, first in pairs[(labels[pairs[:, 0]] != labels[pairs[:, 1]]).any(axis=1)].tolist():
         what = f"image {images[row]!r} is listed already ({at(first)}) with other labels; put them "
         what += "all in one place, or --duplicates unite puts its rows together"
         problems.add(at(row), "image listed twice", what)
     return [row for row, _ in twins]
-
-
-def say_the_same(labels: Labels, rows: IndexArray, others: IndexArray) -> npt.NDArray[np.bool_]:
-    """Whether each image of `rows` has the labels of the one at its place in `others`."""
-    if not isinstance(labels, Entries):
-        some = max(1, _BLOCK // max(labels.shape[1], 1))
-        parts = [slice(start, start + some) for start in range(0, len(rows), some)]
-        equal = [(labels[rows[part]] == labels[others[part]]).all(axis=1) for part in parts]
-        return np.concatenate([np.zeros(0, dtype=bool), *equal])
-    one, other = labels.take(rows), labels.take(others)
-    same = np.asarray(np.diff(one.starts) == np.diff(other.starts))
-    chosen = np.flatnonzero(same)
-    one, other = one.take(chosen), other.take(chosen)
-    differ = (one.columns != other.columns) | (one.signs != other.signs)
-    same[chosen[one.rows()[differ]]] = False
-    return same
 
 
 def _united(

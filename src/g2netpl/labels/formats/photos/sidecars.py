@@ -135,7 +135,7 @@ class Plan:
         photos = [self.library.photo(name) for name in table.images]
         for photo in photos:
             self._places.add(photo.paths)
-        rows = enumerate(zip(photos, table.rows(), strict=True))
+        rows = enumerate(zip(photos, table.values, strict=True))
         self.changes: list[Change] = []
         self.stay = 0
         for row, (photo, values) in rows:
