@@ -9,7 +9,6 @@ from hashlib import sha256
 import torch
 from safetensors.torch import load_file
 
-from faults.deaths import MAPPED
 from faults.driver import environment
 from faults.scene import content, difference, everything
 
@@ -26,20 +25,14 @@ def stopped(lab, kind, steps, **changes):
 
 
 def damages(lab, tries=100, kinds=("role linear", "g2netpl linear", "g2netpl")):
-    """Bits flipped, ends cut off, in checkpoints and label files: noticed; fall back, or exit 4."""
+    """Bits flipped, ends cut off, in checkpoints: noticed; fall back, or exit 4."""
     chance = random.Random(0)
-    sources = [  # four steps are an epoch: checkpoints of two generations of labels, or of one
-        stopped(lab, kind, steps, **(MAPPED if "linear" in kind else {}))
-        for kind, steps in zip(kinds, (9, 11, 9), strict=False)
-    ]
+    sources = [stopped(lab, kind, steps) for kind, steps in zip(kinds, (9, 11, 9), strict=False)]
     for number in range(tries):
         training = sources[number % len(sources)].copy(number)
         saved = training.checkpoints()
         if number % 5 == 4:
             hit = [_damage(chance, chance.choice(sorted(path.iterdir()))) for path in saved]
-        elif number % 3 == 0 and training.changes:
-            newest = json.loads((saved[0] / "manifest.json").read_text())["generation"]
-            hit = [_damage(chance, *training.folder.glob(f"labels/l*.{newest}"))]
         else:
             hit = [_damage(chance, chance.choice(sorted(saved[0].iterdir())))]
         yield {"at": ", ".join(hit)}, _noticed(training, must_refuse=number % 5 == 4)
@@ -110,7 +103,6 @@ FULL_AT = (
     {"at": "open", "matching": "history.jsonl", "number": 2},
     {"at": "open", "matching": "run.json"},
     {"at": "os:posix_fallocate"},
-    {"at": "os:posix_fallocate", "number": 4},
     {"at": "open", "matching": "model.safetensors"},
     {"at": "open", "matching": "soft_labels.npy"},
     {"at": "open", "matching": "labels.npz"},
@@ -123,7 +115,7 @@ FULL_AT = (
 def full_disks(lab, kind="g2netpl linear", points=FULL_AT):
     """The disk is full at many points: exit 74 with the bytes free, and resumed."""
     for point in points:
-        training = lab.new(kind, **MAPPED)
+        training = lab.new(kind)
         training.changes["cache"] = training.folder.with_suffix(".cache")
         outcome = training.run({"action": "full", **point})
         if outcome.code != 74 or not outcome.is_one_line or "bytes free" not in outcome.said:
@@ -158,7 +150,7 @@ cp -r run "$OUT"
 
 def small_disk(lab, kind="g2netpl"):
     """A file system that really is full in the middle of a training; where we may make one."""
-    training = lab.new(kind, epochs=6, label_memory=0)
+    training = lab.new(kind, epochs=6)
     whole = lab.new(kind, epochs=6)
     whole.run()
     mount = lab.root / "mount"

@@ -5,7 +5,6 @@ import shutil
 
 from faults.scene import content, difference, everything
 
-MAPPED = {"label_memory": 0}
 NAMED = (  # moments that random ones rarely hit
     {"at": "g2netpl.base.locks:locked"},
     {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
@@ -24,7 +23,6 @@ NAMED = (  # moments that random ones rarely hit
     {"at": "open", "matching": ".soft_labels.npy.g2netpl", "action": "tear"},
     {"at": "open", "matching": ".result.json.g2netpl", "action": "tear"},
     {"at": "g2netpl.training.checkpoints:remove_checkpoint", "number": 2},
-    {"at": "shutil:rmtree", "matching": "labels", "after": True},
 )
 
 
@@ -35,10 +33,10 @@ def anywhere(lab, kind, tries, chance):
         yield {"at": "*", "number": int(share * lab.calls(kind))}
 
 
-def struck(lab, kind, moment, action, changes):
+def struck(lab, kind, moment, action):
     """A training that a fault has met; a little earlier where it ended before, as saves vary."""
     while True:
-        training = lab.new(kind, **changes)
+        training = lab.new(kind)
         outcome = training.run({"action": action, **moment})
         number = moment.get("number", 1)
         if outcome.code != 0 or number == 1:
@@ -51,7 +49,7 @@ def kills(lab, kind, tries=20, named=10):
     chance = random.Random(kind)
     moments = [*anywhere(lab, kind, tries, chance), *chance.sample(NAMED, named)]
     for number, moment in enumerate(moments):
-        training, first = struck(lab, kind, moment, "kill", MAPPED if number % 2 else {})
+        training, first = struck(lab, kind, moment, "kill")
         if first.code != -9:
             yield moment, f"{first.code}: {first.said[-900:]}"
             continue
@@ -63,7 +61,7 @@ def kills(lab, kind, tries=20, named=10):
 def hard_life(lab, kind, deaths=20):
     """A training that is killed and resumed again and again, twenty times; then one more."""
     chance = random.Random(kind)
-    training = lab.new(kind, **MAPPED)
+    training = lab.new(kind)
     died = 0
     while died < deaths:
         moment = {"at": "*", "number": int(chance.uniform(0.05, 0.5) * lab.calls(kind))}
@@ -76,7 +74,7 @@ def hard_life(lab, kind, deaths=20):
             return
         else:
             yield moment, training.unlike()
-            training = lab.new(kind, **MAPPED)
+            training = lab.new(kind)
     yield moment, training.finished()
 
 
@@ -85,7 +83,7 @@ def stops(lab, kind, tries=10):
     chance = random.Random(f"{kind} stop")
     for number, moment in enumerate(anywhere(lab, kind, tries, chance)):
         action = ("term", "int")[number // 2 % 2]
-        training, outcome = struck(lab, kind, moment, action, MAPPED if number % 2 else {})
+        training, outcome = struck(lab, kind, moment, action)
         yield moment, _saved(training, outcome)
 
 
@@ -114,8 +112,8 @@ BETWEEN = (
 
 def stops_between(lab, kind="g2netpl", moments=BETWEEN):
     """SIGTERM in evaluation, at the switch of epochs, while finishing; said twice, as some do."""
-    for number, moment in enumerate(moments):
-        training = lab.new(kind, **(MAPPED if number % 2 else {}))
+    for moment in moments:
+        training = lab.new(kind)
         again = {"at": "g2netpl.training.checkpoints:_write", "number": 7, "action": "term"}
         yield moment, _saved(training, training.run({**moment, "action": "term"}, again))
 
@@ -157,7 +155,7 @@ def stops_before(lab, moments=BEFORE):
 def second_keys(lab, kind="g2netpl", tries=10):
     """A second Ctrl-C while the first one saves: exit 130, and no file is torn."""
     for number in range(tries):
-        training = lab.new(kind, checkpoint_steps=100, **(MAPPED if number % 2 else {}))
+        training = lab.new(kind, checkpoint_steps=100)
         first = {
             "at": "g2netpl.game.network_step:network_cost",
             "number": 3 + number,
@@ -177,7 +175,7 @@ def crashes(lab, kind="g2netpl linear", every=1):
     """A crash before and after every fsync, rename, mkdir, unlink, … of a training."""
     calls = ("fsync", "rename", "replace", "mkdir", "unlink", "rmdir", "posix_fallocate")
     places = [{"at": f"os:{call}"} for call in calls]
-    counted = lab.driver.run(lab.new(kind, **MAPPED).arguments(), *places, counting=True)
+    counted = lab.driver.run(lab.new(kind).arguments(), *places, counting=True)
     moments = [
         {**place, "number": number + 1, "after": after}
         for place, count in zip(places, counted.places, strict=True)
@@ -185,7 +183,7 @@ def crashes(lab, kind="g2netpl linear", every=1):
         for after in (False, True)
     ]
     for moment in moments[::every]:
-        training = lab.new(kind, **MAPPED)
+        training = lab.new(kind)
         outcome = training.run({**moment, "action": "kill"})
         problem = "" if outcome.code in (-9, 0) else f"{outcome.code}: {outcome.said[-900:]}"
         yield moment, problem or training.finished()
@@ -267,7 +265,7 @@ def orphans(lab, kind="g2netpl", tries=3):
 def slow_disks(lab, kind="g2netpl linear", numbers=(2, 3, 5)):
     """The disk is much slower than the epochs: a checkpoint is of its moment, with its labels."""
     for number in numbers:
-        training = lab.new(kind, epochs=8, checkpoint_steps=1000, **MAPPED)
+        training = lab.new(kind, epochs=8, checkpoint_steps=1000)
         moment = {"at": "g2netpl.training.checkpoints:_write", "number": number}
         outcome = training.run(
             {**moment, "action": "sleep"}, {**moment, "action": "kill", "after": True}

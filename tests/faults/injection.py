@@ -9,7 +9,6 @@ A fault is a dictionary:
     action    kill, term, int: that signal to ourselves; worker: kill to a loader process
               full: the disk is full; tear: half of the bytes are written, then we are killed
               nan: the result is no number; sleep: a second passes
-              narrow: label memories in files have numbers of two bytes
     after     the action comes after the call, not before
 """
 
@@ -74,8 +73,6 @@ def _act(action):
         os.kill(victim, signal.SIGKILL)
     elif action == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    elif action == "narrow":
-        importlib.import_module("g2netpl.game.mapped_memory").WIDE = 0
     elif action == "sleep":
         time.sleep(1)
 

@@ -106,7 +106,6 @@ def changes(lab, kind="g2netpl"):
     cases = [
         ("seed", {"seed": 5}, None),
         ("batch_size, learning_rate", {"batch_size": 4, "learning_rate": 0.5}, None),
-        ("label_memory", {"label_memory": 0}, None),
         ("method", {"method": "role"}, None),
         ("the training labels", {}, ("train.csv", flip)),
         ("the training labels", {}, ("train.csv", swap)),

@@ -66,7 +66,7 @@ def content(folder):
             found[path.name] = {**json.loads(raw), "seconds": None}
         elif path.name == "run.json":
             run = json.loads(raw)
-            free = ("output", "cache", "label_memory", "checkpoint_steps", "workers")
+            free = ("output", "cache", "checkpoint_steps", "workers")
             run["config"] = {k: v for k, v in run["config"].items() if k not in free}
             found[path.name] = run
         else:

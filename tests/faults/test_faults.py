@@ -1,12 +1,10 @@
 """Some of the trials of `make faults`, at fixed moments: real runs that are killed and go on."""
 
-import json
-
 import pytest
 
 from faults import damage, deaths, refusals
 from faults.driver import Driver
-from faults.scene import Lab, content, difference, make_photos
+from faults.scene import Lab, make_photos
 
 
 @pytest.fixture(scope="module")
@@ -103,28 +101,3 @@ def test_what_changed_is_named(lab):
 
 def test_an_unfinished_training_is_not_begun_again(lab):
     held(refusals.unfinished(lab))
-
-
-@pytest.mark.parametrize("kind", ["g2netpl linear", "role linear"])
-def test_labels_in_files_are_the_labels_in_memory(lab, kind):
-    training = lab.new(kind, label_memory=0)
-    assert training.run().code == 0
-    assert not training.unlike()
-
-
-def test_labels_in_few_bytes_go_on_exactly_too(lab):
-    """As if the memory were larger than 2 GB."""
-    place = "g2netpl.game.mapped_memory:MemoryPlace.memory"
-    narrow = {"at": place, "number": [1, 2, 3, 4], "action": "narrow"}
-    whole = lab.new("role linear", label_memory=0)
-    assert whole.run(narrow).code == 0
-    assert "soft_labels.npy" in whole.unlike()  # the numbers were indeed other ones
-    training = lab.new("role linear", label_memory=0)
-    stop = {"at": "g2netpl.training.saving:CheckpointSaver.step", "number": 6, "action": "term"}
-    assert training.run(narrow, stop).code == 75
-    sizes = {path.stat().st_size for path in training.folder.glob("labels/logits.*")}
-    newest = json.loads((training.checkpoints()[0] / "manifest.json").read_text())
-    assert sizes == {26 * 10 * 2}
-    assert newest["step"] == 2
-    assert training.resume(narrow).code == 0
-    assert difference(content(whole.folder), content(training.folder)) == ""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from g2netpl import LabelTable, Reading, inspect_labels, read_labels, write_labels
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import image_folder, read_aliases, read_matching
 from g2netpl.labels.formats.merging import merge
 from g2netpl.labels.formats.problems import LabelFileError
@@ -24,7 +23,7 @@ def known(table):
     """What a table says, as a dictionary: nothing of ours but its rows."""
     return {
         (image, name): int(value)
-        for image, row in zip(table.images, table.rows(), strict=True)
+        for image, row in zip(table.images, table.values, strict=True)
         for name, value in zip(table.classes, row, strict=True)
         if value >= 0
     }
@@ -172,34 +171,14 @@ def test_notes_and_areas_of_the_files_are_kept():
     assert merge({"1.json": one, "3.csv": LabelTable(["c"], ["x"], [[0]])}).sizes is None
 
 
-def test_sparse_tables_are_joined_without_a_matrix(monkeypatch):
-    count, classes = 3000, [f"c{number}" for number in range(5000)]
-    tables = {}
-    for file, start in (("1", 0), ("2", 1000)):
-        images = np.arange(start, start + count)
-        entries = Entries.of_pairs(
-            (count, len(classes)), np.arange(count), images % 5000, np.ones(count, dtype=np.int8)
-        )
-        tables[file] = LabelTable([f"{image}.jpg" for image in images], classes, entries)
-
-    def no_matrix(*_):
-        raise AssertionError("a matrix was made")
-
-    monkeypatch.setattr(Entries, "matrix", no_matrix)
-    table = merge(tables)
-    assert isinstance(table.held, Entries)
-    assert len(table) == 4000
-    assert (table.held.columns == np.arange(4000)).all()
-    assert (table.held.starts == np.arange(4001)).all()
-
-
-def test_a_small_file_of_tags_beside_a_full_table_becomes_a_matrix(monkeypatch):
-    full = LabelTable([f"{n}.jpg" for n in range(200)], list("abc"), np.eye(3)[np.arange(200) % 3])
-    tags = LabelTable(["7.jpg", "new.jpg"], ["d"], Entries.of_matrix(np.array([[1], [1]], np.int8)))
-    monkeypatch.setattr("g2netpl.labels.formats.merging._BLOCK", 50)  # many blocks
-    table = merge({"full": full, "tags": tags})
-    assert isinstance(table.held, np.ndarray)
-    assert known(table) == known(full) | known(tags)
+def test_a_joint_table_above_four_gigabytes_is_rejected():
+    tables = {
+        file: LabelTable([f"{file}{n}" for n in range(70_000)], [file], np.ones((70_000, 1)))
+        for file in ("1", "2")
+    }
+    wide = LabelTable(["a"], [f"c{n}" for n in range(40_000)], np.ones((1, 40_000)))
+    with pytest.raises(InputError, match=r"140,001 images × 40,002 classes.* 5.2 GB.* sample"):
+        merge({**tables, "3": wide})
 
 
 TRUTH = {(f"{image}", name): (image * 7 + place) % 3 % 2 for image in range(6) for place, name in
@@ -208,13 +187,13 @@ TRUTH = {(f"{image}", name): (image * 7 + place) % 3 % 2 for image in range(6) f
 
 @st.composite
 def parts_of_truth(draw):
-    """Tables that know some of one truth, so that nothing contradicts; some are sparse."""
+    """Tables that know some of one truth, so that nothing contradicts."""
     images = draw(st.lists(st.sampled_from("012345"), unique=True, max_size=6))
     classes = draw(st.lists(st.sampled_from("abcd"), unique=True, min_size=1, max_size=4))
     seen = draw(st.sets(st.sampled_from(sorted(TRUTH))))
     values = [[TRUTH[i, c] if (i, c) in seen else -1 for c in classes] for i in images]
     matrix = np.array(values, dtype=np.int8).reshape(len(images), len(classes))
-    return LabelTable(images, classes, Entries.of_matrix(matrix) if draw(st.booleans()) else matrix)
+    return LabelTable(images, classes, matrix)
 
 
 @given(parts_of_truth(), parts_of_truth(), parts_of_truth())
@@ -300,12 +279,11 @@ def test_aliases_make_many_names_one_class(folder):
     assert table.values.tolist() == [[1, 0, -1], [0, -1, 1], [0, 1, -1], [-1, 1, 0]]
     assert table.notes == ()
     (folder / "tags.csv").write_text("image,tags\n1.jpg,Car;hound\n2.jpg,car;Car\n3.jpg,cat\n")
-    sparse = read_labels("tags.csv", None, Reading(aliases=aliases))
-    assert isinstance(sparse.held, Entries)
-    assert known(sparse) == {("1.jpg", "car"): 1, ("1.jpg", "dog"): 1, ("2.jpg", "car"): 1,
+    tags = read_labels("tags.csv", None, Reading(aliases=aliases))
+    assert known(tags) == {("1.jpg", "car"): 1, ("1.jpg", "dog"): 1, ("2.jpg", "car"): 1,
                              ("3.jpg", "cat"): 1}  # fmt: skip
     unused = "no class here is called 'automobile' (1 of the 3 names in --aliases)"
-    assert sparse.notes == (unused,)
+    assert tags.notes == (unused,)
 
 
 def test_aliases_hold_before_the_list_of_classes_is_asked(folder):

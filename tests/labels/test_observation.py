@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from g2netpl.labels.entries import Entries
 from g2netpl.labels.observation import can_choose_by, look, looked_alike, telling
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
@@ -32,9 +31,8 @@ def seen(setting):
         ("full", "complete"),
     ],
 )
-@pytest.mark.parametrize("form", [np.asarray, Entries.of_matrix])
-def test_every_setting_is_told_by_its_labels(setting, wanted, form):
-    assert look(form(seen(setting)), K)[0] == wanted
+def test_every_setting_is_told_by_its_labels(setting, wanted):
+    assert look(seen(setting), K)[0] == wanted
 
 
 def test_tags_beside_some_answers_of_people_are_still_draws():
@@ -62,10 +60,9 @@ def with_complete(count):
     return labels
 
 
-@pytest.mark.parametrize("form", [np.asarray, Entries.of_matrix])
-def test_images_tell_how_often_labels_are_positive(form):
+def test_images_tell_how_often_labels_are_positive():
     def told(labels, scores=None):
-        return telling(form(labels), K, scores).tolist()
+        return telling(labels, K, scores).tolist()
 
     everything = list(range(400))
     assert told(TRUTH) == everything
@@ -99,14 +96,13 @@ def test_labels_missing_at_random_look_alike(setting):
     assert looked_alike(np.full_like(SCORES, np.nan), labels)
 
 
-@pytest.mark.parametrize("form", [np.asarray, Entries.of_matrix])
-def test_an_epoch_is_not_chosen_by_a_few_negatives(form):
-    assert can_choose_by(form(TRUTH))
-    assert can_choose_by(form(seen("known:0.3")))
-    assert can_choose_by(form(seen("positives:1+1")))
-    assert can_choose_by(form(with_complete(10)))
+def test_an_epoch_is_not_chosen_by_a_few_negatives():
+    assert can_choose_by(TRUTH)
+    assert can_choose_by(seen("known:0.3"))
+    assert can_choose_by(seen("positives:1+1"))
+    assert can_choose_by(with_complete(10))
     for labels in (seen("fspl"), beside_tags(1), beside_tags(150)):
-        assert not can_choose_by(form(labels))
+        assert not can_choose_by(labels)
     one_class = seen("fspl").copy()
     one_class[:, 0] = TRUTH[:, 0]  # many negatives, of one class in ten
-    assert not can_choose_by(form(one_class))
+    assert not can_choose_by(one_class)

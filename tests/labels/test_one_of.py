@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from g2netpl import LabelTable, Reading, read_labels
-from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import LabelFileError
 from g2netpl.labels.formats.one_of import answered, by_one, looks_so
 
@@ -19,12 +18,6 @@ def test_a_name_says_all_and_the_last_that_is_left_is_the_one():
     found = by_one(table([1, -1, -1], [-1, 1, 0], [-1, -1, -1], [0, -1, -1], [0, -1, 0]))
     assert found.values.tolist() == [[1, 0, 0], [0, 1, 0], [-1, -1, -1], [0, -1, -1], [0, 1, 0]]
     assert by_one(found).values.tolist() == found.values.tolist()
-
-
-def test_entries_say_the_same_as_a_matrix():
-    rows = [[1, -1, -1], [-1, -1, -1]]
-    as_entries = table(*rows).with_values(Entries.of_matrix(np.array(rows, dtype=np.int8)))
-    assert by_one(as_entries).values.tolist() == by_one(table(*rows)).values.tolist()
 
 
 WIDE = "image,ant,bee,fly\n1.jpg,1,,\n11.jpg,,1,\n2.jpg,1,,1\n"

@@ -54,3 +54,9 @@ def test_the_fingerprint_changes_with_every_part():
     }
     assert len(prints) == 4
     assert table().fingerprint() == table().fingerprint()
+
+
+def test_labels_above_four_gigabytes_are_rejected_before_they_are_made():
+    images, classes = range(70_000), [str(number) for number in range(70_000)]
+    with pytest.raises(InputError, match=r"70,000 images × 70,000 classes: .* 4.6 GB.*sample the"):
+        LabelTable([str(number) for number in images], classes, None)

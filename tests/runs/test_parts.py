@@ -20,12 +20,11 @@ import pytest
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
-from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs import bundle as bundles
 from g2netpl.runs import on_ray, parts
-from g2netpl.runs.parts import Block, Blocks, Made, Part, Parts
+from g2netpl.runs.parts import Block, Blocks, Made, Parts
 
 
 @pytest.fixture(autouse=True)
@@ -72,17 +71,25 @@ def test_a_folder_has_the_rows_of_a_table(predict, tmp_path, photos, capsys):
     ]
 
 
-def test_parts_are_shared_out_and_make_the_same_files(predict, tmp_path, capsys, monkeypatch):
+@pytest.fixture
+def as_rank(monkeypatch):
+    """Make this process one of several, as torchrun and srun do."""
+
+    def become(rank, size):
+        for name, value in (("RANK", rank), ("WORLD_SIZE", size), ("LOCAL_RANK", rank)):
+            monkeypatch.setenv(name, str(value))
+
+    return become
+
+
+def test_ranks_share_the_blocks_and_make_the_same_files(predict, tmp_path, as_rank):
     assert predict() == 0
-    assert predict("--part", "2/3", output="shared/") == 0
-    assert [*contents(tmp_path / "shared")] == ["part-000001.parquet", "part-000004.parquet"]
-    assert "2 of 5 blocks are there, the others are for other parts" in capsys.readouterr().out
-    for name, value in (("RANK", "0"), ("WORLD_SIZE", "3"), ("LOCAL_RANK", "0")):
-        monkeypatch.setenv(name, value)  # as torchrun and srun do
+    as_rank(1, 3)
     assert predict(output="shared/") == 0
-    monkeypatch.undo()
-    monkeypatch.setattr(parts, "FEWEST", 16)
-    assert predict("--part", "3/3", output="shared/") == 0
+    assert [*contents(tmp_path / "shared")] == ["part-000001.parquet", "part-000004.parquet"]
+    for rank in (0, 2):
+        as_rank(rank, 3)
+        assert predict(output="shared/") == 0
     assert contents(tmp_path / "shared") == contents(tmp_path / "scores")
 
 
@@ -90,8 +97,8 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     assert predict() == 0
     folder = tmp_path / "scores"
     before = contents(folder)
-    (folder / "part-000003.parquet").unlink()
-    (folder / "part-000001.parquet").write_bytes(before["part-000001.parquet"][:-7])  # damaged
+    for number in (1, 3):
+        (folder / f"part-{number:06d}.parquet").unlink()
     scored, answers = [], bundles.Bundle._answers
     monkeypatch.setattr(
         bundles.Bundle, "_answers", lambda self, p: [scored.append(len(p)), answers(self, p)][1]
@@ -113,23 +120,22 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
         (["--list", "LIST"], "list of images"),
     ],
 )
-def test_other_results_do_not_go_into_the_folder(predict, tmp_path, photos, capsys, more, what):
+def test_other_results_do_not_go_into_the_folder(
+    predict, tmp_path, photos, capsys, as_rank, more, what
+):
     (tmp_path / "names.txt").write_text("test-00001.png\n")
-    assert predict("--part", "1/5") == 0
+    assert predict() == 0
     more = [str(tmp_path / "names.txt") if each == "LIST" else each for each in more]
     assert predict(*more) == 3
     assert f"holds parts of other {what} than it began with" in capsys.readouterr().err
-    assert predict(*more, "--overwrite", "--part", "1/2") == 2
     assert predict(*more, "--overwrite") == 0
     assert len(rows_of(tmp_path / "scores")) == (1 if "--list" in more else 80)
+    as_rank(0, 2)
+    assert predict(*more, "--overwrite") == 2
 
 
-def test_blocks_of_others_and_foreign_folders_are_refused(predict, tmp_path, capsys):
-    assert predict() == 0
-    assert predict("--threshold", "0.3", output="other/") == 0
-    shutil.copy(tmp_path / "other" / "part-000002.parquet", tmp_path / "scores")
-    assert predict() == 3
-    assert "part-000002.parquet: is of another classifier or list" in capsys.readouterr().err
+def test_foreign_folders_are_refused(predict, tmp_path):
+    assert predict(output="other/") == 0
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("dear")
     assert predict(output="mine/") == 3
@@ -141,18 +147,9 @@ def test_blocks_of_others_and_foreign_folders_are_refused(predict, tmp_path, cap
     assert predict(output="other/") == 2
 
 
-@pytest.mark.parametrize("text", ["0/3", "4/3", "1", "1/0", "-1/2", "1/2/3", "a/b", "", "1/1e9"])
-def test_a_part_is_one_of_some(text):
-    with pytest.raises(InputError, match="expected I/N, such as 1/8 to 8/8"):
-        Part.parse(text)
-
-
 def test_one_table_is_made_by_one_process(predict, capsys, monkeypatch):
-    assert predict("--part", "1/2", output="scores.csv") == 2
     assert predict("--engine", "ray", output="scores.parquet") == 2
-    said = capsys.readouterr().err
-    assert "--part: needs a folder as --output, such as " in said
-    assert "--engine: needs a folder as --output" in said
+    assert "--engine: needs a folder as --output, such as " in capsys.readouterr().err
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert predict(output="scores.csv") == 2
     assert "several processes: needs a folder" in capsys.readouterr().err
@@ -169,7 +166,7 @@ def test_blocks_follow_shards_and_have_whole_batches(monkeypatch):
     monkeypatch.undo()
     assert {len(block.images) for block in Blocks.of(range(1 << 21))} == {2048}
     sums = {Blocks.of(names).digest(), blocks.digest(), Blocks.of(names[1:]).digest()}
-    known = Entries.nothing(100, 3)
+    known = np.full((100, 3), -1, dtype=np.int8)
     assert len({*sums, Blocks.of(names, known=known).digest()}) == 4
 
 
@@ -193,8 +190,10 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
 
 
-def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
-    """In a folder and in shards; a part tells of its own."""
+def test_names_of_a_list_that_are_not_there_are_told_at_once(
+    predict, tmp_path, photos, capsys, as_rank
+):
+    """In a folder and in shards; a rank tells of its own."""
     pack = ["pack", "--labels", photos / "train.csv", "--images", photos, "--only-listed"]
     assert main([*map(str, (*pack, "--output", tmp_path / "shards"))]) == 0
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
@@ -202,12 +201,15 @@ def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, 
     names.write_text("".join(f"{name}\n" for name in wrong))
     for images in (photos, tmp_path / "shards"):
         capsys.readouterr()
+        as_rank(0, 1)
         assert predict("--list", names, images=images) == 2
         told = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
         assert told in capsys.readouterr().err
-        assert predict("--list", names, "--part", "2/3", images=images) == 2
+        as_rank(1, 3)
+        assert predict("--list", names, images=images) == 2
         assert f"{names}: 1 of 16 images are not in {images}: 'x.png';" in capsys.readouterr().err
-        assert predict("--list", names, "--part", "1/3", images=images) == 0
+        as_rank(0, 3)
+        assert predict("--list", names, images=images) == 0
         assert not (tmp_path / "scores" / "part-000001.parquet").exists()
         shutil.rmtree(tmp_path / "scores")
 
@@ -337,7 +339,7 @@ def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, t
     [
         (["--labels", "x.csv"], "--labels: needs --images and --output"),
         (["--labels", "x.csv", "--images", "y", "--output", "z/", "--truth", "t"], "--truth and"),
-        (["--part", "1/2"], "--part, --engine and several processes: go with --labels"),
+        (["--engine", "ray"], "--engine and several processes: go with --labels"),
     ],
 )
 def test_flags_of_complete_that_do_not_fit(small_run, capsys, more, what):
@@ -345,14 +347,16 @@ def test_flags_of_complete_that_do_not_fit(small_run, capsys, more, what):
     assert what in capsys.readouterr().err
 
 
-def test_features_of_any_number_of_images(photos, tmp_path, capsys):
+def test_features_of_any_number_of_images(photos, tmp_path, as_rank):
     given = ["features", "--images", photos, "--backbone", "tiny", "--image-size", 32]
     given += ["--workers", 0, "--device", "cpu", "--output"]
     (tmp_path / "few").mkdir()
     shutil.copy(photos / "test-00001.png", tmp_path / "few" / "a.png")
     (tmp_path / "few" / "b.png").write_text("no image")
-    assert main([*map(str, (*given, tmp_path / "made", "--part", "2/2"))]) == 0
-    assert main([*map(str, (*given, tmp_path / "made", "--part", "1/2"))]) == 0
+    for rank in (1, 0):
+        as_rank(rank, 2)
+        assert main([*map(str, (*given, tmp_path / "made"))]) == 0
+    as_rank(0, 1)
     rows = rows_of(tmp_path / "made")
     labelled = [*given, tmp_path / "folder", "--labels", photos / "train.csv"]
     labelled += ["--test-labels", photos / "test.csv", "--cache", tmp_path / "cache"]
@@ -369,7 +373,7 @@ def test_features_of_any_number_of_images(photos, tmp_path, capsys):
     good, bad = rows_of(tmp_path / "two")
     np.testing.assert_allclose(good["features"], expected["test-00001.png"], atol=1e-5)
     assert bad == {"image": "b.png", "features": None}
-    assert main([*map(str, (*labelled, "--part", "1/2", "--overwrite"))]) == 2
+    assert main([*map(str, (*labelled, "--engine", "ray", "--overwrite"))]) == 2
     assert main([*map(str, (*given, tmp_path / "two.parquet"))]) == 2
 
 
@@ -414,12 +418,12 @@ def _workers_of_ray(pid):
 
 @pytest.mark.parametrize("values", [None, [[1, -1, 0], [-1, -1, -1]]], ids=["none", "some"])
 def test_a_block_comes_to_a_worker_of_ray_as_it_was(values):
-    known = None if values is None else Entries.of_matrix(np.array(values, dtype=np.int8))
+    known = None if values is None else np.array(values, dtype=np.int8)
     there = on_ray._block(on_ray._text(Block(3, ("a.jpg", "ä/b.jpg"), known)))
     assert (there.number, there.images) == (3, ["a.jpg", "ä/b.jpg"])
     assert (there.known is None) == (known is None)
     if known is not None:
-        assert there.known.matrix().tolist() == values
+        assert there.known.tolist() == values
 
 
 def test_refused_is_no_mistake_of_the_input(tmp_path):

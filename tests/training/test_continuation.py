@@ -14,10 +14,9 @@ from g2netpl.base.processes import Processes
 from g2netpl.cli import main
 from g2netpl.game.equations import GaussianMap, SigmoidMap
 from g2netpl.game.network.network import build_network
-from g2netpl.labels.entries import Entries, with_labels
 from g2netpl.labels.formats import read_labels, write_labels
 from g2netpl.labels.observation import look
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
 from g2netpl.review.photos import PhotoReview
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import reviewed_labels
@@ -119,13 +118,12 @@ def test_the_upper_blocks_may_go_on_alone(reviewed, tmp_path, photos):
     np.testing.assert_allclose(found[free], said[free], atol=5e-3)
 
 
-@pytest.mark.parametrize("memory", [512, 0])
-def test_so_do_the_estimates_of_role(first, tmp_path, memory):
+def test_so_do_the_estimates_of_role(first, tmp_path):
     run, still = tmp_path / "first", ["--learning-rate", "1e-12", "--epochs", "1"]
     config = {**read_training(first)["config"], "output": str(run), "method": "role"}
     train(RunConfig(**config))
     answer(run, trained_on(run)[:2], ("yes", "no"))
-    assert go_on(run, tmp_path / "second", *still, "--label-memory", str(memory)) == 0
+    assert go_on(run, tmp_path / "second", *still) == 0
     before, after = Run.open(run).labels, Run.open(tmp_path / "second").labels
     rows = trained_on(run)
     free = after.observed[rows] == UNOBSERVED
@@ -144,8 +142,7 @@ def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
         assert (observed[row, 3], observed[row, 5]) == (NEGATIVE, POSITIVE)
 
 
-@pytest.mark.parametrize("memory", [512, 0])  # soft labels in tensors, and in files
-def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeypatch, memory):
+def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeypatch):
     save = CheckpointSaver.epoch
 
     def stop(keeper, now):
@@ -153,10 +150,9 @@ def test_a_resume_keeps_to_the_answers_it_began_with(reviewed, tmp_path, monkeyp
         keeper.writer.settle()
         raise KeyboardInterrupt
 
-    flags = ["--label-memory", str(memory)]
-    assert go_on(reviewed, tmp_path / "whole", *flags) == 0
+    assert go_on(reviewed, tmp_path / "whole") == 0
     monkeypatch.setattr(CheckpointSaver, "epoch", stop)
-    assert go_on(reviewed, tmp_path / "second", *flags) == 130
+    assert go_on(reviewed, tmp_path / "second") == 130
     monkeypatch.setattr(CheckpointSaver, "epoch", save)
     answer(reviewed, trained_on(reviewed)[6:8], ("yes", "yes"))
     assert main(["train", "--resume", "--output", str(tmp_path / "second")]) == 0
@@ -325,16 +321,13 @@ def test_the_way_back_from_a_soft_label_to_its_latent():
         assert torch.isfinite(way.latent(torch.tensor([0.0, 1.0]))).all()
 
 
-def test_other_signs_in_either_form(photos):
+def test_other_signs(photos):
     matrix = read_labels(photos / "train.csv").values.copy()
     matrix[::2] = UNOBSERVED
     rows, columns, signs = [0, 1, 1, 59], [2, 0, 7, 9], [1, 0, 1, 0]
     expected = matrix.copy()
     expected[rows, columns] = signs
     assert np.array_equal(with_labels(matrix, rows, columns, signs), expected)
-    sparse = with_labels(Entries.of_matrix(matrix), rows, columns, signs)
-    assert isinstance(sparse, Entries)
-    assert np.array_equal(sparse.matrix(), expected)
 
 
 def test_a_file_stands_between_the_reviewed_run_and_the_flags(reviewed, tmp_path):
@@ -369,7 +362,7 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, 
         on = np.flatnonzero(truth[row] == POSITIVE).tolist()
         review.save(f"{row:032x}", row, on, [], rest=True)
     review.close()
-    assert look(reviewed_labels(run).held, 2.0)[0] == "random"
+    assert look(reviewed_labels(run).values, 2.0)[0] == "random"
     assert main(["review", str(run), "--export", str(tmp_path / "labels.csv")]) == 0
     assert "--validation 0 --observation draw …" in capsys.readouterr().out
     assert go_on(run, tmp_path / "second") == 0

@@ -149,10 +149,9 @@ def test_the_probe_measures_regret_and_predictions_by_their_definition():
     assert reading["predicted_positives"] == pytest.approx(float(predicted.sum()) / 32, rel=1e-5)
 
 
-@pytest.mark.parametrize("whole", [1 << 24, 40])  # 60 × 4 entries at once, or 7 images at a time
+@pytest.mark.parametrize("whole", [1 << 24, 28])  # 60 × 4 labels at once, or 7 images at a time
 def test_the_state_of_the_labels_is_that_of_the_unobserved_ones(monkeypatch, whole):
-    monkeypatch.setattr("g2netpl.base.arrays.WHOLE", whole)
-    monkeypatch.setattr("g2netpl.base.arrays._BLOCK", 28)
+    monkeypatch.setattr("g2netpl.training.equilibrium._CELLS", whole)
     some = np.random.default_rng(2).random((60, 4)) < 0.2
     observed = torch.from_numpy(np.where(some, 0, VISIBLE[:60]).astype(np.int8))
     player = make_player("g2netpl", {}, Setup(observed, 1.4, 0.02))

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from g2netpl.game.network.network import build_network
-from g2netpl.labels.entries import Entries
 from g2netpl.labels.observation import from_both_signs, from_complete
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
@@ -113,8 +112,7 @@ def test_a_ranking_that_knows_nothing_leaves_a_guess():
     assert from_positives(noise, visible("fspl")) == pytest.approx(2.0, rel=0.15)
 
 
-@pytest.mark.parametrize("form", [np.asarray, Entries.of_matrix])
-def test_of_very_many_classes_the_most_observed_are_ranked(monkeypatch, form):
+def test_of_very_many_classes_the_most_observed_are_ranked(monkeypatch):
     """A thousand times more classes, nearly none of them ever named, change k hardly."""
     labels = np.full((COUNT, 12_000), -1, dtype=np.int8)
     labels[:, 5000 : 5000 + CLASSES] = visible("fspl")
@@ -128,7 +126,7 @@ def test_of_very_many_classes_the_most_observed_are_ranked(monkeypatch, form):
     monkeypatch.setattr("g2netpl.training.expected_positives.build_network", noted)
     monkeypatch.setattr("g2netpl.training.expected_positives._RANKED_CLASSES", CLASSES)
     alone = from_positives(FEATURES, visible("fspl"))
-    assert from_positives(FEATURES, form(labels)) == pytest.approx(alone, rel=0.1)
+    assert from_positives(FEATURES, labels) == pytest.approx(alone, rel=0.1)
     assert widths == [CLASSES] * 10
 
 

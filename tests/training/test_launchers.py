@@ -187,14 +187,14 @@ def test_sigterm_to_torchrun_saves_once_and_going_on_is_exact(launch, given):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_torchrun_ends_all_when_a_rank_is_killed(launch, given, rank):
-    values = given("killed", epochs="20", label_memory="0")
+    values = given("killed", epochs="20")
     begun = launch("torchrun", *arguments(values))
     begun.until(Path(values["output"]) / "checkpoints" / "0-000001-*")
     os.kill(ranks_of(begun)[rank], signal.SIGKILL)
     assert begun.codes(120) == [1]
     again = launch("torchrun", *arguments(values, "--resume"))
     assert again.codes() == [0], again.said
-    whole = launch("torchrun", *arguments(given("whole", epochs="20", label_memory="0")))
+    whole = launch("torchrun", *arguments(given("whole", epochs="20")))
     assert whole.codes() == [0]
     assert_equal(load_run(given("whole")["output"]), load_run(values["output"]))
 

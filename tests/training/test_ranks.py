@@ -304,12 +304,6 @@ def test_ranks_with_one_image_each_have_the_same_network(pair, count):
     assert (one["backbone.weight"] != 1).all()  # and all learn
 
 
-def test_labels_in_files_that_ranks_share_are_those_in_memory(pair, values):
-    pair.run(training, values("memory", learning_rate=0.02, method="role"))
-    pair.run(training, values("files", learning_rate=0.02, method="role", label_memory=0))
-    assert_equal(load_run(values("memory")["output"]), load_run(values("files")["output"]))
-
-
 def decoded_by_this_rank(values):
     seen = []
     decoded = ImageSource.decoded
@@ -497,7 +491,6 @@ FLAGS = {
     "seed": ({"seed": 3}, "--seed (3, not 0);"),
     "options": ({"options": {"beta": 0.5}}, '--options ({"beta": 0.5}, not {});'),
     "several": ({"epochs": 9, "view": "plain"}, "--view (plain, not paper), --epochs (9, not 3);"),
-    "where labels are": ({"label_memory": 0}, "--label-memory (0, not 512);"),
     "a file or none": ({"test_labels": None}, "--test-labels (none, not given);"),
     "run folder": ({"output": "somewhere/else"}, "--output;"),
     "resume": ({"resume": True}, "--resume (true, not false);"),
@@ -656,14 +649,13 @@ def assert_stopped(group, values, *arguments):
         assert "--resume" in outcome.text
 
 
-@pytest.mark.parametrize("files", [False, True], ids=["memory", "files"])
 @pytest.mark.parametrize(
     ("ranks", "step", "where"),
     [((0, 1), 9, "step"), ((1,), 2, "measuring"), ((0,), 2, "measuring")],
     ids=["all at a step", "one rank measuring", "the first measuring"],
 )
-def test_a_signal_stops_all_ranks_and_going_on_is_exact(pair, values, files, ranks, step, where):
-    common = {"learning_rate": 0.02, "label_memory": 0 if files else 512}
+def test_a_signal_stops_all_ranks_and_going_on_is_exact(pair, values, ranks, step, where):
+    common = {"learning_rate": 0.02}
     pair.run(training, values("whole", **common))
     assert_stopped(pair, values("stopped", **common), ranks, step, False, where)
     folder = values("stopped")["output"]
@@ -676,7 +668,6 @@ def test_a_signal_stops_all_ranks_and_going_on_is_exact(pair, values, files, ran
 
 def test_going_on_with_another_number_of_ranks(pair, trio, values):
     common = {"mode": "linear-init", "linear_epochs": 2, "epochs": 2, "learning_rate": 0.005}
-    common |= {"label_memory": 0}
     alone = train(RunConfig.read(values("alone", **common), "test"))
     assert_stopped(pair, values("moving", **common), (1,), 3)
     assert_stopped(trio, values("moving", **common), (0,), 6, True)
@@ -692,7 +683,7 @@ def test_going_on_with_another_number_of_ranks(pair, trio, values):
 def test_a_killed_rank_ends_the_others_and_nothing_is_torn(values):
     group = Group(3)
     try:
-        common = {"learning_rate": 0.02, "label_memory": 0, "checkpoint_steps": 1}
+        common = {"learning_rate": 0.02, "checkpoint_steps": 1}
         group.start(stopped_at, values("run", **common), (1,), 10, False, "step", signal.SIGKILL)
         outcomes = group.outcomes()
         assert outcomes[1] is None

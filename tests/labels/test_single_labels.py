@@ -1,4 +1,4 @@
-"""Files that name labels one by one become entries, however they are cut into blocks."""
+"""Files that name labels one by one, however they are cut into blocks."""
 
 import json
 import tempfile
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
 from g2netpl.labels.formats import text as file_text
 from g2netpl.labels.table import LabelTable
@@ -29,19 +28,18 @@ PATHS = {
 
 
 @pytest.mark.parametrize("name", PATHS)
-def test_formats_of_single_labels_are_held_as_entries(name, tmp_path):
+def test_formats_of_single_labels_keep_them_all(name, tmp_path):
     path = tmp_path / PATHS[name]
     write_labels(TABLE, path, name)
     read = read_labels(path, name)
-    assert isinstance(read.held, Entries)
-    assert read.entries == TABLE.entries
+    assert read.values.tolist() == TABLE.values.tolist()
     again = tmp_path / "again" / PATHS[name]
     again.parent.mkdir()
     write_labels(read, again, name)
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_tags_in_parquet_are_held_as_entries(tmp_path):
+def test_tags_in_parquet(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     listed = {"image": ["a", "b"], "labels": [["cat", "ant"], None], "absent": [[], ["cat"]]}
@@ -50,7 +48,6 @@ def test_tags_in_parquet_are_held_as_entries(tmp_path):
         path = tmp_path / f"{number}.parquet"
         parquet.write_table(pyarrow.table(columns), path)
         read = read_labels(path)
-        assert isinstance(read.held, Entries)
         assert read.classes == ("ant", "cat")
         assert read.values.tolist() == [[1, 1], [-1, 0]]
 
