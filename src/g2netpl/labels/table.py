@@ -25,7 +25,6 @@ from g2netpl.labels.entries import (
     blocks,
     dense,
     per_image,
-    spread,
     take,
     with_columns,
 )
@@ -47,8 +46,6 @@ class LabelTable:
     images: tuple[str, ...]
     classes: tuple[str, ...]
     held: Labels
-    sizes: npt.NDArray[np.float32] | None
-    """Area of each object as a share of its image, (N, L), where the source knows boxes."""
     notes: tuple[str, ...]
     """What a person should be told about the file the table was read from."""
     groups: tuple[str, ...] | None
@@ -59,7 +56,6 @@ class LabelTable:
         images: Sequence[str],
         classes: Sequence[str],
         values: npt.ArrayLike | Entries,
-        sizes: npt.NDArray[np.float32] | None = None,
         notes: Sequence[str] = (),
         groups: Sequence[str] | None = None,
     ) -> None:
@@ -70,8 +66,6 @@ class LabelTable:
                 f"labels: expected a matrix of {len(images)} images × {len(classes)} classes, got "
                 f"shape {held.shape}"
             )
-        if sizes is not None and sizes.shape != held.shape:
-            raise InputError(f"sizes: expected shape {held.shape}, got {sizes.shape}")
         if groups is not None and len(groups) != len(images):
             raise InputError(f"groups: expected one per image, {len(images)}, got {len(groups)}")
         if not classes:
@@ -83,7 +77,7 @@ class LabelTable:
         if not isinstance(held, Entries):
             held.setflags(write=False)
         together = None if groups is None else tuple(groups)
-        parts = (images, classes, held, sizes, tuple(notes), together)
+        parts = (images, classes, held, tuple(notes), together)
         for field, value in zip(fields(self), parts, strict=True):
             object.__setattr__(self, field.name, value)
 
@@ -147,48 +141,41 @@ class LabelTable:
             tuple(self.images[row] for row in rows.tolist()),
             self.classes,
             take(self.held, rows),
-            None if self.sizes is None else self.sizes[rows],
             self.notes,
             None if self.groups is None else [self.groups[row] for row in rows.tolist()],
         )
 
     def with_images(self, images: Sequence[str]) -> "LabelTable":
         """The same labels of images that are called otherwise."""
-        return LabelTable(images, self.classes, self.held, self.sizes, self.notes, self.groups)
+        return LabelTable(images, self.classes, self.held, self.notes, self.groups)
 
     def with_values(self, values: npt.ArrayLike | Entries) -> "LabelTable":
         """The same images and classes with other labels."""
-        return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
+        return LabelTable(self.images, self.classes, values, self.notes, self.groups)
 
     def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
         """The same images with class j at places[j] of `classes`; others are unobserved."""
-        sizes = self.sizes
-        if sizes is not None:
-            sizes = spread(sizes, places, len(classes), 0)
         held = with_columns(self.held, places, len(classes))
-        return LabelTable(self.images, classes, held, sizes, self.notes, self.groups)
+        return LabelTable(self.images, classes, held, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""
-        return LabelTable(self.images, self.classes, self.held, self.sizes, notes, self.groups)
+        return LabelTable(self.images, self.classes, self.held, notes, self.groups)
 
     def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
         """The same table with other groups, or without."""
-        return LabelTable(self.images, self.classes, self.held, self.sizes, self.notes, groups)
+        return LabelTable(self.images, self.classes, self.held, self.notes, groups)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
         """The same table with more images, about which nothing is known."""
         shape = (len(images), len(self.classes))
-        sizes = self.sizes
-        if sizes is not None:
-            sizes = np.vstack([sizes, np.zeros(shape, dtype=np.float32)])
         held: Labels
         if isinstance(self.held, Entries):
             held = self.held.followed_by(len(images))
         else:
             held = np.vstack([self.held, np.full(shape, UNOBSERVED, dtype=np.int8)])
         groups = None if self.groups is None else (*self.groups, *("" for _ in images))
-        return LabelTable((*self.images, *images), self.classes, held, sizes, self.notes, groups)
+        return LabelTable((*self.images, *images), self.classes, held, self.notes, groups)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints.
@@ -275,15 +262,6 @@ def name_problem(name: str) -> str | None:
     if ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
-
-
-def is_text(name: str) -> bool:
-    """False where a name holds half a character, as names of files can."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def plain_name(name: str) -> str:

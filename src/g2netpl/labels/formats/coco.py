@@ -9,7 +9,6 @@ Images are sorted by their ids as text, as in SPML.
 
 import json
 import re
-from array import array
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
-from g2netpl.labels.entries import MOST_CELLS, per_image
+from g2netpl.labels.entries import per_image
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
 from g2netpl.labels.formats.problems import Problems
@@ -59,9 +58,9 @@ def read(path: Path, reading: Reading) -> LabelTable:
         with problems.kept():
             _read_image(image, place, names, collector)
     problems.raise_any()
-    objects = _read_annotations(path, annotations, by_id, names, collector)
+    _read_annotations(path, annotations, by_id, names, collector)
     absent = reading.absent_value("unobserved" if federated else "negative")
-    table = _with_areas(collector.table(absent), *objects)
+    table = collector.table(absent)
     if absent == NEGATIVE:
         table = _annotated(table, path.stem, reading)
     return in_class_order(table, reading, f"{path}: categories")
@@ -73,10 +72,9 @@ def _read_annotations(
     by_id: dict[int | str, Image],
     names: dict[int, str],
     collector: Collector,
-) -> tuple["array[int]", "array[int]", "array[float]"]:
-    """Collect the objects; gives image, class and share of the image of each."""
+) -> None:
+    """Collect the objects."""
     row_of = {identity: row for row, identity in enumerate(by_id)}
-    rows, columns, shares = array("q"), array("q"), array("f")
     problems = collector.problems
     for place, annotation in enumerate(annotations):
         where = f"{path}: annotations[{place}]"
@@ -88,24 +86,8 @@ def _read_annotations(
             elif number not in names:
                 problems.add(where, "unknown class", f"category_id {number} is not in 'categories'")
             else:
-                image, at = by_id[identity]
+                _, at = by_id[identity]
                 collector.label(at, row_of[identity], names[number], POSITIVE)
-                rows.append(row_of[identity])
-                columns.append(collector.classes[names[number]])
-                shares.append(_share(annotation, image))
-    return rows, columns, shares
-
-
-def _with_areas(
-    table: LabelTable, rows: "array[int]", columns: "array[int]", shares: "array[float]"
-) -> LabelTable:
-    """The table with the areas of its objects, unless they are too many for anybody to need."""
-    if 4 * len(table) * len(table.classes) > MOST_CELLS:  # bytes
-        return table
-    areas = np.zeros(table.held.shape, dtype=np.float32)
-    np.add.at(areas, (rows, columns), np.array(shares))
-    areas.clip(0, 1, out=areas)
-    return LabelTable(table.images, table.classes, table.held, areas)
 
 
 def _annotated(table: LabelTable, stem: str, reading: Reading) -> LabelTable:
@@ -201,13 +183,3 @@ def _read_image(
         if not isinstance(number, int) or number not in names:
             raise mistake(where, f"neg_category_ids: {number!r:.60} is not in 'categories'")
         collector.label(place, row, names[number], NEGATIVE)
-
-
-def _share(annotation: dict[str, Any], image: dict[str, Any]) -> float:
-    """Area of an object as a share of its image, as far as the file tells."""
-    numbers = (annotation.get("area"), image.get("width"), image.get("height"))
-    area, width, height = (
-        float(each) if isinstance(each, int | float) and 0 < each < 1e12 else 0.0
-        for each in numbers
-    )
-    return area / width / height if width and height else 0.0

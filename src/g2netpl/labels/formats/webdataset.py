@@ -1,32 +1,27 @@
 """WebDataset's tar shards: files of one key stand together, `1.jpg` and what is known in `1.json`.
 
 The object in there has `labels` or `tags` (a list, or text with separators), `absent` and `group`
-as in metadata.jsonl, and may call the image by another `file_name`. `classes.json` beside the
-shards names all classes in their order. `g2netpl pack` makes such shards with the images inside.
+as in metadata.jsonl, and may call the image by another `file_name`.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import PathBelow, open_file
-from g2netpl.base.tar import END, Damaged, Member, entry, members
+from g2netpl.base.tar import Damaged, Member, members
 from g2netpl.labels.formats import tags
-from g2netpl.labels.formats.imagefolder import json_lines, known_in
-from g2netpl.labels.formats.json_file import parse_json, read_json
+from g2netpl.labels.formats.imagefolder import known_in
+from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, checked_names, in_class_order, silent_classes
+from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.paths import SUFFIXES, images_on_top, names_on_top
 from g2netpl.labels.table import LabelTable, plain_name
 
-CLASSES = "classes.json"
 _KEY = re.compile(r"((?:.*/)?[^/.][^/.]*)\.[^/]*", re.DOTALL)  # up to the first dot of the name
 _LONGEST = 1 << 22  # bytes of JSON about one image
 _PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -66,34 +61,10 @@ def image_folder(path: Path) -> Path:
     return path
 
 
-def names_classes(path: Path, reading: Reading) -> bool:
-    """With a list of them beside the shards."""
-    return _classes_file(path).is_file()
-
-
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read what is known about the images of all shards, in their order."""
-    problems, told = Problems(), reading
-    if names_classes(path, reading):
-        told = replace(reading, classes=_classes(_classes_file(path)))
-    table = tags.collect(path, _rows(path, told, problems), told, problems, unit=": sample ")
-    return in_class_order(table, reading, str(path))
-
-
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write what is known alone; the images stay where they are."""
-    if path.suffix.lower() != ".tar":
-        raise InputError(f"{path}: expected a name ending in .tar")
-    with atomic_write(path) as file:
-        for row, line in enumerate(json_lines(table)):
-            file.write(entry(f"{key_of(row)}.json", line.encode()))
-        file.write(END)
-    return silent_classes(table)
-
-
-def key_of(row: int) -> str:
-    """What the files of an image are called."""
-    return f"{row:09}"
+    problems = Problems()
+    return tags.collect(path, _rows(path, reading, problems), reading, problems, unit=": sample ")
 
 
 def samples(
@@ -156,13 +127,3 @@ def _text(file: BinaryIO, member: Member) -> str:
     """The beginning of a file that is too long is no JSON."""
     file.seek(member.data)
     return file.read(min(member.size, _LONGEST)).decode("utf-8", "replace")
-
-
-def _classes(path: Path) -> tuple[str, ...]:
-    problems = Problems()
-    fail = partial(problems.stop, str(path), "class name")
-    return checked_names(read_json(path, problems), fail)
-
-
-def _classes_file(path: Path) -> Path:
-    return (path if path.is_dir() else path.parent) / CLASSES
