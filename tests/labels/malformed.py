@@ -756,9 +756,6 @@ CASES = {
         spml(classes=("cat", "cat")), "formatted_val_classes.npy: row 1: class 'cat' is there twice"
     ),
     # Parquet
-    "parquet: text": Case(
-        files("labels.parquet", "image,cat\n"), "labels.parquet: not a readable Parquet file ("
-    ),
     "parquet: cut off": Case(
         parquet(["image", "cat"], ["a"], [1], damage=lambda data: data[: len(data) // 2]),
         "labels.parquet: not a readable Parquet file (",

@@ -174,12 +174,12 @@ def test_entries_cannot_be_changed():
         hash(made)
 
 
-def both(matrix, sizes=None):
+def both(matrix):
     """The same table, held as a matrix and as entries."""
     names = tuple(f"{row}.jpg" for row in range(len(matrix)))
     classes = tuple(f"class {column}" for column in range(matrix.shape[1]))
     forms = (matrix, Entries.of_matrix(matrix))
-    return [LabelTable(names, classes, form, sizes) for form in forms]
+    return [LabelTable(names, classes, form) for form in forms]
 
 
 def same(one, other):
@@ -273,7 +273,6 @@ SETTINGS = (
     "positives:9+9",
     "known:0.5",
     "biased:frequency",
-    "biased:size",
     "fspl@spml",
     "positives:2+1@spml",
 )
@@ -282,8 +281,7 @@ SETTINGS = (
 @pytest.mark.parametrize("name", SETTINGS)
 @given(matrix=matrices, seed=st.integers(0, 99), size=st.sampled_from([1, 5, 1 << 20]))
 def test_settings_show_the_same_labels_of_either_form(name, matrix, seed, size):
-    sizes = np.linspace(0, 1, matrix.size, dtype=np.float32).reshape(matrix.shape)
-    dense, sparse = both(matrix, sizes)
+    dense, sparse = both(matrix)
     whole = observe(dense, Setting.parse(name), seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entries, "_BLOCK", size)

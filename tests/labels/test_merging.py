@@ -163,13 +163,11 @@ def test_groups_are_joined_and_an_image_has_one(folder):
         read_labels(["alice.csv", "carol.csv"])
 
 
-def test_notes_and_areas_of_the_files_are_kept():
-    one = LabelTable(["a"], ["x"], [[1]], np.array([[0.5]], dtype=np.float32), ["so"])
-    other = LabelTable(["b"], ["y"], [[1]], np.array([[0.25]], dtype=np.float32), ["so", "and so"])
+def test_notes_of_the_files_are_kept():
+    one = LabelTable(["a"], ["x"], [[1]], ["so"])
+    other = LabelTable(["b"], ["y"], [[1]], ["so", "and so"])
     table = merge({"1.json": one, "2.json": other})
-    assert table.sizes.tolist() == [[0.5, 0], [0, 0.25]]
     assert table.notes[:3] == ("1.json: so", "2.json: so", "2.json: and so")
-    assert merge({"1.json": one, "3.csv": LabelTable(["c"], ["x"], [[0]])}).sizes is None
 
 
 def test_sparse_tables_are_joined_without_a_matrix(monkeypatch):
