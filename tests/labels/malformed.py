@@ -902,6 +902,24 @@ CASES = {
     "webdataset: no tag": Case(
         lambda folder: put(folder / "labels.tar", shard({})), "labels.tar: no image has a tag"
     ),
+    "webdataset: classes that are none": Case(
+        lambda folder: (
+            put(
+                put(folder / "s/classes.json", "{}").parent / "labels.tar",
+                shard({"labels": ["cat"]}),
+            ).parent
+        ),
+        "classes.json: expected names of classes, got ",
+    ),
+    "webdataset: a class that is not listed": Case(
+        lambda folder: (
+            put(
+                put(folder / "s/classes.json", '["dog"]').parent / "labels.tar",
+                shard({"labels": ["cat"]}),
+            ).parent
+        ),
+        "unknown class 'cat'",
+    ),
     "webdataset: compressed": Case(
         lambda folder: put(folder / "s/labels.tar.gz", shard({"labels": ["cat"]})).parent,
         "labels.tar.gz: compressed",

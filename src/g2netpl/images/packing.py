@@ -19,10 +19,11 @@ from g2netpl.base.tar import BLOCK, END, entry
 from g2netpl.labels.formats.imagefolder import json_lines
 from g2netpl.labels.formats.json_file import read_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.webdataset import CLASSES
 from g2netpl.labels.paths import SUFFIXES, ending_of
 from g2netpl.labels.table import LabelTable
 
-_BEGUN, CLASSES = "packing.json", "classes.json"
+_BEGUN = "packing.json"
 
 
 def pack(

@@ -14,32 +14,34 @@ from g2netpl.labels.formats import huggingface
 class Cell(Place):
     """An image in a row of a data set; `seen` is the stamp of the data set when it was listed."""
 
-    __slots__ = ("row", "seen", "source")
+    __slots__ = ("row", "seen", "size", "source")
     source: str
     row: int
+    size: int
     seen: Stamp
 
-    def __new__(cls, source: str, name: str, row: int, seen: Stamp) -> Self:
+    def __new__(cls, source: str, name: str, row: int, size: int, seen: Stamp) -> Self:
         """Shown as if the data set were a folder."""
         made = super().__new__(cls, f"{source}/{name}")
-        made.source, made.row, made.seen = source, row, seen
+        made.source, made.row, made.size, made.seen = source, row, size, seen
         return made
 
     def stamp(self) -> Stamp:
-        """That of the data set."""
-        return Place(self.source).stamp()
+        """Its own size, and the times of the data set."""
+        now = Place(self.source).stamp()
+        return now if now[0] < 0 else (self.size, *now[1:])
 
     def open(self) -> io.BytesIO:
         """The picture in the row."""
-        if self.stamp() != self.seen:
-            raise Unfit("the data set has changed since it was listed")
+        if Place(self.source).stamp() != self.seen or self.size > LARGEST:
+            raise Unfit("too large, or the data set has changed since it was listed")
         content = _opened(self.source, self.seen).picture(self.row)
-        if content is None or len(content) > LARGEST:
-            raise Unfit("no picture in this row")
+        assert content is not None
         return io.BytesIO(content)
 
-    def __getnewargs__(self) -> tuple[str, str, int, Stamp]:  # type: ignore[override]
-        return self.source, self.removeprefix(f"{self.source}/"), self.row, self.seen
+    def __getnewargs__(self) -> tuple[str, str, int, int, Stamp]:  # type: ignore[override]
+        name = self.removeprefix(f"{self.source}/")
+        return self.source, name, self.row, self.size, self.seen
 
 
 @lru_cache(maxsize=4)
@@ -55,8 +57,11 @@ def is_address(path: Path) -> bool:
 def in_rows(path: Path) -> Alone:
     """The images of a data set, in its order; each has the name that the labels know it by."""
     seen, data = Place(path).stamp(), huggingface.DataSet(path)
-    names, rows = data.images(), data.rows_with_pictures()
-    found = Alone(str(path), {names[row]: Cell(str(path), names[row], row, seen) for row in rows})
-    lost = len(names) - len(rows)
+    cells = {
+        name: Cell(str(path), name, row, size, seen)
+        for row, (name, size) in enumerate(zip(data.images(), data.sizes(), strict=True))
+        if size is not None
+    }
+    found, lost = Alone(str(path), cells), len(data.table) - len(cells)
     found.notes += [f"{path}: {lost:,} rows have no picture"] if lost else []
     return found

@@ -115,9 +115,7 @@ FORMATS: dict[str, Format] = {
         "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
         lists_all=True,
     ),
-    "webdataset": _format(
-        webdataset, "WebDataset's tar shards, labels in a `.json` per image", names_classes=False
-    ),
+    "webdataset": _format(webdataset, "WebDataset's tar shards, labels in a `.json` per image"),
     "imagefolder": _format(
         imagefolder,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",

@@ -19,8 +19,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, NoReturn
 
-import numpy as np
-
 from g2netpl.base.arrays import in_short
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.files import atomic_write
@@ -127,9 +125,12 @@ class DataSet:
         paths = self._part("path").to_pylist()
         return _file_names(paths) if self.is_packed else [plain_name(each or "") for each in paths]
 
-    def rows_with_pictures(self) -> list[int]:
-        """Which rows have a picture inside."""
-        return np.flatnonzero(self._pictures.is_valid().to_numpy()).tolist()
+    def sizes(self) -> list[int | None]:
+        """The bytes of the picture in each row; None in rows without one."""
+        from pyarrow.compute import binary_length
+
+        sizes: list[int | None] = binary_length(self._pictures).to_pylist()
+        return sizes
 
     def picture(self, row: int) -> bytes | None:
         """What is inside a row."""

@@ -1,12 +1,14 @@
 """WebDataset's tar shards: files of one key stand together, `1.jpg` and what is known in `1.json`.
 
 The object in there has `labels` or `tags` (a list, or text with separators), `absent` and `group`
-as in metadata.jsonl, and may call the image by another `file_name`.
+as in metadata.jsonl, and may call the image by another `file_name`. `classes.json` beside the
+shards names all classes in their order.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,12 +18,13 @@ from g2netpl.base.inside import PathBelow, open_file
 from g2netpl.base.tar import Damaged, Member, members
 from g2netpl.labels.formats import tags
 from g2netpl.labels.formats.imagefolder import known_in
-from g2netpl.labels.formats.json_file import parse_json
+from g2netpl.labels.formats.json_file import parse_json, read_json
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.reading import Reading, in_class_order
 from g2netpl.labels.paths import SUFFIXES, images_on_top, names_on_top
 from g2netpl.labels.table import LabelTable, plain_name
 
+CLASSES = "classes.json"
 _KEY = re.compile(r"((?:.*/)?[^/.][^/.]*)\.[^/]*", re.DOTALL)  # up to the first dot of the name
 _LONGEST = 1 << 22  # bytes of JSON about one image
 _PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -61,10 +64,18 @@ def image_folder(path: Path) -> Path:
     return path
 
 
+def names_classes(path: Path, reading: Reading) -> bool:
+    """With a list of them beside the shards."""
+    return _classes_file(path).is_file()
+
+
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read what is known about the images of all shards, in their order."""
-    problems = Problems()
-    return tags.collect(path, _rows(path, reading, problems), reading, problems, unit=": sample ")
+    problems, told = Problems(), reading
+    if names_classes(path, reading):
+        told = replace(reading, classes=_classes(_classes_file(path), problems))
+    table = tags.collect(path, _rows(path, told, problems), told, problems, unit=": sample ")
+    return in_class_order(table, reading, str(path))
 
 
 def samples(
@@ -127,3 +138,14 @@ def _text(file: BinaryIO, member: Member) -> str:
     """The beginning of a file that is too long is no JSON."""
     file.seek(member.data)
     return file.read(min(member.size, _LONGEST)).decode("utf-8", "replace")
+
+
+def _classes(path: Path, problems: Problems) -> tuple[str, ...]:
+    names = read_json(path, problems)
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        problems.stop(str(path), "class name", f"expected names of classes, got {names!r:.60}")
+    return tuple(names)
+
+
+def _classes_file(path: Path) -> Path:
+    return (path if path.is_dir() else path.parent) / CLASSES
