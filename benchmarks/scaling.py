@@ -30,12 +30,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from g2netpl.game.mapped_memory import MemoryPlace
+from g2netpl.game.observed import ObservedLabels
 
 from g2netpl.base.memory import available_memory
 from g2netpl.game.batches import training_batches
-from g2netpl.game.mapped_memory import MemoryPlace
 from g2netpl.game.methods import make_player
-from g2netpl.game.observed import ObservedLabels
 from g2netpl.game.player import Setup
 from g2netpl.images.loader import ArraySource
 from g2netpl.labels.formats import read_labels

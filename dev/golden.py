@@ -129,7 +129,7 @@ def record(root: Path) -> dict[str, object]:
     train("bf16", "--setting fspl --precision bf16 --epochs 2")
     train("files", "--setting fspl --label-memory 0 --epochs 2")
     tags = root / "tags.csv"
-    call(*f"observe --labels {photos}/train.csv --setting sspl:0.5 --output {tags}".split())
+    call(*f"convert {photos}/train.csv {tags} --setting sspl:0.5".split())
     first = root / "first"
     own = f"--labels {tags} --images {photos} --test-labels {photos}/test.csv {SMALL} --epochs 3"
     own += f" --cache {root / 'cache'}"
@@ -148,7 +148,7 @@ def record(root: Path) -> dict[str, object]:
     call(
         "features",
         *f"--labels {photos}/train.csv --test-labels {photos}/test.csv --images {photos}".split(),
-        *f"--backbone tiny --size 32 --workers 0 --output {features}".split(),
+        *f"--backbone tiny --image-size 32 --workers 0 --output {features}".split(),
     )
     found["features"] = folder(features)
     grid = "--settings fspl,sspl:0.4 --seeds 0,1 --epochs 2 --batch-sizes 16 --search-weights"

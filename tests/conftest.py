@@ -57,6 +57,12 @@ def _shared_folders_stay_as_they_are():
         assert _contents(folder) == contents, f"this test has changed {folder}; copy it first"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _data_sets_are_cached_apart(tmp_path_factory):
+    """Hugging Face's `datasets` copies Parquet files to its cache."""
+    os.environ["HF_DATASETS_CACHE"] = str(tmp_path_factory.mktemp("datasets"))
+
+
 @pytest.fixture(autouse=True)
 def _signal_handlers_are_restored():
     """A command may ignore signals until its process ends; here the process goes on."""

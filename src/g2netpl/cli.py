@@ -26,9 +26,7 @@ from g2netpl.commands import (
     export,
     features,
     import_weights,
-    merge,
     methods,
-    observe,
     pack,
     plan,
     predict,
@@ -44,7 +42,7 @@ EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
     *(demo, check, train, report, predict, complete, review, serve, export, plan),
-    *(observe, convert, merge, pack, search, compare, reproduce, features, methods),
+    *(convert, pack, search, compare, reproduce, features, methods),
     import_weights,
 )
 _TAKE_METHODS = (train, plan, search, compare, reproduce, methods)
@@ -156,6 +154,9 @@ def _run(arguments: Sequence[str] | None) -> int:
         if not problem.said:
             say(f"g2netpl: {' '.join(str(problem).split())}")
         return problem.exit_code
+    except UnicodeEncodeError as problem:
+        say(f"g2netpl: {problem.object[:100]!a}: a name is not valid Unicode text; rename it")
+        return InputError.exit_code
     except KeyboardInterrupt:
         say("g2netpl: interrupted")
         return EXIT_INTERRUPTED

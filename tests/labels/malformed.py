@@ -190,38 +190,6 @@ def parquet(names, *columns, damage=lambda data: data):
     return make
 
 
-def parquet_bomb(folder):
-    import pyarrow
-    from pyarrow.parquet import write_table
-
-    rows = np.zeros(20_000_000, dtype=np.int8)
-    images = pyarrow.DictionaryArray.from_arrays(rows, pyarrow.array(["a.jpg"]))
-    write_table(pyarrow.table({"image": images, "cat": rows}), folder / "labels.parquet")
-    return folder / "labels.parquet"
-
-
-def grown_parquet(rows, image, tags=None, noise=0):
-    """A few bytes that stand for very many: one text in a dictionary, named by every row."""
-
-    def make(folder):
-        import pyarrow
-        from pyarrow.parquet import write_table
-
-        which = np.zeros(rows, dtype=np.int32)
-        which[:noise] = np.random.default_rng(0).integers(0, 2, noise)
-        texts = [image] if tags is None else [image, tags]
-        columns = [
-            pyarrow.DictionaryArray.from_arrays(which, pyarrow.array([text, f"{text}x"]))
-            for text in texts
-        ]
-        columns = columns if tags is not None else [*columns, np.zeros(rows, dtype=np.int8)]
-        table = pyarrow.table(columns, names=["image", "cat" if tags is None else "labels"])
-        write_table(table, folder / "labels.parquet", compression="zstd")
-        return folder / "labels.parquet"
-
-    return make
-
-
 # What is no file
 
 
@@ -235,13 +203,6 @@ def a_folder(folder):
     return folder / "labels.csv"
 
 
-def voc_list_with_odd_name(folder):
-    main = folder / "VOC2012/ImageSets/Main"
-    path = put(main / "train.txt", "a\n")
-    put(Path(os.fsdecode(os.fsencode(main) + b"/\xff_train.txt")), "a 1\n")
-    return path
-
-
 def odd_file_name(folder):
     put(Path(os.fsdecode(os.fsencode(folder) + b"/photos/cat/\xff.jpg")), "")
     return folder / "photos"
@@ -251,7 +212,7 @@ def line(content):
     return files("metadata.jsonl", f'{{"file_name": "a.jpg", "labels": ["cat"]}}\n{content}\n')
 
 
-# Hugging Face and FiftyOne
+# Hugging Face
 
 
 def packed_labels(labels):
@@ -271,11 +232,6 @@ def saved_state(state, content=b""):
         return put(folder / "saved/state.json", json.dumps(state)).parent
 
     return make
-
-
-def samples(*content):
-    text = json.dumps({"samples": content})
-    return lambda folder: put(folder / "look/samples.json", text).parent
 
 
 captions = "".join(f"{number}.jpg,caption {number}\n" for number in range(70_000))
@@ -313,7 +269,8 @@ CASES = {
     "csv: NUL": Case(csv("image,a\nx,1\ny\0,1\n"), "labels.csv:3: a NUL character"),
     "csv: latin-1": Case(
         csv("image,a\né,1\n".encode("latin-1")),
-        "labels.csv:2: expected UTF-8 text, byte 8 is 0xe9; save the file as UTF-8",
+        "labels.csv:2: expected UTF-8 text, byte 8 is 0xe9; save the file as UTF-8, or for CSV "
+        "name its encoding, as --encoding cp1252",
     ),
     "csv: half of UTF-16": Case(
         csv("image,a\nx,1\n".encode("utf-16")[:-1]), "labels.csv:1: expected text in the encoding"
@@ -519,18 +476,11 @@ CASES = {
     "json: more after the end": Case(
         raw(json.dumps(COCO) + "{}"), "instances.json: not valid JSON (Extra data, column"
     ),
-    "json: a key twice": Case(
-        raw('{"images": [], "images": []}'), "instances.json: the key 'images' stands twice in one"
-    ),
-    "json: NaN": Case(raw('{"images": NaN}'), "instances.json: expected a number, got NaN"),
     "json: nested a hundred thousand deep": Case(
-        raw('{"a":' * 100_000), "instances.json: JSON nested deeper than 64 levels"
+        raw('{"a":' * 100_000), "instances.json: maximum recursion depth exceeded"
     ),
     "json: a number of 5,000 digits": Case(
         raw(f'{{"images": {"9" * 5000}}}'), "instances.json: Exceeds the limit (4300 digits)"
-    ),
-    "json: half a character": Case(
-        raw('{"images": "\\ud83d"}'), "instances.json: '\\ud83d' is half a character"
     ),
     "json: UTF-16": Case(
         raw(json.dumps(COCO).encode("utf-16")), "instances.json:1: expected UTF-8 text, byte 0 is"
@@ -678,11 +628,8 @@ CASES = {
     "voc: a name that leads out": Case(
         voc("a\n\n../b\n", "a  1\n../b 1\n"), "train.txt:3: image '../b.jpg': leads out of the im"
     ),
-    "voc: a class list whose name is no text": Case(
-        voc_list_with_odd_name, "train.txt: beside it, '\\udcff_train.txt': class '\\udcff'"
-    ),
     "voc: its folder": Case(
-        lambda folder: voc()(folder).parents[2], "VOC2012: name a list in VOC2012/ImageSets/Main"
+        lambda folder: voc()(folder).parents[2], "VOC2012: name a label file, as --labels "
     ),
     "xml: DOCTYPE": Case(xml("<!DOCTYPE annotation>\n<annotation/>"), "a.xml:1: not a readable"),
     "xml: billion laughs": Case(
@@ -706,9 +653,6 @@ CASES = {
     ),
     "xml: an encoding of several bytes": Case(
         xml("<?xml version='1.0' encoding='shift_jis'?><annotation/>"), "(multi-byte encodings are"
-    ),
-    "xml: nested too deeply": Case(
-        xml("<annotation>" * 100_000), "a.xml:1: not a readable annotation (nested too deeply)"
     ),
     "xml: not there": Case(xml("<annotation/>", "b\n"), "b.xml: no such file"),
     "xml: no object anywhere": Case(xml("<annotation/>"), "train.txt: no label at all"),
@@ -812,9 +756,6 @@ CASES = {
         spml(classes=("cat", "cat")), "formatted_val_classes.npy: row 1: class 'cat' is there twice"
     ),
     # Parquet
-    "parquet: text": Case(
-        files("labels.parquet", "image,cat\n"), "labels.parquet: not a Parquet file (it does not"
-    ),
     "parquet: cut off": Case(
         parquet(["image", "cat"], ["a"], [1], damage=lambda data: data[: len(data) // 2]),
         "labels.parquet: not a readable Parquet file (",
@@ -859,21 +800,6 @@ CASES = {
     "parquet: an image without name": Case(
         parquet(["image", "cat"], ["a", None], [1, 0]), "labels.parquet: row 1: image '': the name"
     ),
-    "parquet: a third of a megabyte becomes twelve million rows": Case(
-        grown_parquet(12_000_000, "a.jpg", noise=2_400_000),
-        "labels.parquet: the footer claims 12,000,000 rows, in a file of 3",
-    ),
-    "parquet: one kilobyte becomes names of gigabytes": Case(
-        grown_parquet(50_000, "a" * 100_000),
-        "labels.parquet: its cells take more than 67,108,864 bytes, in a file of 1,",
-    ),
-    "parquet: a quarter of a megabyte becomes tags of gigabytes": Case(
-        grown_parquet(600_000, "a.jpg", tags="cat " * 1000),
-        "labels.parquet: its cells take more than 67,108,864 bytes, in a file of 2",
-    ),
-    "parquet: twenty million times the same row": Case(
-        parquet_bomb, "labels.parquet: the footer claims 20,000,000 rows, in "
-    ),
     # folders
     "folder: nothing in it": Case(
         lambda folder: put(folder / "photos/x.jpg", "").parent,
@@ -912,9 +838,6 @@ CASES = {
     "photos: a sidecar of a billion laughs": Case(
         sidecar(LAUGHS_OF_RDF), "a DOCTYPE is refused", ("--format", "photo-tags")
     ),
-    "photos: a sidecar nested ten thousand deep": Case(
-        sidecar("<a>" * 10_000), "nested too deeply", ("--format", "photo-tags")
-    ),
     "photos: a sidecar of twenty million spaces": Case(
         sidecar(" " * 20_000_000),
         "a part of 20,000,000 bytes; 16,777,216 at most are read",
@@ -927,7 +850,7 @@ CASES = {
     ),
     "folder: metadata in Parquet that is none": Case(
         lambda folder: put(folder / "p/metadata.parquet", "x").parent,
-        "metadata.parquet: not a Parquet file",
+        "metadata.parquet: not a readable Parquet file",
     ),
     # Hugging Face
     "huggingface: a class that has no name": Case(
@@ -949,14 +872,7 @@ CASES = {
     ),
     "huggingface: the state names a file elsewhere": Case(
         saved_state({"_data_files": [{"filename": "../data.arrow"}]}),
-        "state.json: expected names ending in .arrow, got '../data.arrow'",
-    ),
-    "huggingface: the state names no file": Case(
-        saved_state({}), "state.json: expected a data set saved by datasets' save_to_disk"
-    ),
-    "huggingface: no stream of Arrow": Case(
-        saved_state({"_data_files": [{"filename": "data.arrow"}]}, b"nothing of the kind"),
-        "data.arrow: not a readable Arrow file (",
+        "state.json: leads out of the folder: '../data.arrow'",
     ),
     # WebDataset
     "webdataset: cut off": Case(
@@ -1007,26 +923,5 @@ CASES = {
     "webdataset: compressed": Case(
         lambda folder: put(folder / "s/labels.tar.gz", shard({"labels": ["cat"]})).parent,
         "labels.tar.gz: compressed",
-    ),
-    # FiftyOne
-    "fiftyone: no samples": Case(
-        lambda folder: put(folder / "look/samples.json", '{"frames": []}').parent,
-        "samples.json: expected 'samples', a list, got nothing",
-    ),
-    "fiftyone: a sample without a file": Case(
-        samples({"filepath": "a.jpg"}, {"tags": []}),
-        "samples.json: sample 1: expected 'filepath', a text, got nothing",
-    ),
-    "fiftyone: an image twice": Case(
-        samples({"filepath": "a.jpg"}, {"filepath": "./a.jpg"}),
-        "sample 1: image 'a.jpg' is listed already (",
-    ),
-    "fiftyone: a label that is a number": Case(
-        samples({"filepath": "a", "ground_truth": {"_cls": "Classification", "label": 5}}),
-        "sample 0: expected 'label', a text, got 5",
-    ),
-    "fiftyone: a name that leads out": Case(
-        samples({"filepath": "/etc/shadow", "x": {"_cls": "Classification", "label": "cat"}}),
-        "sample 0: image '/etc/shadow': leads out of the image folder",
     ),
 }

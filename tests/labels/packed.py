@@ -1,4 +1,4 @@
-"""Hugging Face data sets with the pictures inside, written with pyarrow alone."""
+"""Hugging Face data sets with the pictures inside."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def images(paths, contents=None):
 
 
 def write(path, columns, features=None, **options):
-    """A file of columns, by its ending; an Arrow file with its state beside it."""
+    """A file of columns; with another ending than .parquet, a folder that `datasets` saved."""
     arrow = pytest.importorskip("pyarrow")
     from pyarrow.parquet import write_table
 
@@ -39,11 +39,8 @@ def write(path, columns, features=None, **options):
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         write_table(table, path, **options)
-        return path
-    with arrow.ipc.new_stream(path, table.schema, **options) as writer:
-        writer.write_table(table, max_chunksize=2)
-    state = {"_data_files": [{"filename": path.name}], "_split": "train"}
-    path.with_name("state.json").write_text(json.dumps(state))
+    else:
+        pytest.importorskip("datasets").Dataset(table).save_to_disk(path)
     return path
 
 

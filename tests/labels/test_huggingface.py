@@ -1,21 +1,22 @@
 """Hugging Face data sets: what is inside comes out, and nothing of it leads anywhere else."""
 
-import json
 import os
-import subprocess
-import sys
-from types import SimpleNamespace
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from packed import NAMES, images, pictures, png, write
+from PIL import Image as Picture
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.labels.formats import LabelFileError, Reading, read_labels
-from g2netpl.labels.formats.huggingface_data import _file_names
+from g2netpl.labels.formats.huggingface import _file_names
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
+pytestmark = pytest.mark.skipif(
+    find_spec("datasets") is None, reason="the extra 'datasets' is not installed"
+)
 
 U = -1
 VALUES = [[1, U, U], [U, 1, 1], [U, U, U], [U, U, U], [U, U, 1]]
@@ -27,10 +28,9 @@ def said(path, **reading):
     return table.classes, table.values.tolist()
 
 
-@pytest.mark.parametrize("name", ["data.parquet", "saved/data-00000-of-00001.arrow"])
+@pytest.mark.parametrize("name", ["data.parquet", "saved"])
 def test_pictures_are_unpacked_once_and_each_under_a_name_of_its_own(tmp_path, capsys, name):
-    path, out = pictures(tmp_path / name), tmp_path / "out"
-    source = path if path.suffix == ".parquet" else path.parent
+    source, out = pictures(tmp_path / name), tmp_path / "out"
     assert said(source) == (NAMES, VALUES)
     assert said(source, absent="negative")[1][1] == [0, 1, 1]
     command = ["convert", str(source), str(out)]
@@ -187,69 +187,40 @@ def test_any_shard_names_all_and_splits_are_told_apart(tmp_path, capsys):
         read_labels(shard)
 
 
-def test_a_compressed_stream_is_refused_before_it_is_decoded(tmp_path):
-    options = pyarrow.ipc.IpcWriteOptions(compression="zstd")
-    path = pictures(tmp_path / "data.arrow", options=options)
-    with pytest.raises(LabelFileError, match=r"data\.arrow: compressed, or with dictionaries"):
-        read_labels(path.parent)
+def save_all(rows):
+    """Data sets in every way that `datasets` saves them, in the working folder."""
+    from datasets import (
+        ClassLabel,
+        Dataset,
+        DatasetDict,
+        Features,
+        Image,
+        List,
+        Value,
+        load_from_disk,
+    )
+
+    features = {"image": Image(), "labels": List(ClassLabel(names=list(NAMES)))}
+    features = Features({**features, "caption": Value("string")})
+    columns = {"image": [f"{row}.png" for row in range(6)], "labels": rows}
+    data = Dataset.from_dict({**columns, "caption": [*"abcdef"]}, features=features)
+    data.save_to_disk("saved", num_shards=2)
+    data.select([4, 1]).save_to_disk("chosen")
+    DatasetDict(train=data, test=data.select([0])).save_to_disk("both")
+    data.to_parquet("paths.parquet")
+    load_from_disk("saved").to_parquet("data.parquet")
+    one = Features({"image": Image(), "label": ClassLabel(names=["cat", "dog"])})
+    pictures = [Picture.new("RGB", (8, 8), (row, 0, 0)) for row in range(3)]
+    data = Dataset.from_dict({"image": pictures, "label": [1, 0, -1]}, features=one)
+    data.save_to_disk("one")
 
 
-def test_a_picture_that_a_million_rows_name_fills_no_disk(tmp_path):
-    rows, content = 4000, png(0) + bytes(200_000)
-    many = images([None] * rows, [content] * rows)
-    path = write(tmp_path / "data.parquet", {"image": many, "cat": [1] * rows}, compression="zstd")
-    assert path.stat().st_size < 200_000
-    assert main(["convert", str(path), str(tmp_path / "out")]) == 2
-    assert not (tmp_path / "out/metadata.jsonl").exists()
-
-
-# The real library, where a Python has it
-
-
-@pytest.fixture(scope="module")
-def datasets(tmp_path_factory):
-    """Runs a few lines in a Python that has `datasets`: this one, or DATASETS_PYTHON."""
-    python = os.environ.get("DATASETS_PYTHON", sys.executable)
-    home = {"HF_HOME": str(tmp_path_factory.mktemp("home")), "HF_HUB_OFFLINE": "1"}
-
-    def run(lines, folder):
-        command = [python, "-c", f"from datasets import *\n{lines}"]
-        environment = {**os.environ, **home}
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
-        )
-
-    if run("", tmp_path_factory.getbasetemp()).returncode:
-        pytest.skip("no `datasets` here; DATASETS_PYTHON names a Python that has it")
-    return SimpleNamespace(run=run)
-
-
-SAVE = """
-import io, json
-from PIL import Image as Picture
-rows = json.load(open("rows.json"))
-features = Features({"image": Image(), "labels": Sequence(ClassLabel(names=["cat", "dog", "owl"])),
-                     "caption": Value("string")})
-data = Dataset.from_dict({"image": [f"{row}.png" for row in range(6)], "labels": rows,
-                          "caption": list("abcdef")}, features=features)
-data.save_to_disk("saved", num_shards=2)
-data.select([4, 1]).save_to_disk("chosen")
-DatasetDict(train=data, test=data.select([0])).save_to_disk("both")
-data.to_parquet("paths.parquet")
-load_from_disk("saved").to_parquet("data.parquet")
-one = Features({"image": Image(), "label": ClassLabel(names=["cat", "dog"])})
-pictures = [Picture.open(f"{row}.png") for row in range(3)]
-Dataset.from_dict({"image": pictures, "label": [1, 0, -1]}, features=one).save_to_disk("one")
-"""
-
-
-def test_what_the_real_library_saves_is_unpacked_as_it_is(tmp_path, datasets, capsys):
+def test_what_datasets_saves_is_unpacked_as_it_is(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     rows = [[0], [1, 2], [], None, [2], [0, 1, 2]]
-    (tmp_path / "rows.json").write_text(json.dumps(rows))
     for row in range(6):
         (tmp_path / f"{row}.png").write_bytes(png(row))
-    done = datasets.run(SAVE, tmp_path)
-    assert done.returncode == 0, done.stderr
+    save_all(rows)
     values = np.full((6, 3), U)
     for row, classes in enumerate(rows):
         values[row, classes or []] = 1
@@ -267,22 +238,3 @@ def test_what_the_real_library_saves_is_unpacked_as_it_is(tmp_path, datasets, ca
     assert said(tmp_path / "one") == (("cat", "dog"), [[U, 1], [1, U], [U, U]])
     with pytest.raises(InputError, match=r"one of its splits: \S+both/train, \S+both/test"):
         read_labels(tmp_path / "both")
-
-
-LOAD = """
-import json
-data = Dataset.from_parquet("labels.parquet")
-names = data.features["labels"].feature.names
-print(json.dumps([names, data["labels"][:], data["absent"][:], data[0]["image"].size]))
-"""
-
-
-def test_the_real_library_reads_what_is_written(tmp_path, datasets):
-    (tmp_path / "a.png").write_bytes(png(0))
-    labels = tmp_path / "labels.csv"
-    labels.write_text("image,cat,dog\na.png,1,0\nb.png,,1\n")
-    target = tmp_path / "labels.parquet"
-    assert main(["convert", str(labels), str(target), "--to", "huggingface"]) == 0
-    done = datasets.run(LOAD, tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [["cat", "dog"], [[0], [1]], [[1], []], [8, 8]]

@@ -252,16 +252,3 @@ def test_after_a_hundred_thousand_mistakes_the_reading_ends(tmp_path):
     cells = "".join(f"{number},2\n" for number in range(120_000))
     (one,) = problems(tmp_path / "labels.csv", f"image,x\n{cells}")
     assert one == ("labels.csv:1", "column")
-
-
-@pytest.mark.parametrize(("depth", "fits"), [(64, True), (65, False)])
-def test_json_may_be_64_levels_deep(tmp_path, depth, fits):
-    nested = "[" * (depth - 1) + "]" * (depth - 1)
-    content = {"images": [], "annotations": [], "categories": [{"id": 1, "name": "cat"}]}
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps(content)[:-1] + f', "more": {nested}}}')
-    if fits:
-        assert read_labels(path).classes == ("cat",)
-    else:
-        with pytest.raises(LabelFileError, match="deeper than 64 levels"):
-            read_labels(path)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl import LabelTable, Reading, inspect_labels, read_labels, write_labels
+from g2netpl import LabelTable, Reading, Setting, inspect_labels, observe, read_labels, write_labels
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.labels.formats import image_folder, read_aliases, read_matching
@@ -162,13 +162,11 @@ def test_groups_are_joined_and_an_image_has_one(folder):
         read_labels(["alice.csv", "carol.csv"])
 
 
-def test_notes_and_areas_of_the_files_are_kept():
-    one = LabelTable(["a"], ["x"], [[1]], np.array([[0.5]], dtype=np.float32), ["so"])
-    other = LabelTable(["b"], ["y"], [[1]], np.array([[0.25]], dtype=np.float32), ["so", "and so"])
+def test_notes_of_the_files_are_kept():
+    one = LabelTable(["a"], ["x"], [[1]], ["so"])
+    other = LabelTable(["b"], ["y"], [[1]], ["so", "and so"])
     table = merge({"1.json": one, "2.json": other})
-    assert table.sizes.tolist() == [[0.5, 0], [0, 0.25]]
     assert table.notes[:3] == ("1.json: so", "2.json: so", "2.json: and so")
-    assert merge({"1.json": one, "3.csv": LabelTable(["c"], ["x"], [[0]])}).sizes is None
 
 
 def test_a_joint_table_above_four_gigabytes_is_rejected():
@@ -338,7 +336,7 @@ def test_check_lists_all_mistakes_in_the_aliases(folder, capsys):
 
 
 def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
-    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 0
+    assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 0
     assert capsys.readouterr().out == (
         "3 images × 3 classes, 66.67% of the labels known: 4 positive and 2 negative, on 3 images "
         "(0 carry none)\n"
@@ -347,52 +345,55 @@ def test_merge_writes_one_file_and_says_what_was_joined(folder, capsys):
     )
     both = read_labels(["alice.csv", "bob.csv"])
     assert read_labels("all.csv").fingerprint() == both.fingerprint()
-    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 3
-    assert main(["merge", "alice.csv", "bob.csv", "--output", "x.json", "--to", "tags"]) == 0
+    assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 3
+    assert main(["convert", "alice.csv", "bob.csv", "x.json", "--to", "tags"]) == 0
     assert known(read_labels("x.json", "tags")) == known(both)
 
 
 def test_merge_tells_look_alikes_and_the_remedy_works(folder, capsys):
     (folder / "bob.csv").write_text("image,Cat\n3.jpg,1\n")
-    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv"]) == 0
+    assert main(["convert", "alice.csv", "bob.csv", "all.csv"]) == 0
     assert "look alike: 'cat' and 'Cat'; one class written in several ways? --aliases FILE" in (
         capsys.readouterr().out
     )
     (folder / "aliases.txt").write_text("Cat = cat\n")
     flags = ["--aliases", "aliases.txt", "--overwrite"]
-    assert main(["merge", "alice.csv", "bob.csv", "--output", "all.csv", *flags]) == 0
+    assert main(["convert", "alice.csv", "bob.csv", "all.csv", *flags]) == 0
     assert "look alike" not in capsys.readouterr().out
     assert read_labels("all.csv").classes == ("cat", "dog")
 
 
 def test_merge_refuses_contradictions_before_it_writes(contradicting, folder, capsys):
-    assert main(["merge", *contradicting, "--output", "all.csv"]) == 2
+    assert main(["convert", *contradicting, "all.csv"]) == 2
     assert "bob.csv:3: image '1.jpg'" in capsys.readouterr().err
     assert not (folder / "all.csv").exists()
-    flags = ["--contradictions", "last", "--output", "all.csv"]
-    assert main(["merge", *contradicting, *flags]) == 0
+    flags = ["all.csv", "--contradictions", "last"]
+    assert main(["convert", *contradicting, *flags]) == 0
     assert read_labels("all.csv").values.tolist() == [[0, 1], [0, 1], [-1, 1]]
-    assert main(["merge", *contradicting, "--contradictions", "first", "--output", "b.csv"]) == 2
+    assert main(["convert", *contradicting, "b.csv", "--contradictions", "first"]) == 2
 
 
 def test_merge_of_other_folders_with_and_without_images(folder, capsys):
     (folder / "more").mkdir()
     (folder / "more" / "bob.csv").write_text(BOB)
-    arguments = ["merge", "alice.csv", "more/bob.csv", "--output", "all.csv"]
+    arguments = ["convert", "alice.csv", "more/bob.csv", "all.csv"]
     assert main(arguments) == 0
     assert "their images are named below ." in capsys.readouterr().out
     assert read_labels("all.csv").images == ("1.jpg", "2.jpg", "more/2.jpg", "more/3.jpg")
     assert main([*arguments, "--images", "photos", "--overwrite"]) == 0
     assert read_labels("all.csv").images == ("1.jpg", "2.jpg", "3.jpg")
-    arguments = ["observe", "--labels", "alice.csv", "--labels", "more/bob.csv", "--setting", "own"]
-    assert main([*arguments, "--images", "photos", "--output", "seen.csv"]) == 0
-    assert read_labels("seen.csv").images == ("1.jpg", "2.jpg", "3.jpg")
 
 
 def test_other_commands_take_several_files_too(folder, capsys):
-    both = ["--labels", "alice.csv", "--labels", "bob.csv"]
-    assert main(["observe", *both, "--setting", "own", "--output", "seen.csv"]) == 0
-    assert read_labels("seen.csv").values.tolist() == [[1, 0, -1], [-1, 1, 0], [-1, 1, 1]]
+    joined = ["convert", "alice.csv", "bob.csv", "seen.csv"]
+    assert main([*joined, "--setting", "known:0.5", "--seed", "3"]) == 0
+    table = read_labels(["alice.csv", "bob.csv"])
+    assert table.values.tolist() == [[1, 0, -1], [-1, 1, 0], [-1, 1, 1]]
+    visible = observe(table, Setting.parse("known:0.5"), 3)
+    assert read_labels("seen.csv").values.tolist() == visible.values.tolist()
+    assert 0 < visible.known < table.known
+    shown = f"known:0.5, seed 3: {visible.known} of 6 known labels stay visible"
+    assert shown in capsys.readouterr().out
     (folder / "aliases.txt").write_text("dog = hound\n")
     assert main(["convert", "alice.csv", "new.csv", "--aliases", "aliases.txt"]) == 0
     assert read_labels("new.csv").classes == ("cat", "hound")

@@ -1,7 +1,6 @@
 """Data sets as their makers give them out, written small by hand, with hand-written tables."""
 
 import json
-import os
 import re
 
 import numpy as np
@@ -116,7 +115,7 @@ def test_voc_annotations_may_leave_out_difficult_and_have_no_object(tmp_path):
 
 def test_the_folder_of_voc_asks_for_a_list(tmp_path):
     voc_lists(tmp_path)
-    with pytest.raises(InputError, match=r"there: train\.txt, trainval\.txt, val\.txt"):
+    with pytest.raises(InputError, match=r"there: .*/train\.txt, .*/trainval\.txt, .*/val\.txt"):
         read_labels(tmp_path / "VOC2012")
 
 
@@ -183,9 +182,6 @@ def test_coco_sorts_ids_as_text_and_leaves_out_what_has_no_annotation(tmp_path):
     assert table.images == tuple(f"COCO_val2014_{number:012d}.jpg" for number in (100, 1000, 25, 9))
     assert table.classes == ("person", "stop sign", "toothbrush")
     assert table.values.tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 0, 1]]
-    assert table.sizes.tolist() == pytest.approx(
-        np.array([[0.1, 0, 0], [0, 1, 0], [0.25, 0, 0], [0, 0, 0.25]], dtype=np.float32)
-    )
     assert table.notes == (
         "2 images without any annotation are left out, as in the SPML protocol "
         "(--absent unobserved keeps them, unlabelled)",
@@ -640,7 +636,6 @@ def test_the_development_kit_of_voc_says_what_to_write(tmp_path, capsys, given, 
 
 
 COCO_TEXT = '{"info": {}, "images": [], "annotations": [], "categories": []}'
-TASKS = '[{"id": 1, "annotations": [], "data": {"image": "a.jpg"}}]'
 TRAPS = {  # files beside images; what is to be written
     "COCO": (
         {f"annotations/instances_{part}2017.json": COCO_TEXT for part in ("train", "val")},
@@ -657,57 +652,6 @@ TRAPS = {  # files beside images; what is to be written
         ("coco/images/1.jpg",),
         ("coco/annotations/mine.json", None),
     ),
-    "COCO as Roboflow gives it out": (
-        {f"{part}/_annotations.coco.json": COCO_TEXT for part in ("valid", "train", "test")},
-        ("train/1.jpg", "valid/1.jpg", "test/1.jpg"),
-        ("valid/_annotations.coco.json", None),
-    ),
-    "NUS-WIDE": (
-        {f"ImageList/{part}Imagelist.txt": "actor\\1.jpg" for part in ("Train", "Test")},
-        ("Flickr/actor/1.jpg", "Flickr/zoo/2.jpg"),
-        ("ImageList/TrainImagelist.txt", "ImageList/TestImagelist.txt"),
-    ),
-    "NUS-WIDE, below": (
-        {"NUS/ImageList/Imagelist.txt": "actor\\1.jpg"},
-        ("NUS/Flickr/actor/1.jpg",),
-        ("NUS/ImageList/Imagelist.txt", None),
-    ),
-    "OpenImages": (
-        {"train-annotations-human-imagelabels.csv": OPENIMAGES},
-        ("train/1.jpg", "validation/2.jpg"),
-        ("train-annotations-human-imagelabels.csv", None),
-    ),
-    "Label Studio": (
-        {"project-1-at-2024-05-01.json": TASKS},
-        ("images/1.jpg",),
-        ("project-1-at-2024-05-01.json", None),
-    ),
-    "SPML": (
-        {f"formatted_{part}_labels.npy": "" for part in ("train", "val")},
-        ("images/1.jpg",),
-        ("formatted_train_labels.npy", "formatted_val_labels.npy"),
-    ),
-    "SPML, observed labels": (
-        {"formatted_train_labels_obs.npy": ""},
-        ("images/1.jpg",),
-        ("formatted_train_labels_obs.npy", None),
-    ),
-    "a table among folders": (
-        {"labels.csv": "Image;cat\n1.jpg;1\n", "notes.csv": "when,what\n"},
-        ("cat/1.jpg", "dog/1.jpg"),
-        ("labels.csv", None),
-    ),
-    "tags in a folder of their own": (
-        {"tables/tags.csv": "image,tags\n1.jpg,cat\n"},
-        ("cat/1.jpg",),
-        ("tables/tags.csv", None),
-    ),
-    "metadata of parts": (
-        {f"{part}/metadata.jsonl": "{}" for part in ("train", "test")},
-        ("train/1.jpg", "test/1.jpg"),
-        ("train", None),
-    ),
-    "Parquet": ({"labels.parquet": "PAR1"}, ("cat/1.jpg",), ("labels.parquet", None)),
 }
 
 
@@ -722,7 +666,7 @@ def test_a_folder_that_holds_label_files_is_no_folder_per_class(tmp_path, trap):
         read_labels(tmp_path)
     expected = tuple(None if name is None else str(tmp_path / name) for name in (train, test))
     assert written(caught.value) == expected
-    assert all(name in str(caught.value) for name in map(os.path.basename, files) if name[0] != "n")
+    assert all(name in str(caught.value) for name in files)
     assert read_labels(tmp_path, "imagefolder").images == tuple(sorted(images))
 
 

@@ -32,7 +32,6 @@ NAMES = [
     "positives:2+0",
     "known:0.1",
     "biased:frequency",
-    "biased:size",
     "fspl@spml",
     "positives:1+1@spml",
 ]
@@ -55,7 +54,7 @@ def test_a_setting_is_written_as_it_is_read(name):
         ("positives:0+0", "1+1"),
         ("positives:a", "positives:1+1"),
         ("known:", "known:0.2"),
-        ("biased:colour", "frequency or size"),
+        ("biased:size", "biased:frequency"),
         ("fspl@other", "spml"),
         ("known:0.5@spml", "fspl and positives"),
     ],
@@ -101,16 +100,6 @@ def test_biased_by_frequency_prefers_frequent_classes():
     visible = observe(table_of(values), Setting.parse("biased:frequency"), 0).values
     # chances 4000 : 1000 on the first thousand images; standard error 0.013
     assert (visible[:1000, 1] == 1).mean() == pytest.approx(0.2, abs=0.05)
-
-
-def test_biased_by_size_needs_sizes_and_uses_them():
-    values = np.ones((3000, 2), dtype=np.int8)
-    with pytest.raises(InputError, match="no object sizes"):
-        observe(table_of(values), Setting.parse("biased:size"), 0)
-    sizes = np.tile(np.array([0.9, 0.1], dtype=np.float32), (3000, 1))
-    table = LabelTable(tuple(map(str, range(3000))), ("a", "b"), values, sizes)
-    visible = observe(table, Setting.parse("biased:size"), 0).values
-    assert (visible[:, 0] == 1).mean() == pytest.approx(0.9, abs=0.03)
 
 
 def test_sspl_labels_a_fraction_and_is_a_part_of_fspl_where_classes_are_common():

@@ -382,8 +382,8 @@ REFUSED = {
     "OpenDocument": ("libreoffice-tags.ods", "a table of OpenDocument (.ods); save it as .xlsx"),
     "cp1252": (
         "libreoffice-tags-cp1252.csv",
-        ":2: expected UTF-8 text, byte 71 is 0xe9; save the file as UTF-8, or give --encoding "
-        "cp1252 if 'Café' is right",
+        ":2: expected UTF-8 text, byte 71 is 0xe9; save the file as UTF-8, or for CSV name its "
+        "encoding, as --encoding cp1252",
     ),
     "dates": (
         "libreoffice-wide.xlsx",
@@ -418,10 +418,6 @@ REFUSED = {
     "a DOCTYPE": (
         workbook(WIDE, **{"xl/sharedStrings.xml": f'{ENTITIES}<sst xmlns="{MAIN}"/>'}),
         "x.xlsx: not a readable workbook (a DOCTYPE is refused; remove it)",
-    ),
-    "a bomb": (
-        workbook(WIDE, **{"xl/media/image1.png": bytes(80 << 20)}),
-        "it is damaged, or made to fill memory",
     ),
     "a row beyond all rows": (
         workbook(WIDE + row(text("a.jpg"), number=' r="99999999999"')),
@@ -571,7 +567,7 @@ def test_files_are_found_by_what_people_write(tmp_path):
 
 # Writing
 
-TABLE = LabelTable(("ä.jpg", "=b.jpg"), ("cat", "-dog"), np.array([[1, -1], [0, 1]]))
+TABLE = LabelTable(("ä.jpg", "+b.jpg"), ("cat", "-dog"), np.array([[1, -1], [0, 1]]))
 
 
 def test_a_workbook_holds_numbers_and_no_formula(tmp_path):
@@ -579,9 +575,9 @@ def test_a_workbook_holds_numbers_and_no_formula(tmp_path):
     write_labels(TABLE, tmp_path / "x.xlsx")
     sheet = openpyxl.load_workbook(tmp_path / "x.xlsx").active
     assert [[cell.value for cell in row] for row in sheet.rows] == [
-        ["image", "cat", "'-dog"],
+        ["image", "cat", "-dog"],
         ["ä.jpg", 1, None],
-        ["'=b.jpg", 0, 1],
+        ["+b.jpg", 0, 1],
     ]
     assert {cell.data_type for row in sheet.rows for cell in row} == {"s", "n"}
     write_labels(TABLE, tmp_path / "tags.xlsx", "tags")
@@ -589,7 +585,7 @@ def test_a_workbook_holds_numbers_and_no_formula(tmp_path):
     assert (again.images, again.values.tolist()) == (TABLE.images, TABLE.values.tolist())
 
 
-@pytest.mark.parametrize("name", ["a\r.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
+@pytest.mark.parametrize("name", ["=a.jpg", "a\r.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
 def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     table = LabelTable((name,), ("cat",), np.array([[1]]))
     with pytest.raises(InputError, match="cannot stand in a workbook as it is"):
@@ -597,21 +593,11 @@ def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("format", ["csv", "tags"])
-def test_a_byte_order_mark_is_written_where_it_is_asked_for(tmp_path, format):
-    for bom, begins in ((True, b"\xef\xbb\xbfimage"), (False, b"image")):
-        path = tmp_path / f"{bom}.csv"
-        write_labels(TABLE, path, format, bom=bom)
-        assert path.read_bytes().startswith(begins)
-        again = read_labels(path, reading=Reading(classes=TABLE.classes))
-        assert again.values.tolist() == TABLE.values.tolist()
-
-
 def test_the_commands_take_the_flags(tmp_path, capsys):
     source = put(tmp_path / "x.csv", "Bild;Datum;Motiv\na.jpg;2019;Kuh\na.jpg;2019;Rind\n")
-    flags = ["--image-column", "Bild", "--tags-column", "Motiv", "--duplicates", "unite", "--bom"]
+    flags = ["--image-column", "Bild", "--tags-column", "Motiv", "--duplicates", "unite"]
     assert main(["convert", str(source), str(tmp_path / "y.csv"), *flags]) == 0
-    assert (tmp_path / "y.csv").read_bytes() == b"\xef\xbb\xbfimage,Kuh,Rind\na.jpg,1,1\n"
+    assert (tmp_path / "y.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
     assert "note: left out: 'Datum'" in capsys.readouterr().out
     assert main(["convert", str(tmp_path / "y.csv"), str(tmp_path / "z.xlsx")]) == 0
     assert main(["convert", str(tmp_path / "z.xlsx"), str(tmp_path / "z.csv")]) == 0

@@ -20,7 +20,6 @@ TABLE = LabelTable(
 )
 PATHS = {
     "tags": "x.csv",
-    "openimages": "x.csv",
     "label-studio": "x.json",
     "coco": "x.json",
     "imagefolder": "metadata.jsonl",
@@ -50,23 +49,6 @@ def test_tags_in_parquet(tmp_path):
         read = read_labels(path)
         assert read.classes == ("ant", "cat")
         assert read.values.tolist() == [[1, 1], [-1, 0]]
-
-
-def test_the_cells_of_parquet_are_read_some_at_a_time(tmp_path, monkeypatch):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    from g2netpl.labels.formats import column_files as module
-
-    monkeypatch.setattr(module, "_ROWS", 3)
-    names = [f"{row}.jpg" for row in range(10)]
-    cells = [["odd" if row % 2 else "even", None][: 1 + (row == 7)] for row in range(10)]
-    parquet.write_table(pyarrow.table({"image": names, "labels": cells}), tmp_path / "x.parquet")
-    with pytest.raises(LabelFileError, match="row 7: column 'labels': expected text or a list"):
-        read_labels(tmp_path / "x.parquet")
-    cells[7] = ["odd"]
-    parquet.write_table(pyarrow.table({"image": names, "labels": cells}), tmp_path / "x.parquet")
-    read = read_labels(tmp_path / "x.parquet")
-    assert read.values.tolist() == [[-1, 1] if row % 2 else [1, -1] for row in range(10)]
 
 
 def test_what_is_not_named_can_still_be_negative(tmp_path):

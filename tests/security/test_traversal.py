@@ -170,13 +170,6 @@ def workbook(folder, name):
     return folder / "x.xlsx"
 
 
-def fiftyone(folder, name):
-    labels = {"_cls": "Classifications", "classifications": [{"label": "cat"}]}
-    sample = {"filepath": name, "image": name, "tags": [], "observed": labels}
-    put(folder / "samples.json", json.dumps({"samples": [sample]}))
-    return folder
-
-
 def shard(folder, name):
     about = json.dumps({"file_name": name, "labels": ["cat"]}).encode()
     with tarfile.open(folder / "x.tar", "w") as file:
@@ -190,7 +183,6 @@ def shard(folder, name):
 CARRIERS = {
     "webdataset": shard,
     "xlsx": workbook,
-    "fiftyone": fiftyone,
     "csv": lambda folder, name: put(folder / "x.csv", f"image,cat\n{name},1\n"),
     "csv in quotes": lambda folder, name: put(folder / "x.csv", f"image,cat\n{cell(name)},1\n"),
     "tags": lambda folder, name: put(folder / "x.csv", f"image,labels\n{cell(name)},cat\n"),

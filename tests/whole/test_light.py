@@ -53,9 +53,7 @@ def test_labels_are_checked_hidden_and_converted(light, photos, tmp_path):
     shown = light("check", "--labels", labels, "--images", photos, "--html", page)
     assert "a training may begin" in shown
     assert page.stat().st_size > 1000
-    shown = light(
-        "observe", "--labels", labels, "--setting", "fspl", "--output", tmp_path / "o.csv"
-    )
+    shown = light("convert", labels, tmp_path / "o.csv", "--setting", "fspl")
     assert "60 of 600 known labels stay visible" in shown
     light("convert", tmp_path / "o.csv", tmp_path / "c.json", "--to", "coco")
     assert len(json.loads((tmp_path / "c.json").read_text())["annotations"]) == 60

@@ -44,7 +44,7 @@ short = ["--backbone", "tiny", "--image-size", "32", "--epochs", "2", "--workers
 data = ["--labels", "photos/train.csv", "--images", "photos", "--only-listed"]
 run("check", *data[:4])
 run("convert", "photos/train.csv", "labels.json", "--to", "coco")
-run("observe", *data[:2], "--setting", "fspl", "--output", "fspl.csv")
+run("convert", "photos/train.csv", "fspl.csv", "--setting", "fspl")
 run("train", *data, "--setting", "fspl", "--output", "run", "--cache", "cache", *short)
 run("train", *data, "--setting", "fspl", "--output", "run", "--overwrite", "--cache", "cache",
     "--checkpoint-steps", "1", *short)

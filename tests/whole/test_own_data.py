@@ -48,16 +48,16 @@ def rows_of(path):
         return list(csv.DictReader(file))
 
 
-def test_observe_writes_what_stays_visible_and_says_the_share(folder, capsys):
-    arguments = ["observe", "--labels", str(folder / "truth.csv"), "--setting", "sspl:0.5"]
-    assert main([*arguments, "--output", str(folder / "seen.json"), "--to", "coco"]) == 0
+def test_convert_writes_what_stays_visible_and_says_the_share(folder, capsys):
+    arguments = ["convert", "--setting", "sspl:0.5", str(folder / "truth.csv")]
+    assert main([*arguments, str(folder / "seen.json"), "--to", "coco"]) == 0
     out = capsys.readouterr().out
     assert "30 of 600 known labels stay visible (5.00%)" in out
     assert "30 positive and 0 negative, on 30 images (30 carry none)" in out
     seen = read_labels(folder / "seen.json")
     assert seen.values.tolist() == read_labels(folder / "labels.csv").values.tolist()
-    assert main([*arguments, "--output", str(folder / "seen.json"), "--to", "coco"]) == 3
-    assert main([*arguments, "--seed", "-1", "--output", str(folder / "x.csv")]) == 2
+    assert main([*arguments, str(folder / "seen.json"), "--to", "coco"]) == 3
+    assert main([*arguments, str(folder / "x.csv"), "--seed", "-1"]) == 2
     assert main([*arguments[:4], "half", "--output", str(folder / "x.csv")]) == 2
 
 
@@ -688,8 +688,8 @@ def test_what_is_read_is_not_replaced(folder, capsys):
     for command in (
         ["convert", truth, truth],
         ["convert", truth, folder / "link.csv"],
-        ["merge", truth, folder / "labels.csv", "--output", truth],
-        ["observe", "--labels", truth, "--setting", "fspl", "--output", truth],
+        ["convert", truth, folder / "labels.csv", truth],
+        ["convert", truth, truth, "--setting", "fspl"],
     ):
         assert main([*map(str, command), "--overwrite"]) == 3
         said = capsys.readouterr().err

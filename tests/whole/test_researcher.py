@@ -1,7 +1,6 @@
 """A researcher: a Hugging Face data set in, a classifier with its card for the hub out."""
 
 import io
-import json
 
 import numpy as np
 import packed
@@ -59,15 +58,3 @@ def test_from_a_data_set_to_a_card(scenes, tmp_path, monkeypatch, capsys):
     assert (figures["test", "mAP"].dataset_name, card.license) == ("test", "apache-2.0")
     paths = [f"test/{name}" for name in read_labels("test").images]
     np.testing.assert_allclose(bundle.predict(paths), run.predict(paths), atol=1e-4)
-
-    assert main(["complete", "runs/first", "--table", "look", "--to", "fiftyone"]) == 0
-    samples = json.loads((tmp_path / "look/samples.json").read_text())
-    before = read_labels("look")
-    row = next(row for row, values in enumerate(before.values) if (values == 1).any())
-    label = samples["samples"][row]["observed"]["classifications"][0]
-    label["tags"].append("wrong")  # as a person would there
-    (tmp_path / "look/samples.json").write_text(json.dumps(samples))
-    expected = before.values.copy()
-    expected[row, before.classes.index(label["label"])] = 0
-    assert read_labels("look").values.tolist() == expected.tolist()
-    assert main(["check", "--labels", "look", "--images", "train"]) == 0

@@ -20,7 +20,7 @@ SHORT = {
     "plan": ["--epochs", "1"],
     "features": ["--image-size", "32", "--workers", "0"],
 }
-EXACT = ("observe", "check", "convert")
+EXACT = ("check", "convert")
 FREE = ("twice", "4 times", "today", "The next", "There is")  # a plan's words depend on its figures
 
 

@@ -6,9 +6,7 @@ examples:
   g2netpl complete runs/first --output completed.parquet --sure 0.9  leave doubtful ones unknown
   g2netpl complete runs/first --table full.xlsx                      a label file, all 1 and 0
   g2netpl complete runs/first --table tasks.json --to label-studio   proposals to be reviewed
-  g2netpl complete runs/first --table ours.json --to label-studio --like export.json
   g2netpl complete runs/first --table photos --to photo-tags --dry-run   tags in .xmp sidecars
-  g2netpl complete runs/first --table look --to fiftyone     known and proposed labels, for FiftyOne
   g2netpl complete runs/first --labels all.csv --images archive --output completed/
 
 Without --output and --table, completed.csv in the run folder gets a row per image with all its
@@ -28,9 +26,9 @@ How labels are decided depends on the labels that there are, and the command say
 With --sure P, of the positives that are filled in P are right, and of the negatives too, by
 validation labels of both signs. Without such labels a label must have a chance of P, which is no
 promise: with the draw by the network, else by soft label and network both. --table is a label file
-in any format. For Label Studio it holds tasks with predictions: those of --like, or of the label
-file if it came from there, with their ids and addresses, to be imported into the same project;
-otherwise new ones. The flags on formats are about --truth.
+in any format. For Label Studio it holds tasks with predictions: those of the label file if it came
+from there, with their ids and addresses, to be imported into the same project; otherwise new ones.
+The flags on formats are about --truth.
 
 With --labels another file is completed, of any size: what it knows stays, the rest is decided by
 prediction. --output then has a row per image and a column per class: 1, 0, or nothing where in
@@ -47,14 +45,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from g2netpl.labels.formats import Format
     from g2netpl.runs.completion import Completed
     from g2netpl.runs.run import Run
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.in_parts import add_engine_flag
-    from g2netpl.commands.labelling import READING_SEVERAL, add_bom_flag, add_writing_flags
+    from g2netpl.commands.labelling import READING_SEVERAL, add_writing_flags
     from g2netpl.commands.training_flags import OneMore, add_config_flags
 
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
@@ -67,12 +64,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", help="with --labels: where its images are")
     parser.add_argument("--table", help="label file to write")
     add_writing_flags(parser, "--table")
-    parser.add_argument(
-        "--like",
-        metavar="TASKS",
-        help="with --to label-studio: an export of the project whose tasks are meant "
-        "(default: the label file of the run, if it is one)",
-    )
     parser.add_argument(
         "--sure",
         type=float,
@@ -87,7 +78,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="full labels, to measure the filled-in ones against; several are joined",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    add_bom_flag(parser)
     add_engine_flag(parser)
     add_config_flags(parser, (*READING_SEVERAL, "workers", "device"))
 
@@ -125,13 +115,13 @@ def _complete(flags: argparse.Namespace) -> None:
     console.print("\n".join(lines))
     if tags is not None:
         if not flags.dry_run:
-            write_tags(completed, tags, flags.bom)
+            write_tags(completed, tags)
         said = f"each image with its labels, and those added: {tags}"
         console.print(written(tags, True) if flags.dry_run else said)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
-                write_completed(completed, flags.output, flags.bom, work.advance)
+                write_completed(completed, flags.output, work.advance)
         console.print(written(flags.output, flags.dry_run))
     if flags.table is not None:
         for line in _write_table(trained, completed, flags):
@@ -153,8 +143,6 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
     wanted = (flags.output, flags.table, flags.truth)
     tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None, None) else None
     proposals = flags.table is not None and flags.to == "label-studio"
-    if flags.like is not None and not proposals:
-        raise InputError("--like: goes with --table FILE --to label-studio")
     if (flags.images, flags.engine) != (None, "here") or launched.size() > 1:
         raise InputError("--images, --engine and several processes: go with --labels")
     check_sure(flags.sure)
@@ -184,7 +172,7 @@ def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> 
 def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
     """Write the label file, and tell what is in it."""
     from g2netpl.commands.labelling import PHOTO_TAGS, share_of_labels, write_new, write_tags
-    from g2netpl.labels.formats import find_writer
+    from g2netpl.labels.formats import FORMATS, find_writer
     from g2netpl.runs.answers import apply_decisions, read_decisions
 
     if flags.to == PHOTO_TAGS:
@@ -192,41 +180,40 @@ def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespa
         reviewed = apply_decisions(completed.observed, decisions, one_of)
         table, guessed = completed.as_tags(reviewed)
         return write_tags(table, flags, flags.table, guessed)
-    if find_writer(flags.table, flags.to).propose is not None:
+    if find_writer(flags.table, flags.to) is FORMATS["label-studio"]:
         return _propose(trained, completed, flags)
-    how = (flags.to, flags.overwrite, flags.bom, flags.dry_run)
+    how = (flags.to, flags.overwrite, flags.dry_run)
     notes = write_new(completed.table, flags.table, *how)
     return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]
 
 
 def _propose(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
-    """Write known and proposed labels for another program; says how much is in it."""
+    """Write known and proposed labels for Label Studio; says how much is in it."""
     from pathlib import Path
 
     from g2netpl.base.disk import writing
     from g2netpl.images.thumbnails import Roots
-    from g2netpl.labels.formats import find_writer
+    from g2netpl.labels.formats import label_studio
 
-    target, row = Path(flags.table), find_writer(flags.table, flags.to)
-    like = _tasks_of(trained, row) if flags.like is None else Path(flags.like)
+    project, new, notes = _project_of(trained), completed.proposed(), list[str]()
     folder = Path(Roots.of_run(trained.about["config"], None).images)
-    said, notes = completed.proposals(trained.version, folder, like), list[str]()
-    if not flags.dry_run and row.propose is not None:
-        with writing(target):
-            notes = row.propose(completed.observed, target, said)
-    new = f"{said.new.sum():,} as predictions"
-    known = f"{completed.observed.known:,} known labels as annotations, {new}"
-    content = known if like is None else f"{new}, for the tasks of {like}"
+    if not flags.dry_run:
+        with writing(flags.table):
+            says = (new, completed.scores, trained.version, folder, project)
+            notes = label_studio.propose(completed.observed, Path(flags.table), *says)
+    predicted = f"{new.sum():,} as predictions"
+    known = f"{completed.observed.known:,} known labels as annotations, {predicted}"
+    content = known if project is None else f"{predicted}, for the tasks of {project}"
     return [*(f"note: {note}" for note in notes), content]
 
 
-def _tasks_of(trained: "Run", row: "Format") -> "Path | None":
-    """The label file of a run, if it is one of tasks in this format and is still there."""
+def _project_of(trained: "Run") -> "Path | None":
+    """The label file of a run, if it is one of Label Studio's tasks and is still there."""
     from pathlib import Path
 
     from g2netpl.labels.files import each_file
-    from g2netpl.labels.formats import find_format
+    from g2netpl.labels.formats import FORMATS, find_format
 
     first, *more = map(Path, each_file(trained.config.labels))
     found = not more and first.is_file() and find_format(first, trained.config.format)
-    return first if found is row else None
+    return first if found is FORMATS["label-studio"] else None

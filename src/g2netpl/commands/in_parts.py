@@ -92,7 +92,7 @@ def make_all(
     else:
         with Work(console, what, len(blocks.images)) as work:
             parts = _columns(maker, blocks, work, tally, flags.images)
-            write_columns(Path(flags.output), maker.kinds, parts, flags.bom)
+            write_columns(Path(flags.output), maker.kinds, parts)
     _tell_unread(tally, console)
     return tally
 

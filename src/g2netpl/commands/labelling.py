@@ -82,8 +82,8 @@ def _files_of(path: str) -> set[str]:
     """The files that hold the labels at a path: itself, or those in a folder."""
     if not os.path.isdir(path):
         return {os.path.realpath(path)} if os.path.lexists(path) else set()
-    inside = (os.path.join(path, name) for name in ("metadata.jsonl", "samples.json"))
-    return set(map(os.path.realpath, filter(os.path.isfile, inside)))
+    inside = os.path.join(path, "metadata.jsonl")
+    return {os.path.realpath(inside)} if os.path.isfile(inside) else set()
 
 
 def format_flag(target: str, to: str | None) -> str:
@@ -103,7 +103,6 @@ def write_new(
     target: str,
     format: str | None,
     overwrite: bool,
-    bom: bool = False,
     dry_run: bool = False,
     read: "Paths" = (),
 ) -> list[str]:
@@ -118,14 +117,7 @@ def write_new(
     if dry_run:
         return []
     with writing(target):
-        return write_labels(table, target, format, bom)
-
-
-def add_bom_flag(parser: argparse.ArgumentParser) -> None:
-    """--bom, of commands that write CSV for people."""
-    parser.add_argument(
-        "--bom", action="store_true", help="begin CSV with a byte order mark, as Excel needs it"
-    )
+        return write_labels(table, target, format)
 
 
 def write_tags(

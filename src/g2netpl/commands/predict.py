@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     from g2netpl.commands.in_parts import add_engine_flag
-    from g2netpl.commands.labelling import add_bom_flag
     from g2netpl.commands.training_flags import add_config_flags
 
     add = parser.add_argument
@@ -39,7 +38,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--images", required=True, help="folder with the images, or one image")
     add("--list", metavar="FILE", help="names below --images, one per line, or any label file")
     add("--output", required=True, help="table (.csv, .xlsx, .parquet or .pq), or a folder of them")
-    add_bom_flag(parser)
     add("--overwrite", action="store_true", help="replace the output")
     add("--threshold", type=float, help="one for all classes (default: those of the run)")
     add("--no-scores", action="store_true", help="names and labels only")
@@ -123,7 +121,6 @@ def _images(flags: argparse.Namespace) -> _Images:
 
     from g2netpl.commands.in_parts import is_folder
     from g2netpl.images.sources import find_all, is_one_image, unread_note
-    from g2netpl.labels.table import is_text
     from g2netpl.runs.completion import read_names
     from g2netpl.runs.scoring import FindAt, find_among
 
@@ -131,8 +128,6 @@ def _images(flags: argparse.Namespace) -> _Images:
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
         name = os.path.basename(flags.images)
-        if not is_text(name):
-            raise InputError(f"{flags.images}: the file name is not valid UTF-8; rename it")
         return _Images([name], partial(find_among, {name: flags.images}))
     find = FindAt(flags.images)
     names = find.images.names() if flags.list is None else read_names(flags.list)

@@ -19,7 +19,7 @@ from g2netpl.base.tar import BLOCK, END, entry
 from g2netpl.labels.formats.imagefolder import json_lines
 from g2netpl.labels.formats.json_file import read_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.webdataset import CLASSES, key_of
+from g2netpl.labels.formats.webdataset import CLASSES
 from g2netpl.labels.paths import SUFFIXES, ending_of
 from g2netpl.labels.table import LabelTable
 
@@ -57,6 +57,11 @@ def pack(
     write_json(folder / CLASSES, list(table.classes))
     (folder / _BEGUN).unlink()
     return len(shards)
+
+
+def key_of(row: int) -> str:
+    """What the files of an image are called."""
+    return f"{row:09}"
 
 
 def _cut(sizes: Sequence[int], most_bytes: int, most_images: int) -> Iterator[int]:

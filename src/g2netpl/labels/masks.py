@@ -53,18 +53,18 @@ def some_of_each(
 
 
 def one_per_image(
-    labels: LabelMatrix, chances: npt.NDArray[np.floating] | None, random: np.random.Generator
+    labels: LabelMatrix, weights: npt.NDArray[np.int64] | None, random: np.random.Generator
 ) -> IndexArray:
     """The class of each image's visible positive, −1 for images without a positive.
 
-    `chances` are relative, (L,) or (N, L); without them all positives of an image are alike.
+    `weights`, (L,), say how much likelier a class is; without them all positives are alike.
     Every class that has a positive is chosen at least once, wherever that is possible at all.
     """
     rows, columns = np.nonzero(labels == POSITIVE)
-    # a race of exponential clocks: class j rings first with probability chance_j / sum of chances
+    # a race of exponential clocks: class j rings first with probability weight_j / sum of weights
     race = _clocks(labels, rows, columns, random)
-    if chances is not None:
-        race /= chances[columns] if chances.ndim == 1 else chances[rows, columns]
+    if weights is not None:
+        race /= weights[columns]
     chosen = np.full(len(labels), -1, dtype=np.int64)
     begins = np.flatnonzero(np.diff(rows, prepend=-1))  # of each image's positives
     if len(begins):

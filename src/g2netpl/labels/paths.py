@@ -13,7 +13,7 @@ from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, is_below
 from g2netpl.labels.near_names import files_meant, note_on
 from g2netpl.labels.spelling import Spelling
-from g2netpl.labels.table import is_text, name_problem
+from g2netpl.labels.table import name_problem
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
@@ -154,8 +154,11 @@ def list_images(root: str | Path) -> list[str]:
             if not known and not _begins_as_picture(path):
                 continue
             name = os.path.relpath(path, root).replace(os.sep, "/")
-            if not is_text(name):
-                raise InputError(f"{root}: {name!r}: the file name is not valid UTF-8; rename it")
+            try:
+                name.encode()
+            except UnicodeEncodeError:
+                problem = f"{name!r}: the file name is not valid UTF-8; rename it"
+                raise InputError(f"{root}: {problem}") from None
             names.append(name)
     return sorted(names)
 

@@ -5,8 +5,7 @@
     sspl:0.2           as fspl, on 20 % of the images        (subset, single positive label)
     positives:1+1      1 positive and 1 negative per image   (IU's setting)
     known:0.1          every label visible with probability 0.1, both signs
-    biased:frequency   as fspl, but frequent classes are named more often (`biased:size`: large
-                       objects, where the table knows sizes)
+    biased:frequency   as fspl, but frequent classes are named more often
     own                the labels as the user's file has them
 
 `…@spml` (fspl and positives) draws the masks of the SPML benchmark bit for bit.
@@ -16,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels import masks as drawing
@@ -34,7 +32,6 @@ class Setting:
     fraction: float = 1.0
     positives: int = 1
     negatives: int = 0
-    bias: Literal["frequency", "size"] = "frequency"
     spml_compatible: bool = False
 
     def __post_init__(self) -> None:
@@ -49,8 +46,6 @@ class Setting:
                 f"setting {self.kind}: expected counts like 1+1 (positives + negatives), "
                 f"got {self.positives}+{self.negatives}"
             )
-        if self.bias not in ("frequency", "size"):
-            raise InputError(f"setting biased: expected frequency or size, got {self.bias!r}")
         if self.spml_compatible and self.kind not in ("fspl", "positives"):
             raise InputError(f"setting {self.kind}: SPML's masks exist for fspl and positives only")
 
@@ -70,8 +65,8 @@ class Setting:
             if kind == "positives":
                 positives, _, negatives = argument.partition("+")
                 value = {"positives": int(positives), "negatives": int(negatives or 0)}
-            elif kind == "biased":
-                value = {"bias": argument}
+            elif kind == "biased" and argument != "frequency":
+                raise InputError(f"setting {text!r}: expected biased:frequency")
             elif kind in ("sspl", "known"):
                 value = {"fraction": float(argument)}
         except ValueError:
@@ -84,7 +79,7 @@ class Setting:
             "sspl": f":{self.fraction:g}",
             "known": f":{self.fraction:g}",
             "positives": f":{self.positives}+{self.negatives}",
-            "biased": f":{self.bias}",
+            "biased": ":frequency",
         }.get(self.kind, "")
         return f"{self.kind}{value}{'@spml' if self.spml_compatible else ''}"
 
@@ -118,18 +113,8 @@ def observe(table: LabelTable, setting: Setting, seed: int) -> LabelTable:
     if setting.kind == "positives":
         counts = {POSITIVE: setting.positives, NEGATIVE: setting.negatives}
         return table.with_values(drawing.some_of_each(table.values, counts, random))
-    chosen = drawing.one_per_image(table.values, _chances(table, setting), random)
+    often = per_class(table.values, POSITIVE) if setting.kind == "biased" else None
+    chosen = drawing.one_per_image(table.values, often, random)
     if setting.kind == "sspl":
         chosen = drawing.subset(chosen, len(table.classes), setting.fraction, random)
     return table.with_values(drawing.single_positives(table.values, chosen))
-
-
-def _chances(table: LabelTable, setting: Setting) -> npt.NDArray[np.floating] | None:
-    """How likely each class is to be named, (L,) or (N, L); None where all are alike."""
-    if setting.kind != "biased":
-        return None
-    if setting.bias == "frequency":
-        return per_class(table.values, POSITIVE).astype(np.float64)
-    if table.sizes is None:
-        raise InputError("setting biased:size: this table knows no object sizes")
-    return np.maximum(table.sizes, 1e-9)

@@ -34,8 +34,6 @@ class LabelTable:
     images: tuple[str, ...]
     classes: tuple[str, ...]
     values: LabelMatrix
-    sizes: npt.NDArray[np.float32] | None
-    """Area of each object as a share of its image, (N, L), where the source knows boxes."""
     notes: tuple[str, ...]
     """What a person should be told about the file the table was read from."""
     groups: tuple[str, ...] | None
@@ -46,7 +44,6 @@ class LabelTable:
         images: Sequence[str],
         classes: Sequence[str],
         values: npt.ArrayLike,
-        sizes: npt.NDArray[np.float32] | None = None,
         notes: Sequence[str] = (),
         groups: Sequence[str] | None = None,
     ) -> None:
@@ -58,8 +55,6 @@ class LabelTable:
                 f"labels: expected a matrix of {len(images)} images × {len(classes)} classes, got "
                 f"shape {labels.shape}"
             )
-        if sizes is not None and sizes.shape != labels.shape:
-            raise InputError(f"sizes: expected shape {labels.shape}, got {sizes.shape}")
         if groups is not None and len(groups) != len(images):
             raise InputError(f"groups: expected one per image, {len(images)}, got {len(groups)}")
         if not classes:
@@ -70,7 +65,7 @@ class LabelTable:
                 raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
         labels.setflags(write=False)
         together = None if groups is None else tuple(groups)
-        parts = (images, classes, labels, sizes, tuple(notes), together)
+        parts = (images, classes, labels, tuple(notes), together)
         for field, value in zip(fields(self), parts, strict=True):
             object.__setattr__(self, field.name, value)
 
@@ -109,44 +104,37 @@ class LabelTable:
             tuple(self.images[row] for row in rows.tolist()),
             self.classes,
             self.values[rows],
-            None if self.sizes is None else self.sizes[rows],
             self.notes,
             None if self.groups is None else [self.groups[row] for row in rows.tolist()],
         )
 
     def with_images(self, images: Sequence[str]) -> "LabelTable":
         """The same labels of images that are called otherwise."""
-        return LabelTable(images, self.classes, self.values, self.sizes, self.notes, self.groups)
+        return LabelTable(images, self.classes, self.values, self.notes, self.groups)
 
     def with_values(self, values: npt.ArrayLike) -> "LabelTable":
         """The same images and classes with other labels."""
-        return LabelTable(self.images, self.classes, values, self.sizes, self.notes, self.groups)
+        return LabelTable(self.images, self.classes, values, self.notes, self.groups)
 
     def with_classes(self, classes: Sequence[str], places: Indices) -> "LabelTable":
         """The same images with class j at places[j] of `classes`; others are unobserved."""
-        sizes = self.sizes
-        if sizes is not None:
-            sizes = spread(sizes, places, len(classes), 0)
         values = spread(self.values, places, len(classes), UNOBSERVED)
-        return LabelTable(self.images, classes, values, sizes, self.notes, self.groups)
+        return LabelTable(self.images, classes, values, self.notes, self.groups)
 
     def with_notes(self, notes: Sequence[str]) -> "LabelTable":
         """The same table with other notes."""
-        return LabelTable(self.images, self.classes, self.values, self.sizes, notes, self.groups)
+        return LabelTable(self.images, self.classes, self.values, notes, self.groups)
 
     def with_groups(self, groups: Sequence[str] | None) -> "LabelTable":
         """The same table with other groups, or without."""
-        return LabelTable(self.images, self.classes, self.values, self.sizes, self.notes, groups)
+        return LabelTable(self.images, self.classes, self.values, self.notes, groups)
 
     def with_unlabelled(self, images: Sequence[str]) -> "LabelTable":
         """The same table with more images, about which nothing is known."""
         shape = (len(images), len(self.classes))
-        sizes = self.sizes
-        if sizes is not None:
-            sizes = np.vstack([sizes, np.zeros(shape, dtype=np.float32)])
         values = np.vstack([self.values, np.full(shape, UNOBSERVED, dtype=np.int8)])
         groups = None if self.groups is None else (*self.groups, *("" for _ in images))
-        return LabelTable((*self.images, *images), self.classes, values, sizes, self.notes, groups)
+        return LabelTable((*self.images, *images), self.classes, values, self.notes, groups)
 
     def fingerprint(self) -> str:
         """SHA-256 over images, classes, labels and groups: equal tables, equal fingerprints."""
@@ -266,15 +254,6 @@ def name_problem(name: str) -> str | None:
     if ".." in name.replace("\\", "/").split("/"):
         return "leads out of the image folder ('..')"
     return None
-
-
-def is_text(name: str) -> bool:
-    """False where a name holds half a character, as names of files can."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def plain_name(name: str) -> str:

@@ -1,6 +1,6 @@
 """The figures of an experiment: each a PNG, with the numbers behind it as CSV of the same name."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ _PHASES = (0.0, 0.5, 1.0)
 _POINTS = "test mAP × 100"
 
 
-def write_figure(path: Path, figure: Figure, ours: Collection[str] = ()) -> None:
-    """Write the PNG, and the CSV beside it, in which names in `ours` stand as they are."""
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write the PNG, and the CSV beside it."""
     header, lines, charts = figure
-    write_rows(path.with_suffix(".csv"), header, lines, ours)
+    write_rows(path.with_suffix(".csv"), header, lines)
     write_png(path, charts)
 
 

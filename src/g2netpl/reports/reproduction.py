@@ -58,9 +58,9 @@ def _section(
     """One recipe on the page: its table, its notes and its figure."""
     known = published(name, data)
     trained = [row for row in rows if "diverged" not in row]
-    table, ours = _lines(recipe, rows, known), list(recipe.names.values())
+    table = _lines(recipe, rows, known)
     if rows:
-        write_rows(folder / f"{name}.csv", COLUMNS, table, ours)
+        write_rows(folder / f"{name}.csv", COLUMNS, table)
     notes = [*notes, *(describe_row(row) for row in rows if "diverged" in row)]
     section: dict[str, Any] = {"title": recipe.title, "about": recipe.about, "notes": notes}
     if rows:
@@ -69,7 +69,7 @@ def _section(
         return section
     picture = folder / f"figure-{name}.png"
     shown = [line for line in table if line[4] != LOST]
-    write_figure(picture, figure_of(name, trained, shown), ours)
+    write_figure(picture, figure_of(name, trained, shown))
     if name == "ablation":
         notes += steps(recipe, trained, known)
     if name == "table2":

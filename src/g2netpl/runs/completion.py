@@ -31,7 +31,6 @@ from g2netpl.labels.formats import (
 )
 from g2netpl.labels.formats.columns import ADDED
 from g2netpl.labels.formats.problems import Problems, called
-from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.sheet import sheet_written
 from g2netpl.labels.formats.tags import MARKS
 from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
@@ -58,7 +57,6 @@ class Completed:
     scores: Scores  # (N, L): chance of being positive; NaN where the image could not be read
     sources: npt.NDArray[np.int8]  # (N, L): position in SOURCES
     sure: Sure | None = None  # by which labels are filled in, or left unknown
-    chances: Scores | None = None  # (N, L): by the network, of observed labels too
     how: str = ""  # by what every label was decided, for people
     lack: str = ""  # which validation labels are too few for a precision, for people
 
@@ -77,12 +75,6 @@ class Completed:
             self.values == POSITIVE
         )
         return new
-
-    def proposals(self, version: str, folder: Path, like: Path | None = None) -> Proposals:
-        """All that people may want to look at, by this version of a network."""
-        soft = self.sources == SOURCES.index("soft")
-        said = (self.proposed(), self.scores, soft, self.chances)
-        return Proposals(*said, version, folder, like)
 
     def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
         """What people said, also since, and positives that were filled in; which of them those are.
@@ -229,8 +221,7 @@ def fill_in(
     sources[np.isnan(scores)] = 3
     sources[known] = 0
     by = sure if isinstance(sure, Sure) else None
-    chances = None if predicted is None else thresholds.calibrate(predicted)
-    return Completed(observed, values, scores, sources.astype(np.int8), by, chances)
+    return Completed(observed, values, scores, sources.astype(np.int8), by)
 
 
 def compare_with_truth(
@@ -271,18 +262,16 @@ def compare_with_truth(
     return "\n".join(lines)
 
 
-def write_tags(completed: Completed, path: str | Path, bom: bool = False) -> None:
+def write_tags(completed: Completed, path: str | Path) -> None:
     """A row per image: its labels as tags, and once more those of them that were added."""
     observed, positive = completed.observed, completed.values == POSITIVE
     classes, mark = observed.classes, mark_between(observed.classes, with_scores=False)
     columns = prediction_columns(observed.images, classes, positive, None, mark)
     columns[ADDED] = tags_of(classes, completed.proposed(), mark)
-    write_columns(Path(path), prediction_kinds(classes, False) | {ADDED: "text"}, [columns], bom)
+    write_columns(Path(path), prediction_kinds(classes, False) | {ADDED: "text"}, [columns])
 
 
-def write_completed(
-    completed: Completed, path: str | Path, bom: bool = False, on_batch: OnBatch = None
-) -> None:
+def write_completed(completed: Completed, path: str | Path, on_batch: OnBatch = None) -> None:
     """A row per image and class: value, score, source; `on_batch` is told of images written."""
     classes = list(completed.observed.classes)
     names = np.array(SOURCES, dtype=object)
@@ -304,7 +293,7 @@ def write_completed(
                 on_batch(len(images))
 
     kinds = {"image": "text", "class": "text", "value": "int", "score": "float", "source": "text"}
-    write_columns(Path(path), kinds, rows(), bom)
+    write_columns(Path(path), kinds, rows())
 
 
 def mark_between(classes: Sequence[str], with_scores: bool) -> str:
@@ -377,15 +366,13 @@ def _cells(values: Any) -> Sequence[Any]:
     return [None if each != each else each for each in shortened]
 
 
-def write_columns(
-    path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]], bom: bool
-) -> None:
+def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
     """Write columns as Parquet, CSV or a workbook, some rows at a time."""
     with writing(path):
         if path.suffix.lower() in (".parquet", ".pq"):
             parquet.write_columns(path, kinds, parts)
             return
-        with sheet_written(path, bom) as writer:
+        with sheet_written(path) as writer:
             writer.write(kinds)
             for columns in parts:
                 for row in zip(*map(_cells, columns.values()), strict=True):

@@ -51,7 +51,7 @@ def _here(address: str, stamps: tuple[object, ...]) -> Catalogue:
     path = Path(address)
     if holds_shards(path) or (shards.is_address(address) and not path.is_dir()):
         return shards.in_shards(address, shards.shards_at(address))
-    return parquet.in_columns(path) if parquet.is_address(path) else Folder(address)
+    return parquet.in_rows(path) if parquet.is_address(path) else Folder(address)
 
 
 def is_one_image(address: Address) -> bool:

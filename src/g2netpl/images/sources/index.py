@@ -23,7 +23,7 @@ from g2netpl.base.inside import Unfit
 from g2netpl.base.places import Opened, Place, Stamp
 from g2netpl.base.sealed import read_sealed, write_sealed
 from g2netpl.images.pixels import header_problem
-from g2netpl.labels.table import is_text, name_problem
+from g2netpl.labels.table import name_problem
 
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
 _VERSION = 1
@@ -153,7 +153,7 @@ def _fit(holder: Place, entries: Iterable[Entry], notes: list[str]) -> list[Entr
     """Those whose names may be looked for; none is there twice."""
     found: dict[str, Entry] = {}
     for entry in entries:
-        problem = name_problem(entry.name) or (None if is_text(entry.name) else "no text")
+        problem = name_problem(entry.name)
         if problem is not None:
             notes.append(f"{holder}: {entry.name!r:.100} passed over: {problem}")
         elif entry.name in found:

@@ -1,18 +1,16 @@
 """Label files in and out: `catalogue` has FORMATS, a row each, `label_files` reads and writes them.
 
-A file per format, with `recognises`, `read` and `write`: `coco`, `csv_table` (workbooks too),
-`fiftyone`, `huggingface` (`huggingface_data` are its files), `imagefolder`, `label_studio`
-(`label_studio_tasks` its images and answers, `label_studio_controls` its fields), `nuswide`,
-`openimages`, `parquet`, `photo_tags` (and the folder `photos`), `spml`, `tags`, `voc`,
-`webdataset`, `xlsx`.
+A file per format, with `recognises`, `read` and perhaps `write`: `coco`, `csv_table` (workbooks
+too), `huggingface`, `imagefolder`, `label_studio` (`label_studio_tasks` its images and answers,
+`label_studio_controls` its fields), `nuswide`, `openimages`, `parquet`, `photo_tags` (and the
+folder `photos`), `spml`, `tags`, `voc`, `webdataset`, `xlsx`.
 
 What they share: `reading` says how a file is to be understood, `problems` keeps all mistakes,
 `collector` makes a table label by label, `twins` one of a column per class. `text`, `sheet`,
-`columns`, `column_files`, `json_file` and `xml_file` read what others wrote.
+`columns`, `json_file` and `xml_file` read what others wrote.
 
 Around them: `layouts` knows data sets by their folders; `merging` joins files, `aliases` their
-names of classes; `groups` and `one_of` are what a user may say of images, `proposals` what a run
-says of labels.
+names of classes; `groups` and `one_of` are what a user may say of images.
 """
 
 from g2netpl.labels.formats.aliases import read_aliases as read_aliases

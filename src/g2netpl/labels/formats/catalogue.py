@@ -11,7 +11,6 @@ from g2netpl.labels.files import each_file
 from g2netpl.labels.formats import (
     coco,
     csv_table,
-    fiftyone,
     huggingface,
     imagefolder,
     label_studio,
@@ -25,7 +24,6 @@ from g2netpl.labels.formats import (
     webdataset,
     xlsx,
 )
-from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.paths import common_folder
 from g2netpl.labels.table import LabelTable
@@ -40,22 +38,19 @@ def folder_of(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class Format:
-    """How to recognise, read and write one kind of label file."""
+    """How to recognise, read and perhaps write one kind of label file."""
 
     recognises: Callable[[Path], bool]
     read: Callable[[Path, Reading], LabelTable]
-    write: Callable[..., list[str]]  # of a table, to a path; gives notes on what was left out
+    write: Callable[[LabelTable, Path], list[str]] | None  # gives notes on what was left out
     summary: str
     endings: tuple[str, ...]  # to recognise a file by that is still to be written
     image_folder: Callable[[Path], Path] = folder_of  # where the images are, if nobody says
     lists_all: bool = False  # other images in the folder belong to other parts of the data set
     names_classes: Callable[[Path, Reading], bool] = lambda path, reading: True
     """Whether it names also a class without any label."""
-    is_text: bool = False  # CSV, which may begin with a byte order mark
     unpack: Callable[[Path, LabelTable, Path, bool], LabelTable] | None = None
     """Write the pictures that are inside the file into a folder."""
-    propose: Callable[[LabelTable, Path, Proposals], list[str]] | None = None
-    """Write what a run proposes beside what is known."""
 
 
 def _format(
@@ -64,14 +59,13 @@ def _format(
     *endings: str,
     lists_all: bool = False,
     names_classes: bool = True,
-    is_text: bool = False,
 ) -> Format:
     """What a module can do; its images lie beside the file unless it says otherwise."""
     folder = getattr(module, "image_folder", folder_of)
     names = getattr(module, "names_classes", lambda path, reading: names_classes)
-    more = (getattr(module, name, None) for name in ("unpack", "propose"))
-    does = (module.recognises, module.read, module.write)
-    return Format(*does, summary, endings, folder, lists_all, names, is_text, *more)
+    write, unpack = (getattr(module, name, None) for name in ("write", "unpack"))
+    does = (module.recognises, module.read, write)
+    return Format(*does, summary, endings, folder, lists_all, names, unpack)
 
 
 FORMATS: dict[str, Format] = {
@@ -79,19 +73,16 @@ FORMATS: dict[str, Format] = {
         openimages,
         "CSV `ImageID,LabelName,Confidence`, a row per known label",
         names_classes=False,
-        is_text=True,
     ),
     "tags": _format(
         tags,
         "CSV `image,labels` or `image,tags` with tags like `cat;dog`, optionally `absent`",
         names_classes=False,
-        is_text=True,
     ),
     "csv": _format(
         csv_table,
         "CSV with `image` and a column per class: 1, 0, or empty for unknown",
         ".csv",
-        is_text=True,
     ),
     "xlsx": Format(
         xlsx.recognises,
@@ -112,25 +103,19 @@ FORMATS: dict[str, Format] = {
     "voc": _format(
         voc,
         "PASCAL VOC, named by a list such as VOC2012/ImageSets/Main/train.txt",
-        "Main/*.txt",
         lists_all=True,
     ),
     "nuswide": _format(
         nuswide,
         "NUS-WIDE, named by a list such as ImageList/TrainImagelist.txt",
-        "ImageList/*.txt",
         lists_all=True,
     ),
     "spml": _format(
         spml,
         "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
-        *("_labels.npy", "_labels_obs.npy"),
         lists_all=True,
     ),
-    "webdataset": _format(
-        webdataset, "WebDataset's tar shards, labels in a `.json` per image: g2netpl pack", ".tar"
-    ),
-    "fiftyone": _format(fiftyone, "FiftyOne's folder with samples.json: labels, tags, confidence"),
+    "webdataset": _format(webdataset, "WebDataset's tar shards, labels in a `.json` per image"),
     "imagefolder": _format(
         imagefolder,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",
@@ -160,15 +145,18 @@ def find_format(path: Path, name: str | None = None) -> Format:
 def find_writer(path: str | Path, format: str | None = None) -> Format:
     """The format called `format`, or the one that a name that is still to be written suggests."""
     path = Path(path)
+    writers = {name: row for name, row in FORMATS.items() if row.write is not None}
     if format is not None:
-        return find_format(path, format)
-    for row in FORMATS.values():
-        for ending in row.endings:
-            if path.match(ending) if "*" in ending else path.name.lower().endswith(ending):
-                return row
+        row = find_format(path, format)
+        if row.write is None:
+            raise InputError(f"--to {format}: only read; written are {', '.join(writers)}")
+        return row
+    for row in writers.values():
+        if path.name.lower().endswith(row.endings):
+            return row
     if path.is_dir() or not path.suffix:
         return FORMATS["imagefolder"]
-    raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(FORMATS)}")
+    raise InputError(f"{path}: what format is this to be? give --to, one of {', '.join(writers)}")
 
 
 def image_folder(files: Paths, format: str | None = None) -> Path:

@@ -9,7 +9,6 @@ Images are sorted by their ids as text, as in SPML.
 
 import json
 import re
-from array import array
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from g2netpl.labels.formats.json_file import member, mistake, read_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order
 from g2netpl.labels.formats.text import beginning
-from g2netpl.labels.table import LARGEST, NEGATIVE, POSITIVE, LabelTable, per_image
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_image
 
 Image = tuple[dict[str, Any], int]  # and its place in the file
 _OFFICIAL = re.compile("instances_(train|val)20(14|17)")  # every object is annotated there
@@ -58,9 +57,9 @@ def read(path: Path, reading: Reading) -> LabelTable:
         with problems.kept():
             _read_image(image, place, names, collector)
     problems.raise_any()
-    objects = _read_annotations(path, annotations, by_id, names, collector)
+    _read_annotations(path, annotations, by_id, names, collector)
     absent = reading.absent_value("unobserved" if federated else "negative")
-    table = _with_areas(collector.table(absent), *objects)
+    table = collector.table(absent)
     if absent == NEGATIVE:
         table = _annotated(table, path.stem, reading)
     return in_class_order(table, reading, f"{path}: categories")
@@ -72,10 +71,9 @@ def _read_annotations(
     by_id: dict[int | str, Image],
     names: dict[int, str],
     collector: Collector,
-) -> tuple["array[int]", "array[int]", "array[float]"]:
-    """Collect the objects; gives image, class and share of the image of each."""
+) -> None:
+    """Collect the objects."""
     row_of = {identity: row for row, identity in enumerate(by_id)}
-    rows, columns, shares = array("q"), array("q"), array("f")
     problems = collector.problems
     for place, annotation in enumerate(annotations):
         where = f"{path}: annotations[{place}]"
@@ -87,24 +85,8 @@ def _read_annotations(
             elif number not in names:
                 problems.add(where, "unknown class", f"category_id {number} is not in 'categories'")
             else:
-                image, at = by_id[identity]
+                _, at = by_id[identity]
                 collector.label(at, row_of[identity], names[number], POSITIVE)
-                rows.append(row_of[identity])
-                columns.append(collector.classes[names[number]])
-                shares.append(_share(annotation, image))
-    return rows, columns, shares
-
-
-def _with_areas(
-    table: LabelTable, rows: "array[int]", columns: "array[int]", shares: "array[float]"
-) -> LabelTable:
-    """The table with the areas of its objects, unless they are too many for anybody to need."""
-    if 4 * table.values.size > LARGEST:
-        return table
-    areas = np.zeros(table.values.shape, dtype=np.float32)
-    np.add.at(areas, (rows, columns), np.array(shares))
-    areas.clip(0, 1, out=areas)
-    return LabelTable(table.images, table.classes, table.values, areas)
 
 
 def _annotated(table: LabelTable, stem: str, reading: Reading) -> LabelTable:
@@ -200,13 +182,3 @@ def _read_image(
         if not isinstance(number, int) or number not in names:
             raise mistake(where, f"neg_category_ids: {number!r:.60} is not in 'categories'")
         collector.label(place, row, names[number], NEGATIVE)
-
-
-def _share(annotation: dict[str, Any], image: dict[str, Any]) -> float:
-    """Area of an object as a share of its image, as far as the file tells."""
-    numbers = (annotation.get("area"), image.get("width"), image.get("height"))
-    area, width, height = (
-        float(each) if isinstance(each, int | float) and 0 < each < 1e12 else 0.0
-        for each in numbers
-    )
-    return area / width / height if width and height else 0.0

@@ -12,7 +12,7 @@ from typing import NoReturn
 from g2netpl.base.errors import closest, listed
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet
-from g2netpl.labels.formats.text import IMAGE_HEADERS, unguarded
+from g2netpl.labels.formats.text import IMAGE_HEADERS
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, plain_name
@@ -62,8 +62,7 @@ class Columns:
 
     def name(self, cell: str) -> str:
         """The image that a cell names."""
-        name = unguarded(cell)
-        return plain_name(name if self.root is None else self.root.sub("", name))
+        return plain_name(cell if self.root is None else self.root.sub("", cell))
 
 
 def label_of(cell: str) -> int | None:

@@ -4,26 +4,20 @@ A column `group` names what images must stay together in a split; it is no class
 header has a column of tags is read by `tags`.
 
 Spreadsheets of many countries write semicolons for commas, some programs tabs: the header shows it.
-
-Plain rows are read in blocks, all at once; a block with anything unusual is read row by row, so
-that every mistake is named by its line. From the first quote on, Python's csv reads the rest.
 """
 
-import io
-import re
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shlex import quote
 
 import numpy as np
-import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, listed
 from g2netpl.labels.formats.columns import (
     CELLS,
     GROUP,
-    MINUS_ONE,
     Columns,
     find_columns,
     is_image_header,
@@ -35,23 +29,9 @@ from g2netpl.labels.formats.problems import LabelFileError, Problem, Problems
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.tags import read_tags
-from g2netpl.labels.formats.text import Row, beginning, csv_rows, text_blocks, unguarded
+from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.formats.twins import good_rows, wide_table, with_minus_one
-from g2netpl.labels.table import (
-    NEGATIVE,
-    POSITIVE,
-    UNOBSERVED,
-    LabelMatrix,
-    LabelTable,
-    name_problem,
-    plain_name,
-)
-
-_ODD = 2  # a byte that no plain cell begins with
-_FIRST_BYTE = np.full(256, _ODD, dtype=np.int8)
-for _text, _value in (("1", POSITIVE), ("0", NEGATIVE), (",", UNOBSERVED), ("\n", UNOBSERVED)):
-    _FIRST_BYTE[ord(_text)] = _value
-_SUSPICIOUS = re.compile(r"^[/\\\s,]|\.\.|:", flags=re.MULTILINE)
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 
 
 def recognises(path: Path) -> bool:
@@ -87,19 +67,19 @@ def names_classes(path: Path, reading: Reading) -> bool:
         return True  # which the reading will tell
 
 
-def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
+def write(table: LabelTable, path: Path) -> list[str]:
     """Write the wide shape; unobserved cells stay empty."""
     refuse_odd_header(table, path)
     for name in table.classes:
         if name != name.strip():
             raise InputError(f"{path}: class {name!r} begins or ends with a space")
-    names = {POSITIVE: "1", NEGATIVE: "0", UNOBSERVED: ""}
-    with sheet_written(path, bom) as writer:
+    cells = {POSITIVE: 1, NEGATIVE: 0, UNOBSERVED: None}
+    with sheet_written(path) as writer:
         writer.write(["image", *group_header(table), *table.classes])
         for image, values, group in zip(
             table.images, table.values, group_cells(table), strict=True
         ):
-            writer.write([image, *group], (names[value] for value in values.tolist()))
+            writer.write([image, *group, *(cells[value] for value in values.tolist())])
     return []
 
 
@@ -120,41 +100,33 @@ class _Rows:
         self.reading = reading
         self.classes = [sheet.header[place] for place in columns.classes]
         self.images: list[str] = []
-        self.lines: list[npt.NDArray[np.int64]] = []
-        self.parts: list[LabelMatrix] = []
+        self.lines = array("q")
+        self.cells = array("b")  # row after row
         self.groups = Groups(sheet.problems)
         self.wrong: dict[str, str] = {}  # a cell of each column that is no label
         self._check_classes()
 
     def read(self) -> None:
-        """Read every row: in blocks where a row is an image and its labels, and nothing else."""
-        sheet, columns = self.sheet, self.columns
-        usual = columns.image == 0 and columns.classes == tuple(range(1, sheet.width))
-        if sheet.mark != "," or sheet.line > 1 or not usual or columns.root is not None:
-            self._slowly(sheet.whole_rows())
-            return
-        blocks = text_blocks(sheet.path, self.problems, b'"', self.reading.encoding)
-        for number, (text, line) in enumerate(blocks):
-            if number == 0:
-                head, _, rest = text.partition("\n")
-                if head.count('"') % 2 or "\r" in head[:-1]:  # it goes on, or ends before
-                    self._slowly(sheet.whole_rows())
-                    return
-                text, line = rest, 2
-            if text and not self._at_once(text, line):
-                sheet.rows = csv_rows(
-                    iter(io.StringIO(text, newline="")), sheet.path, line - 1, self.problems
-                )
-                self._slowly(sheet.whole_rows())
+        """Read every row."""
+        columns, group = self.columns, self.columns.group
+        for line, row in self.sheet.whole_rows():
+            where, name = self.sheet.where(line), columns.name(row[columns.image])
+            if group is not None:
+                self.groups.add(where, name, row[group])
+            self.problems.add_name(where, name)
+            cells = (row[place] for place in columns.classes)
+            values = [self._cell(where, column, cell) for column, cell in enumerate(cells)]
+            self.images.append(name)
+            self.lines.append(line)
+            self.cells.extend(values)
 
     def table(self) -> LabelTable:
         """Everything read, checked."""
-        lines = np.concatenate([*self.lines, np.zeros(0, dtype=np.int64)])
         return wide_table(
             self.images,
             self.classes,
             self._values(),
-            lambda row: self.sheet.where(lines[row]),
+            lambda row: self.sheet.where(self.lines[row]),
             self.groups,
             self.reading,
             self.sheet.where(1),
@@ -198,8 +170,7 @@ class _Rows:
         return [name for name, more in odds.items() if name and more > 0]
 
     def _values(self) -> LabelMatrix:
-        nothing = np.zeros((0, len(self.classes)), dtype=np.int8)
-        return np.concatenate([*self.parts, nothing])
+        return np.array(self.cells, dtype=np.int8).reshape(len(self.images), len(self.classes))
 
     def _check_classes(self) -> None:
         seen: set[str] = set()
@@ -210,76 +181,6 @@ class _Rows:
             elif name in seen:
                 self.problems.add(where, "header", f"class {name!r} is listed twice")
             seen.add(name)
-
-    def _at_once(self, text: str, first_line: int) -> bool:
-        """Read a block of plain rows; False where one of them is not plain."""
-        text = text.replace("\r\n", "\n")
-        if '"' in text or "\r" in text:
-            return False
-        if not text.endswith("\n"):
-            text += "\n"
-        content = text.encode()
-        data = np.frombuffer(content, dtype=np.uint8)
-        width = len(self.classes) + 1
-        marks = np.flatnonzero((data == 44) | (data == 10)).astype(np.int32)
-        if len(marks) % width:
-            return False
-        ends = marks.reshape(-1, width)
-        if (data[ends[:, -1]] != 10).any() or np.count_nonzero(data == 10) != len(ends):
-            return False
-        starts = ends[:, :-1] + 1
-        values = _FIRST_BYTE[data[starts]]
-        plain = (ends[:, 1:] - starts <= 1) & (values != _ODD)
-        if not plain.all():
-            row, column = np.nonzero(~plain)
-            begin, end = starts[row, column], ends[row, column + 1]
-            minus_one = (end - begin == 2) & (data[begin] == 45) & (data[begin + 1] == 49)
-            if not minus_one.all():
-                return False
-            values[row, column] = MINUS_ONE
-        begins = np.concatenate([[0], ends[:-1, -1] + 1]).tolist()
-        stops = ends[:, 0].tolist()
-        if len(content) == len(text):
-            names = [text[begin:stop] for begin, stop in zip(begins, stops, strict=True)]
-        else:
-            names = [
-                content[begin:stop].decode() for begin, stop in zip(begins, stops, strict=True)
-            ]
-        if "'" in text:
-            names = [unguarded(name) for name in names]
-        if "./" in text or "//" in text:
-            names = [plain_name(name) for name in names]
-        if _SUSPICIOUS.search(text) and any(name_problem(name) for name in names):
-            return False
-        self.images += names
-        self.lines.append(np.arange(first_line, first_line + len(names), dtype=np.int64))
-        self.parts.append(values)
-        return True
-
-    def _slowly(self, rows: Iterable[Row]) -> None:
-        names: list[str] = []
-        lines: list[int] = []
-        values: list[list[int]] = []
-        columns, group = self.columns, self.columns.group
-        try:
-            for line, row in rows:
-                where, name = self.sheet.where(line), columns.name(row[columns.image])
-                if group is not None:
-                    self.groups.add(where, name, unguarded(row[group]))
-                self.problems.add_name(where, name)
-                names.append(name)
-                lines.append(line)
-                values.append(
-                    [
-                        self._cell(where, column, row[place])
-                        for column, place in enumerate(columns.classes)
-                    ]
-                )
-        finally:  # also what was read before a mistake that ends the reading
-            self.images += names[: len(values)]
-            self.lines.append(np.array(lines[: len(values)], dtype=np.int64))
-            width = len(self.classes)
-            self.parts.append(np.array(values, dtype=np.int8).reshape(len(values), width))
 
     def _cell(self, where: str, column: int, cell: str) -> int:
         value = CELLS.get(cell)

@@ -11,7 +11,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.columns import GROUP, image_place
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.sheet import open_sheet, write_rows
-from g2netpl.labels.formats.text import unguarded
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import LabelTable, plain_name
 
@@ -62,7 +61,7 @@ def read_groups(path: str | Path) -> dict[str, str]:
         problems.stop(sheet.where(sheet.line), "header", what)
     groups, place = Groups(problems), names.index(GROUP)
     for line, row in sheet.whole_rows():
-        image, group = plain_name(unguarded(row[image_at])), unguarded(row[place])
+        image, group = plain_name(row[image_at]), row[place]
         if not problems.add_name(f"{path}:{line}", image):
             groups.add(f"{path}:{line}", image, group)
     problems.raise_any()

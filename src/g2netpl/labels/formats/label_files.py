@@ -28,11 +28,11 @@ from g2netpl.labels.formats.reading import (
     in_class_order,
     places,
 )
-from g2netpl.labels.table import LabelTable, is_text, name_problem, plain_name
+from g2netpl.labels.table import LabelTable, name_problem, plain_name
 
 USUAL = Reading()
 # folders that are one data set, whatever else lies in them
-_WHOLE_FOLDERS = ("huggingface", "webdataset", "fiftyone")
+_WHOLE_FOLDERS = ("huggingface", "webdataset")
 _LEARN_SOME = (
     "--classes must list all that there are; to learn some alone, leave out the columns of the "
     "others with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
@@ -160,27 +160,23 @@ def read_matching(
     return other.with_classes(table.classes, [place for place in found if place is not None])
 
 
-def write_labels(
-    table: LabelTable, path: str | Path, format: str | None = None, bom: bool = False
-) -> list[str]:
-    """Write a label file; returns notes on what the format could not keep.
-
-    With `bom` a CSV file begins with a byte order mark, by which Excel knows that it is UTF-8.
-    """
+def write_labels(table: LabelTable, path: str | Path, format: str | None = None) -> list[str]:
+    """Write a label file; returns notes on what the format could not keep."""
     path = Path(path)
-    row = find_writer(path, format)
+    write = find_writer(path, format).write
+    assert write is not None
     for name in table.classes:
         problem = class_problem(name)
         if problem is not None:
             raise InputError(f"{path}: nothing is written: {problem}")
     for name in table.images:
-        problem = name_problem(name) or (None if is_text(name) else "the name is not text")
+        problem = name_problem(name)
         if problem is None and plain_name(name) != name:
             problem = f"another name of {plain_name(name)!r}"
         if problem is not None:
             raise InputError(f"{path}: nothing is written: image {name!r}: {problem}")
     try:
-        return row.write(table, path, **({"bom": True} if bom and row.is_text else {}))
+        return write(table, path)
     except OSError as problem:
         raise cannot_write(path, problem) from None
 

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from g2netpl.base.arrays import Scores
 from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats.collector import Collector
@@ -29,7 +31,6 @@ from g2netpl.labels.formats.label_studio_tasks import (
     told_apart,
 )
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.proposals import Proposals
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
@@ -81,36 +82,44 @@ def write(table: LabelTable, path: Path) -> list[str]:
     return silent_classes(table)
 
 
-def propose(table: LabelTable, path: Path, proposals: Proposals) -> list[str]:
+def propose(
+    table: LabelTable,
+    path: Path,
+    new: npt.NDArray[np.bool_],
+    chances: Scores,
+    version: str,
+    folder: Path,
+    project: Path | None,
+) -> list[str]:
     """Write what a model says of each image, for the tasks of a project or for new ones.
 
-    A task of a project keeps its id and data, and is a prediction of that id as well: Label Studio
-    takes the same file as new tasks, and as predictions for those that it has. Gives notes.
+    `new` are positives that nobody observed, `folder` is that of the images, `project` a file of
+    tasks. A task of a project keeps its id and data, and is a prediction of that id as well: Label
+    Studio takes the same file as new tasks, and as predictions for those that it has. Gives notes.
     """
-    like, decided = proposals.like, (table.values == POSITIVE) | proposals.new
-    tasks = list(_made_up(table)) if like is None else read_tasks(like, Problems())
-    control = Control() if like is None else _control_in(tasks)
-    images, said, left = ImagesByAddress(table.images, proposals.folder), [], 0
+    decided = (table.values == POSITIVE) | new
+    tasks = list(_made_up(table)) if project is None else read_tasks(project, Problems())
+    control = Control() if project is None else _control_in(tasks)
+    images, said, left = ImagesByAddress(table.images, folder), [], 0
     for place, task in enumerate(tasks):
-        where = f"{like}: task {place}"
+        where = f"{project}: task {place}"
         row = images.row(address_in(member(task, "data", dict, where), where), where)
         if row is None:
             left += 1
             continue
-        chances = proposals.scores[row]
         says = prediction(
-            [control or Control()], table.classes, chances, decided[row], proposals.version
+            [control or Control()], table.classes, chances[row], decided[row], version
         )
         id = member(task, "id", int, where)
-        same = {} if like is None else {"task": id, **says}
+        same = {} if project is None else {"task": id, **says}
         said.append({**task, "predictions": [says], **same})
     if not said:
-        raise InputError(f"{like}: its tasks show no image of the run, as {table.images[0]!r}")
+        raise InputError(f"{project}: its tasks show no image of the run, as {table.images[0]!r}")
     _write(path, said)
     notes = [] if not left else [f"{counted(left, 'task')} with images that the run does not know"]
     if control is None:
         notes.append(
-            f"no annotation in {like} names the control; predictions are for <Choices "
+            f"no annotation in {project} names the control; predictions are for <Choices "
             'name="label" toName="image">, and Label Studio leaves out what fits no control'
         )
     return notes

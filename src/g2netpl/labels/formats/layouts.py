@@ -1,8 +1,7 @@
 """Folders that are a data set of their own layout, and what to write for it.
 
 Such a folder is no folder per class: read as one, PASCAL VOC would have the classes JPEGImages and
-SegmentationClass. Official layouts are looked for in the folder, below it and one further below;
-label files in the folder, in those in it and in their `annotations`.
+SegmentationClass. VOC and COCO are looked for in the folder, below it and one further below.
 """
 
 import os
@@ -12,30 +11,20 @@ from pathlib import Path
 from shlex import quote
 
 from g2netpl.base.errors import InputError, listed
-from g2netpl.labels.formats import (
-    coco,
-    imagefolder,
-    label_studio,
-    openimages,
-    parquet,
-    photo_tags,
-    spml,
-)
-from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, delimiter
+from g2netpl.labels.formats import imagefolder, photo_tags
 
-OFFICIAL = (  # training labels, test labels
+_VOC_AND_COCO = (  # training labels, test labels
     ("ImageSets/Main/train.txt", "ImageSets/Main/val.txt"),
     ("annotations/instances_train2014.json", "annotations/instances_val2014.json"),
     ("annotations/instances_train2017.json", "annotations/instances_val2017.json"),
+)
+OFFICIAL = (
+    *_VOC_AND_COCO,
     ("formatted_train_labels.npy", "formatted_val_labels.npy"),
     ("ImageList/TrainImagelist.txt", "ImageList/TestImagelist.txt"),
     ("train.csv", "test.csv"),
 )
 _BELOW = (".", "VOC2012", "VOCdevkit/VOC2012", "coco", "NUS-WIDE", "nuswide")
-_LISTS = ("ImageSets/Main", "ImageList")  # folders of .txt files, of which one is to be named
-_LOOKED_AT = 20  # files of a folder
-_SNIFFED = 1 << 16  # bytes
-_JSON = re.compile(rb'"(annotations|completions|images|data)"\s*:\s*[\[{]')
 _NO_CLASS = re.compile(
     r"(train|training|val|valid|validation|test|testing|trainval)[-_]?\d*"
     r"|images?|imgs?|jpegimages|photos?|pictures|flickr|data|masks?|labels?|annotations?"
@@ -46,36 +35,25 @@ _NO_CLASS = re.compile(
 
 def official(folder: Path) -> tuple[Path, Path] | None:
     """Label files to train on and to test on, where the folder is a data set as it is given out."""
-    return next((pair for below in _BELOW for pair in _pairs(folder / below)), None)
+    found = (pair for below in _BELOW for pair in _pairs(folder / below, OFFICIAL))
+    return next(found, None)
 
 
 def refuse_layout(folder: Path) -> None:
-    """Say what to write for a folder that holds label files; its folders are no classes then."""
-    if imagefolder.metadata_files(folder):
+    """Say what to write for a folder of VOC or COCO; its folders are no classes."""
+    folders = [] if imagefolder.metadata_files(folder) else list(_folders(folder, 2))
+    pairs = [pair for each in folders for pair in _pairs(each, _VOC_AND_COCO)]
+    found = [file for each in folders for file in _label_files(each)]
+    if not found:
         return
-    folders = list(_folders(folder, 2))
-    pairs = [pair for each in folders for pair in _pairs(each)]
-    found = [file for each in folders for file in _lists(each)]
-    found += [file for each in _folders(folder, 1) for file in _label_files(each)]
-    if not pairs and not found:
-        return
+    chosen = pairs[0][0] if pairs else found[0]
+    write = quote(str(chosen))
     if pairs:
-        chosen = pairs[0][0]
-        write = f"{quote(str(chosen))} --test-labels {quote(str(pairs[0][1]))}"
-        others = [str(each.relative_to(folder)) for each, _ in pairs[1:]]
-        if not others:
-            others = sorted(file.name for file in found if file.parent == chosen.parent)
-    else:
-        chosen = found[0]
-        named = chosen.parent if imagefolder.is_metadata(chosen) else chosen
-        write = quote(str(named))
-        others = [str(file.relative_to(folder)) for file in found]
-    kind = "list" if chosen.suffix == ".txt" else "file"
-    there = f" (there: {listed(others)})" if len(others) > 1 or pairs[1:] else ""
+        write += f" --test-labels {quote(str(pairs[0][1]))}"
+    there = listed(str(file.relative_to(folder)) for file in found)
     raise InputError(
-        f"{folder}: name a {kind} in {folder.name / chosen.parent.relative_to(folder)} as the "
-        f"label file, as --labels {write}{there}; its folders are not taken as classes "
-        "(--format imagefolder takes them all the same)"
+        f"{folder}: name a label file, as --labels {write} (there: {there}); its folders are not "
+        "taken as classes (--format imagefolder takes them all the same)"
     )
 
 
@@ -96,8 +74,8 @@ def tags_hint(folder: Path) -> list[str]:
     return ["the photos carry tags of their own, which --format photo-tags reads"]
 
 
-def _pairs(folder: Path) -> Iterator[tuple[Path, Path]]:
-    for train, test in OFFICIAL:
+def _pairs(folder: Path, names: Sequence[tuple[str, str]]) -> Iterator[tuple[Path, Path]]:
+    for train, test in names:
         if (folder / train).is_file() and (folder / test).is_file():
             yield folder / train, folder / test
 
@@ -115,46 +93,8 @@ def _folders(folder: Path, depth: int) -> Iterator[Path]:
             yield from _folders(folder / name, depth - 1)
 
 
-def _lists(folder: Path) -> Iterator[Path]:
-    """Lists of images of PASCAL VOC and NUS-WIDE; those of one class have a `_` in their names."""
-    for place in _LISTS:
-        for file in sorted((folder / place).glob("*.txt")):
-            if "_" not in file.stem and (place != "ImageList" or file.stem.endswith("Imagelist")):
-                yield file
-
-
 def _label_files(folder: Path) -> Iterator[Path]:
-    """Files in a folder, and in its `annotations`, that look like label files."""
-    for place in (folder, folder / "annotations"):
-        try:
-            with os.scandir(place) as entries:
-                names = (each.name for each in entries if each.name[0] != "." and each.is_file())
-                some = [name for name in names if Path(name).suffix.lower() in _LOOKS]
-        except OSError:
-            continue
-        files = (place / name for name in sorted(some)[:_LOOKED_AT])
-        yield from (file for file in files if _LOOKS[file.suffix.lower()](file))
-
-
-def _is_table(path: Path) -> bool:
-    """A CSV file whose header is one of label files."""
-    first = beginning(path).split(delimiter(path))[0].strip().strip('"').lower()
-    return first in IMAGE_HEADERS or openimages.recognises(path)
-
-
-def _is_json(path: Path) -> bool:
-    """Annotations of COCO, or tasks of Label Studio."""
-    if not coco.recognises(path) and not label_studio.recognises(path):
-        return False
-    with open(path, "rb") as file:
-        return _JSON.search(file.read(_SNIFFED)) is not None
-
-
-_LOOKS = {
-    ".csv": _is_table,
-    ".json": _is_json,
-    ".jsonl": imagefolder.is_metadata,
-    ".npy": spml.recognises,
-    ".parquet": parquet.recognises,
-    ".pq": parquet.recognises,
-}
+    """Lists of VOC, of which those of one class have a `_` in their names, and files of COCO."""
+    lists = sorted((folder / "ImageSets/Main").glob("*.txt"))
+    yield from (file for file in lists if "_" not in file.stem)
+    yield from sorted((folder / "annotations").glob("*.json"))

@@ -18,7 +18,7 @@ from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import MOST_PROBLEMS, LabelFileError, Problem, Problems
 from g2netpl.labels.formats.reading import Contradictions
 from g2netpl.labels.formats.sheet import open_sheet
-from g2netpl.labels.formats.text import TEXT_ENDINGS, unguarded
+from g2netpl.labels.formats.text import TEXT_ENDINGS
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import (
     NEGATIVE,
@@ -67,8 +67,7 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
         notes.append(
             f"{counted(len(clashes), 'contradiction')}, {_settled(tables, problems, rule)}"
         )
-    sizes = _sizes(parts, labels.shape)
-    return _with_groups(LabelTable(images, classes, labels, sizes, notes), tables)
+    return _with_groups(LabelTable(images, classes, labels, notes), tables)
 
 
 def below(table: LabelTable, way: str) -> LabelTable:
@@ -183,7 +182,7 @@ def _lines(path: Path, names: set[str]) -> dict[str, int]:
         if place is None:
             return {}
         for line, row in sheet.rows:
-            name = plain_name(unguarded("".join(row[place : place + 1])))
+            name = plain_name("".join(row[place : place + 1]))
             if name in names:
                 found.setdefault(name, line)
     except InputError:  # something else under this name
@@ -195,18 +194,6 @@ def _shared(places: Iterable[Places]) -> str:
     """How many names stand in more than one list, of how many."""
     times = np.bincount(np.concatenate(list(places)))
     return f"{int((times > 1).sum()):,} of {len(times):,}"
-
-
-def _sizes(parts: Sequence[_Part], shape: tuple[int, int]) -> npt.NDArray[np.float32] | None:
-    """The largest areas, where all files know areas."""
-    known = [part.table.sizes for part in parts if part.table.sizes is not None]
-    if len(known) < len(parts):
-        return None
-    sizes = np.zeros(shape, dtype=np.float32)
-    for part, own in zip(parts, known, strict=True):
-        cells = np.ix_(part.rows, part.columns)
-        sizes[cells] = np.maximum(sizes[cells], own)
-    return sizes
 
 
 def _with_groups(table: LabelTable, tables: Mapping[str, LabelTable]) -> LabelTable:

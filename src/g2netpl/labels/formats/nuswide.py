@@ -10,18 +10,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import (
     Reading,
     class_problem,
     in_class_order,
-    positives_only,
     read_classes,
 )
-from g2netpl.labels.formats.text import BOM, numbered_lines, read_text
-from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, plain_name
+from g2netpl.labels.formats.text import numbered_lines, read_text
+from g2netpl.labels.table import NEGATIVE, LabelTable, plain_name
 
 _LISTS = {
     "TrainImagelist": ("TrainTestLabels", "_Train"),
@@ -61,31 +59,6 @@ def read(path: Path, reading: Reading) -> LabelTable:
     if reading.absent == "unobserved":
         values[values == NEGATIVE] = -1
     return in_class_order(LabelTable(images, classes, values), reading, str(path))
-
-
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write list, labels and concepts; path like NUS-WIDE/ImageList/TrainImagelist.txt."""
-    if path.stem not in _LISTS or path.suffix != ".txt" or path.parent.name != "ImageList":
-        raise InputError(f"{path}: expected a path like NUS-WIDE/ImageList/TrainImagelist.txt")
-    positives_only(table, path, "NUS-WIDE")
-    for name in table.classes:
-        if "/" in name or "\n" in name or name != name.lstrip(BOM).strip():
-            raise InputError(f"{path}: class {name!r} cannot be a part of a file name")
-    plain = [name.lstrip(BOM).strip() for name in table.images]
-    if plain != list(table.images) or any("\n" in name or "\\" in name for name in plain):
-        raise InputError(f"{path}: an image name with a line break, a space at its ends or '\\'")
-    folder, suffix = _LISTS[path.stem]
-    labels = path.parent.parent / folder
-    for each in (path.parent, labels):
-        each.mkdir(parents=True, exist_ok=True)
-    lines = [name.replace("/", "\\") + "\n" for name in table.images]
-    write_text_whole(path, "".join(lines))
-    concepts = "".join(f"{name}\n" for name in table.classes)
-    write_text_whole(path.parent.parent / "Concepts81.txt", concepts)
-    for column, name in enumerate(table.classes):
-        text = "".join("1\n" if value == POSITIVE else "0\n" for value in table.values[:, column])
-        write_text_whole(labels / f"Labels_{name}{suffix}.txt", text)
-    return ["NUS-WIDE looks for the images in Flickr; they were not copied"]
 
 
 def _images(path: Path, problems: Problems) -> list[str]:

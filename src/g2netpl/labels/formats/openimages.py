@@ -6,16 +6,13 @@ a `class-descriptions….csv` lies beside the file, its names replace codes such
 
 from pathlib import Path
 
-import numpy as np
-
-from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, silent_classes
-from g2netpl.labels.formats.sheet import open_sheet, sheet_written
-from g2netpl.labels.formats.text import beginning, csv_rows, text_lines, unguarded
+from g2netpl.labels.formats.reading import Reading
+from g2netpl.labels.formats.sheet import open_sheet
+from g2netpl.labels.formats.text import beginning, csv_rows, text_lines
 from g2netpl.labels.paths import SUFFIXES
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
 _COLUMNS = ("ImageID", "LabelName", "Confidence")
 _VALUES = {"1": POSITIVE, "0": NEGATIVE, "1.0": POSITIVE, "0.0": NEGATIVE}
@@ -51,41 +48,14 @@ def read(path: Path, reading: Reading) -> LabelTable:
                 "are no observations, leave them out",
             )
             continue
-        image = collector.image(line, _image_name(unguarded(row[image_at].strip())))
-        code = unguarded(row[class_at].strip())
+        image = collector.image(line, _image_name(row[image_at].strip()))
+        code = row[class_at].strip()
         collector.label(line, image, names.get(code, code), value)
     return collector.table(reading.absent_value("unobserved"))
 
 
-def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
-    """Write a row per known label."""
-    identities = [_identity(name, path) for name in table.images]
-    odd = [name for name in table.classes if name != name.strip()]
-    if odd:
-        raise InputError(f"{path}: class {odd[0]!r} begins or ends with a space")
-    with sheet_written(path, bom) as writer:
-        writer.write(_COLUMNS)
-        for identity, values in zip(identities, table.values, strict=True):
-            for column in np.flatnonzero(values != UNOBSERVED).tolist():
-                writer.write([identity, table.classes[column], values[column]])
-    silent = int((~table.labelled).sum())
-    images = [
-        f"{silent:,} images without any label are not in the file; "
-        "left in the image folder they stay unlabelled training images"
-    ]
-    return [*(images if silent else ()), *silent_classes(table)]
-
-
 def _image_name(identity: str) -> str:
     return identity if not identity or identity.lower().endswith(SUFFIXES) else f"{identity}.jpg"
-
-
-def _identity(name: str, path: Path) -> str:
-    """The ImageID that is read as this name."""
-    for identity in (name.removesuffix(".jpg"), name):
-        if _image_name(identity.strip()) == name:
-            return identity
-    raise InputError(f"{path}: image {name!r}: expected an ending such as .jpg, and no space there")
 
 
 def _class_names(path: Path, problems: Problems) -> dict[str, str]:

@@ -12,17 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from g2netpl.base.arrays import in_short
+from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats import tags
-from g2netpl.labels.formats.column_files import (
-    Column,
-    ColumnFile,
-    ParquetFile,
-    is_number,
-    is_text,
-    pyarrow,
-)
 from g2netpl.labels.formats.columns import MINUS_ONE, Columns, find_columns
 from g2netpl.labels.formats.csv_table import refuse_odd_header
 from g2netpl.labels.formats.groups import Groups, group_header
@@ -32,66 +26,98 @@ from g2netpl.labels.formats.sheet import HEAD, Sheet
 from g2netpl.labels.formats.twins import At, wide_table
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 
+ENDINGS = (".parquet", ".pq")
 _FEW, _CELLS = 20, 1 << 17  # rows, and about how many cells, that tell what the columns hold
-_NO_NAMES: Mapping[str, Sequence[str] | None] = {}
+Names = Mapping[str, Sequence[str] | None]  # of columns: what the numbers in them stand for
+_NO_NAMES: Names = {}
+
+
+def pyarrow() -> tuple[Any, Any]:
+    """pyarrow and pyarrow.parquet."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise InputError(
+            "Parquet files need pyarrow: pip install 'g2netpl[parquet]', or convert to CSV"
+        ) from None
+    return pyarrow, pyarrow.parquet
 
 
 def recognises(path: Path) -> bool:
     """By its ending."""
-    return path.suffix.lower() in (".parquet", ".pq") and path.is_file()
+    return path.suffix.lower() in ENDINGS and path.is_file()
 
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read either shape; mistakes are named by row, from 0."""
-    return read_columns(path, [ParquetFile(path, Problems())], reading)
+    problems = Problems()
+    return read_columns(path, _opened(path, problems), reading, problems)
 
 
 def read_columns(
     path: Path,
-    files: Sequence[ColumnFile],
+    table: Any,
     reading: Reading,
+    problems: Problems,
     images: Sequence[str] | None = None,
-    names: Mapping[str, Sequence[str] | None] = _NO_NAMES,
+    names: Names = _NO_NAMES,
 ) -> LabelTable:
-    """The table of files of the same columns, whose rows are counted through.
+    """The labels in a table of Arrow.
 
-    `images` are the names of the images, if no column of text has them; `names` are those that the
-    numbers in a column of labels stand for.
+    `images` are the names of the images, if no column of text has them.
     """
-    first, problems, at = files[0], files[0].problems, partial("{}: row {}".format, path)
-    columns = _columns(first, reading)
-    image, group, classes = _names(first, columns)
+    at = partial("{}: row {}".format, path)
+    columns, header = _columns(path, table, reading, problems), table.column_names
+    image = header[columns.image]
+    group = [None] * len(table)
+    if columns.group is not None:
+        group = _cells(table, header[columns.group])
     if images is None:
-        if not is_text(first.kinds[image]):
-            what = f"column {image!r}: expected text, got {first.kinds[image]}"
+        if not _is_text(table.schema.field(image).type):
+            what = f"column {image!r}: expected text, got {table.schema.field(image).type}"
             problems.stop(str(path), "column type", what)
-        images = [columns.name(name or "") for (name,) in _rows(files, [image])]
+        images = [columns.name(name or "") for name in _cells(table, image)]
     if columns.tags:
-        known = [names.get(name) for name in classes]
-        meaning, count = dict(zip(classes, known, strict=True)), len(columns.tags)
-        found = _tags(files, images, meaning, count, group, reading, at)
-        column = ",".join(classes[:count])
-        table = tags.collect(path, found, reading, problems, ": row ", column)
-        return table.with_notes((*table.notes, *columns.notes))
+        there = [header[place] for place in columns.tags]
+        absent = [] if columns.absent is None else [header[columns.absent]]
+        said = [_classes(path, table, some, names, reading, problems) for some in (there, absent)]
+        rows = zip(range(len(table)), images, *said, group, strict=True)
+        found = tags.collect(path, rows, reading, problems, ": row ", ",".join(there))
+        return found.with_notes((*found.notes, *columns.notes))
     groups = Groups(problems)
     for row, name in enumerate(images):
         problems.add_name(at(row), name)
-    for row, (each,) in enumerate(_rows(files, group) if group else ()):
-        groups.add(at(row), images[row], each)
+        groups.add(at(row), name, group[row])
     for place in columns.classes:
-        problem = class_problem(first.header[place])
+        problem = class_problem(header[place])
         if problem is not None:
             problems.add(str(path), "header", f"column {place + 1}: {problem}")
-    values = np.vstack(list(_label_matrices(files, classes, at)))
+    classes = [header[place] for place in columns.classes]
+    values = np.full((len(table), len(classes)), UNOBSERVED, dtype=np.int8)
+    for position, name in enumerate(classes):
+        kind = table.schema.field(name).type
+        if is_number(kind):
+            values[:, position] = _labels(name, table.column(name), at, problems)
+        elif not pyarrow()[0].types.is_null(kind):
+            what = f"class {name!r}: expected numbers 1, 0 or null, got {kind}"
+            problems.add(str(path), "column type", what)
     return wide_table(images, classes, values, at, groups, reading, str(path), columns.notes)
 
 
 def names_classes(path: Path, reading: Reading) -> bool:
     """A wide table does, tags do not."""
+    problems = Problems()
     try:
-        return _columns(ParquetFile(path, Problems()), reading).tags == ()
+        return _columns(path, _opened(path, problems), reading, problems).tags == ()
     except LabelFileError:
         return True  # which the reading will tell
+
+
+def is_number(kind: Any) -> bool:
+    """Whether cells of a type are numbers, or yes and no."""
+    types = pyarrow()[0].types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:
@@ -142,99 +168,97 @@ def _array(arrow: Any, values: Any, kind: Any) -> Any:
     return arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), rows, mask=mask)
 
 
-def _columns(file: ColumnFile, reading: Reading) -> Columns:
-    """What the columns are, as in a sheet."""
-    head = file.head(min(HEAD, max(_FEW, _CELLS // max(len(file.header), 1))))
-    sheet = Sheet(file.path, 0, file.header, head, iter(()), file.problems)
-    return find_columns(sheet, reading)
+def read_about(path: Path) -> dict[str, str] | None:
+    """What the footer of a file says about it; None for one that is not whole."""
+    arrow, parquet = pyarrow()
+    try:
+        found = parquet.read_schema(path).metadata or {}
+        return {key.decode(): value.decode() for key, value in found.items()}
+    except (OSError, ValueError, arrow.ArrowException):
+        return None
 
 
-def _names(file: ColumnFile, columns: Columns) -> tuple[str, list[str], list[str]]:
-    """The columns of the images, of groups if there is one, and of tags or of the classes."""
-    absent = [] if columns.absent is None else [columns.absent]
-    of_tags = [*columns.tags, *absent]
-    places = (of_tags or columns.classes, [] if columns.group is None else [columns.group])
-    others, group = ([file.header[place] for place in some] for some in places)
-    return file.header[columns.image], group, others
+def _opened(path: Path, problems: Problems) -> Any:
+    """The table of Arrow in a file."""
+    with opening(path):
+        if not path.is_file():
+            raise InputError(f"{path}: not a regular file")
+    arrow, parquet = pyarrow()
+    try:
+        table = parquet.ParquetFile(arrow.OSFile(str(path))).read()
+        table.validate(full=True)
+    except Exception as problem:  # a damaged file can say anything
+        what = f"not a readable Parquet file ({in_short(problem)})"
+        problems.stop(str(path), "Parquet", what)
+    header = table.column_names
+    if len(set(header)) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        problems.stop(str(path), "header", f"column {twice!r} is there twice")
+    return table
 
 
-def _rows(files: Sequence[ColumnFile], columns: Sequence[Column]) -> Iterator[tuple[Any, ...]]:
-    return chain.from_iterable(file.texts([*columns]) for file in files)
+def _columns(path: Path, table: Any, reading: Reading, problems: Problems) -> Columns:
+    """What the columns are, as in a sheet; what is no text, number or list is empty there."""
+    header = table.column_names
+    some = table.slice(0, min(HEAD, max(_FEW, _CELLS // max(len(header), 1))))
+    cells = [
+        map(_text, _cells(some, field.name)) if _is_plain(field.type) else [""] * len(some)
+        for field in table.schema
+    ]
+    head = [list(row) for row in zip(*cells, strict=True)]
+    return find_columns(Sheet(path, 0, header, head, iter(()), problems), reading)
 
 
-def _label_matrices(
-    files: Sequence[ColumnFile], classes: Sequence[str], at: At
-) -> Iterator[LabelMatrix]:
-    """The class columns of each file as 1, 0, UNOBSERVED and MINUS_ONE."""
-    first = 0
-    for file in files:
-        values = np.full((file.rows, len(classes)), UNOBSERVED, dtype=np.int8)
-        columns = {}
-        for position, name in enumerate(classes):
-            kind = file.kinds[name]
-            if is_number(kind):
-                columns[name] = position
-            elif not pyarrow()[0].types.is_null(kind):
-                what = f"class {name!r}: expected numbers 1, 0 or null, got {kind}"
-                file.problems.add(str(file.path), "column type", what)
-        start = 0
-        for batch in file.labels(list(columns)) if columns else ():
-            for name, position in columns.items():
-                part = values[start : start + len(batch), position]
-                part[:] = _labels(name, batch.column(name), first + start, at, file.problems)
-            start += len(batch)
-        first += file.rows
-        yield values
+def _cells(table: Any, name: str) -> list[Any]:
+    """The cells of a column as Python's objects."""
+    column = table.column(name)
+    found: list[Any] = column.cast(_plain_kind(column.type)).to_pylist()  # without dictionaries
+    return found
 
 
-def _labels(name: str, column: Any, start: int, at: At, problems: Problems) -> LabelMatrix:
-    """A part of a class column as such; its first row is the `start`th of all."""
-    arrow, _ = pyarrow()
-    values = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False)
+def _labels(name: str, column: Any, at: At, problems: Problems) -> LabelMatrix:
+    """A class column as 1, 0, UNOBSERVED and MINUS_ONE."""
+    values = column.cast(pyarrow()[0].float64(), safe=False).to_numpy()
     empty = np.isnan(values)
     wrong = np.flatnonzero(~(empty | np.isin(values, (1, 0, -1))))
     for row in wrong[:1000]:
         what = f"class {name!r}: expected 1, 0 or null (unobserved), got {values[row]:g}"
-        problems.add(at(start + row), "cell", what)
+        problems.add(at(row), "cell", what)
     labels = np.where(values == -1, MINUS_ONE, values)
     labels[empty] = labels[wrong] = UNOBSERVED
     return labels.astype(np.int8)
 
 
-def _tags(
-    files: Sequence[ColumnFile],
-    images: Sequence[str],
-    columns: Mapping[str, Sequence[str] | None],
-    count: int,
-    group: list[str],
+def _classes(
+    path: Path,
+    table: Any,
+    columns: Sequence[str],
+    names: Names,
     reading: Reading,
-    at: At,
-) -> Iterator[tags.Tags]:
-    """Names, tags and what is absent, row after row; `columns` with what their numbers mean.
-
-    The first `count` of the columns have tags.
-    """
-    for name, known in columns.items():
-        _check_kind(files[0], name, known)
-    cells = _rows(files, [*columns, *group])
-    for row, (image, (*found, last)) in enumerate(zip(images, cells, strict=True)):
-        said = found if group else [*found, last]
-        each = [
-            _classes_in(cell, known, reading, at(row), f"column {name!r}", files[0].problems)
-            for (name, known), cell in zip(columns.items(), said, strict=True)
-        ]
-        present, absent = (chain.from_iterable(some) for some in (each[:count], each[count:]))
-        yield row, image, present, absent, last if group else None
+    problems: Problems,
+) -> Iterator[Iterable[str]]:
+    """The classes that some columns name, row after row."""
+    for name in columns:
+        _check_kind(path, table, name, names.get(name), problems)
+    rows = zip(*(_cells(table, name) for name in columns), strict=True) if columns else ()
+    for row, cells in enumerate(rows or [()] * len(table)):
+        where = f"{path}: row {row}"
+        yield chain.from_iterable(
+            _classes_in(cell, names.get(name), reading, where, f"column {name!r}", problems)
+            for name, cell in zip(columns, cells, strict=True)
+        )
 
 
-def _check_kind(file: ColumnFile, name: str, known: Sequence[str] | None) -> None:
-    types, kind = pyarrow()[0].types, file.kinds[name]
+def _check_kind(
+    path: Path, table: Any, name: str, known: Sequence[str] | None, problems: Problems
+) -> None:
+    types, kind = pyarrow()[0].types, table.schema.field(name).type
     inner = kind.value_type if types.is_list(kind) or types.is_large_list(kind) else kind
-    fits = is_text(inner) if known is None else types.is_integer(inner)
+    fits = _is_text(inner) if known is None else types.is_integer(inner)
     if not fits and not types.is_null(inner):
         wanted = "text" if known is None else "numbers of classes"
         what = f"column {name!r}: expected {wanted} or lists of it, got {kind}"
-        file.problems.stop(str(file.path), "column type", what)
+        problems.stop(str(path), "column type", what)
 
 
 def _classes_in(
@@ -254,3 +278,29 @@ def _classes_in(
             what = f"{column}: expected a class below {len(known)}, got {number}"
             problems.add(where, "cell", what)
     return [known[number] for number in numbers if 0 <= number < len(known)]
+
+
+def _is_plain(kind: Any) -> bool:
+    kind = _plain_kind(kind)
+    inner = getattr(kind, "value_type", kind)
+    return _is_text(inner) or is_number(inner)
+
+
+def _text(cell: Any) -> str:
+    if isinstance(cell, list):
+        return ";".join(map(_text, cell))
+    return "" if cell is None else str(cell)
+
+
+def _plain_kind(kind: Any) -> Any:
+    """The type of cells that are written out, with no dictionary of texts."""
+    arrow, _ = pyarrow()
+    if arrow.types.is_list(kind) or arrow.types.is_large_list(kind):
+        return arrow.large_list(_plain_kind(kind.value_type))
+    return kind.value_type if arrow.types.is_dictionary(kind) else kind
+
+
+def _is_text(kind: Any) -> bool:
+    types = pyarrow()[0].types
+    kind = _plain_kind(kind)
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))

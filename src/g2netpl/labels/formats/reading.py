@@ -1,15 +1,15 @@
 """How a label file is to be read, and what every reader does with the classes in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal
 
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.spelling import composed
-from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, is_text, per_class
+from g2netpl.labels.table import NEGATIVE, UNOBSERVED, LabelTable, per_class
 
 Absent = Literal["unobserved", "negative"]
 Contradictions = Literal["refuse", "unknown", "last"]
@@ -89,18 +89,7 @@ def class_problem(name: str) -> str | None:
     """Why a text cannot name a class; None if it can."""
     if not name.strip():
         return "the class name is empty"
-    return None if is_text(name) and "\0" not in name else f"class {name!r}: the name is not text"
-
-
-def checked_names(names: Any, fail: Callable[[str], NoReturn]) -> tuple[str, ...]:
-    """Names of classes out of a file: texts that can be such, each once; `fail` is told why not."""
-    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        fail(f"expected names of classes, got {names!r:.60}")
-    for problem in filter(None, map(class_problem, names)):
-        fail(problem)
-    if len(set(names)) < len(names) or not names:
-        fail("expected names of classes, each once")
-    return tuple(names)
+    return None if "\0" not in name else f"class {name!r}: the name is not text"
 
 
 def read_classes(path: str | Path) -> tuple[str, ...]:
@@ -127,13 +116,3 @@ def silent_classes(table: LabelTable) -> list[str]:
     """A note on classes that a format without a list of them cannot keep."""
     silent = int((per_class(table.values) == 0).sum())
     return [f"{silent:,} classes without any label are not in the file"] if silent else []
-
-
-def positives_only(table: LabelTable, path: Path, format_name: str) -> None:
-    """Refuse to write unknown labels where the format could only call them negative."""
-    unknown = len(table) * len(table.classes) - table.known
-    if unknown:
-        raise InputError(
-            f"{path}: {format_name} cannot say 'unknown', and {unknown:,} labels are; "
-            "write csv, parquet, coco, tags or label-studio instead"
-        )

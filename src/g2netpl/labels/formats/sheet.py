@@ -4,7 +4,7 @@ The cells are text in either, so that one reader does for both. A spreadsheet th
 cells below and beside the table that hold nothing; they are passed over.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ from g2netpl.base.disk import text_written_whole, writing
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import xlsx
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.text import BOM, CsvWriter, Row, csv_table, delimiter, unguarded
+from g2netpl.labels.formats.text import CsvWriter, Row, csv_table, delimiter
 
 HEAD = 200  # rows that tell what the columns hold
 
@@ -90,37 +90,27 @@ def open_sheet(path: Path, problems: Problems, encoding: str | None = None) -> S
 
 @contextmanager
 def sheet_written(
-    path: Path, bom: bool = False, ours: Collection[str] = ()
+    path: Path,
 ) -> Iterator[CsvWriter | xlsx.BookWriter]:
-    """A table that takes its name once it is complete: a workbook by its ending, or else CSV.
-
-    Texts in `ours` are written as they are, even where a spreadsheet would see a formula.
-    """
+    """A table that takes its name once it is complete: a workbook by its ending, or else CSV."""
     if xlsx.recognises(path, there=False):
         with xlsx.book_written(path) as writer:
             yield writer
         return
     with text_written_whole(path) as file:
-        if bom:
-            file.write(BOM)
-        yield CsvWriter(file, ours)
+        yield CsvWriter(file)
 
 
-def write_rows(
-    path: str | Path,
-    header: Sequence[Any],
-    rows: Iterable[Sequence[Any]],
-    ours: Collection[str] = (),
-) -> None:
-    """Write a table that a person or a command named, whole or not at all; `ours` as it is."""
-    with writing(path), sheet_written(Path(path), ours=ours) as writer:
+def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table that a person or a command named, whole or not at all."""
+    with writing(path), sheet_written(Path(path)) as writer:
         for row in chain([header], rows):
             writer.write(row)
 
 
 def _names(header: list[str]) -> list[str]:
     """The names of the columns; those behind the last name have none, and should hold nothing."""
-    names = [unguarded(name.strip()) for name in header]
+    names = [name.strip() for name in header]
     while names and not names[-1]:
         names.pop()
     return names

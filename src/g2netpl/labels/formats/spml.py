@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import in_short, parse_npy, write_npy
+from g2netpl.base.arrays import in_short, parse_npy
 from g2netpl.base.errors import InputError
-from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem
@@ -69,30 +68,6 @@ def read(path: Path, reading: Reading) -> LabelTable:
     return wide_table(names, classes, labels, at, Groups(problems), reading, str(path))
 
 
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write …_labels.npy (needs full labels) or …_labels_obs.npy, the images and the classes."""
-    if path.name.endswith("_labels_obs.npy"):
-        values = np.zeros(table.values.shape, dtype=np.float64)
-        values[table.values == POSITIVE] = 1
-        values[table.values == NEGATIVE] = -1
-    elif path.name.endswith("_labels.npy"):
-        if not table.is_complete:
-            raise InputError(
-                f"{path}: holds full labels only; write to a name ending in _labels_obs.npy"
-            )
-        values = table.values.astype(np.float64)
-    else:
-        raise InputError(f"{path}: expected a name ending in _labels.npy or _labels_obs.npy")
-    for file, array in (
-        (path, values),
-        (_beside(path, "images"), np.array(table.images)),
-        (_beside(path, "classes"), np.array(table.classes)),
-    ):
-        with atomic_write(file) as whole:
-            write_npy(whole, array)
-    return []
-
-
 def _beside(path: Path, what: str) -> Path:
     stem = path.name.removesuffix("_labels.npy").removesuffix("_labels_obs.npy")
     return path.with_name(f"{stem}_{what}.npy")
@@ -102,14 +77,13 @@ def _names(path: Path, count: int, what: str) -> list[str]:
     names: Any = _load(path)
     if names.ndim != 1 or len(names) != count or names.dtype.kind not in "US":
         raise InputError(f"{path}: expected {count} {what} names, got {names.dtype} {names.shape}")
-    width = names.dtype.itemsize
-    content = names.astype(names.dtype.newbyteorder("<")).tobytes()
-    encoding = "utf-8" if names.dtype.kind == "S" else "utf-32-le"
     try:
-        pieces = [content[at : at + width] for at in range(0, len(content), width)]
-        return [piece.decode(encoding).rstrip("\0") for piece in pieces]
-    except UnicodeDecodeError:  # numpy does not look whether the numbers are characters
+        texts: list[str] = [
+            each.decode() if isinstance(each, bytes) else each for each in names.tolist()
+        ]
+    except (ValueError, SystemError):  # of numpy, for numbers that are no characters
         raise InputError(f"{path}: the {what} names are not text") from None
+    return texts
 
 
 def _load(path: Path) -> npt.NDArray[Any]:

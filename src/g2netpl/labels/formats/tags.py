@@ -26,7 +26,7 @@ from g2netpl.labels.formats.groups import Groups, group_cells, group_header
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
-from g2netpl.labels.formats.text import beginning, delimiter, unguarded
+from g2netpl.labels.formats.text import beginning, delimiter
 from g2netpl.labels.formats.twins import united_note
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
 
@@ -63,11 +63,10 @@ def read_tags(sheet: Sheet, columns: Columns, reading: Reading) -> LabelTable:
     def tags() -> Iterable[Tags]:
         for line, row in sheet.whole_rows(f"; separate tags by {between[0]!r} or '|'"):
             absent, group = (
-                None if place is None else unguarded(row[place])
-                for place in (columns.absent, columns.group)
+                None if place is None else row[place] for place in (columns.absent, columns.group)
             )
-            present = (unguarded(row[place]) for place in columns.tags)
-            named = [tag for cell in present for tag in split(cell, reading, between)]
+            present = (split(row[place], reading, between) for place in columns.tags)
+            named = [tag for some in present for tag in some]
             gone = split(absent or "", reading, between)
             image = columns.name(row[columns.image])
             yield line, image, named, gone, group
@@ -143,7 +142,7 @@ def collect(
         raise
 
 
-def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
+def write(table: LabelTable, path: Path) -> list[str]:
     """Write `image,labels`, and `absent` and `group` where there is any."""
     odd = [name for name in table.classes if set(";|\r\n") & {*name} or name != name.strip()]
     if odd:
@@ -151,7 +150,7 @@ def write(table: LabelTable, path: Path, bom: bool = False) -> list[str]:
         raise InputError(f"{path}: class {odd[0]!r} cannot be a tag: {what}")
     names = np.array(table.classes, dtype=object)
     negative = bool(per_class(table.values, NEGATIVE).any())
-    with sheet_written(path, bom) as writer:
+    with sheet_written(path) as writer:
         signs = {"labels": POSITIVE, **({"absent": NEGATIVE} if negative else {})}
         writer.write(["image", *signs, *group_header(table)])
         for image, values, group in zip(

@@ -1,15 +1,10 @@
-"""Text from the bytes of a file, whole or in pieces, and rows of CSV; mistakes by line and byte.
-
-Spreadsheets run a cell of CSV that begins with = + - @ as a formula, and change what it says. Every
-CSV file that we write has an apostrophe before such a text, which is what people type to mean text
-there; `unguarded` takes it off again where names are read. Numbers stay as they are.
-"""
+"""Text from the bytes of a file, whole or in pieces, and rows of CSV; mistakes by line and byte."""
 
 import codecs
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,11 +17,9 @@ BOM = "\ufeff"  # may begin a text; not a part of it
 IMAGE_HEADERS = ("image", "file_name")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 _BLOCK = 1 << 22  # bytes that are read at a time
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel begins "Unicode text"
 _QUOTED = re.compile('"[^"]*("|$)')
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*$", re.IGNORECASE)  # a first line that only Excel writes
-_WORD = re.compile(rb"[^\s,;\"]*")
 
 
 def read_text(path: Path, problems: Problems) -> str:
@@ -37,12 +30,9 @@ def read_text(path: Path, problems: Problems) -> str:
 
 
 def text_blocks(
-    path: Path,
-    problems: Problems,
-    whole_from: bytes | None = None,
-    encoding: str | None = None,
+    path: Path, problems: Problems, encoding: str | None = None
 ) -> Iterator[tuple[str, int]]:
-    """Pieces of whole lines with the number of their first; all the rest from a mark on.
+    """Pieces of whole lines with the number of their first.
 
     What the file says of its encoding by its first bytes counts more than what a person says.
     """
@@ -56,9 +46,6 @@ def text_blocks(
             return
         line, rest = 1, b""
         while piece := file.read(_BLOCK):
-            if whole_from is not None and whole_from in piece:
-                rest += piece + file.read()
-                break
             piece = rest + piece
             end = piece.rfind(b"\n") + 1
             block, rest = piece[:end], piece[end:]
@@ -72,7 +59,7 @@ def text_blocks(
 
 def text_lines(path: Path, problems: Problems, encoding: str | None = None) -> Iterator[str]:
     """Line after line with its end, for `csv_rows`; never the whole file at once."""
-    for block, _ in text_blocks(path, problems, encoding=encoding):
+    for block, _ in text_blocks(path, problems, encoding):
         yield from io.StringIO(block, newline="")
 
 
@@ -93,8 +80,8 @@ def decoded(content: bytes, path: Path, problems: Problems, line: int, start: in
             f"{path}:{line}",
             "encoding",
             f"expected UTF-8 text, byte {start + problem.start} is "
-            f"0x{content[problem.start]:02x}; save the file as UTF-8"
-            f"{_windows(content, problem.start, path)}",
+            f"0x{content[problem.start]:02x}; save the file as UTF-8, or for CSV name its "
+            "encoding, as --encoding cp1252",
         )
     return _without_nul(text, path, problems, line)
 
@@ -115,19 +102,6 @@ def _in_encoding(content: bytes, encoding: str, path: Path, problems: Problems) 
         what = f"expected text in the encoding {encoding}, which it is not{at}"
         problems.stop(f"{path}:1", "encoding", what)
     return _without_nul(text, path, problems, 1)
-
-
-def _windows(content: bytes, at: int, path: Path) -> str:
-    """The word at a byte as Windows in western Europe writes it, if that may be meant."""
-    begin = max(content.rfind(mark, 0, at) for mark in (b"\n", b",", b";", b"\t", b'"', b" ")) + 1
-    word = content[begin : _WORD.match(content, at).end()]  # type: ignore[union-attr]
-    try:
-        shown = word.decode("cp1252")
-    except UnicodeDecodeError:
-        return ""
-    if path.suffix.lower() not in TEXT_ENDINGS or not shown.isprintable() or len(shown) > 60:
-        return ""
-    return f", or give --encoding cp1252 if {shown!r} is right"
 
 
 def csv_rows(
@@ -164,7 +138,7 @@ def lines_of(path: Path, names: Set[str]) -> dict[str, int]:
     """The first line on which each of these names is a cell."""
     found: dict[str, int] = {}
     for line, row in csv_table(path, Problems())[2]:
-        for name in names & {unguarded(cell) for cell in row}:
+        for name in names & {*row}:
             found.setdefault(name, line)
     return found
 
@@ -179,51 +153,17 @@ def delimiter(path: Path) -> str:
 
 
 class CsvWriter:
-    """Writes rows of CSV, whose texts no spreadsheet takes as formulas."""
+    """Writes rows of CSV."""
 
-    def __init__(self, file: TextIO, ours: Collection[str] = ()) -> None:
-        self._ours = frozenset(ours)  # texts that stay as they are
+    def __init__(self, file: TextIO) -> None:
         self._usual = csv.writer(file, lineterminator="\n")
         self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
 
-    def write(self, cells: Iterable[Any], numbers: Iterable[str] = ()) -> None:
-        """A row: cells of any kind, and then such as are known to need no guard."""
-        row = [self._guarded(cell) if isinstance(cell, str) else cell for cell in cells]
+    def write(self, cells: Iterable[Any]) -> None:
+        """A row."""
+        row = list(cells)
         odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
-        (self._quoted if odd else self._usual).writerow([*row, *numbers])
-
-    def _guarded(self, text: str) -> str:
-        return text if text in self._ours else guarded(text)
-
-
-def guarded(text: str) -> str:
-    """A text as it stands in CSV: with an apostrophe where a spreadsheet would see a formula.
-
-    That may also be behind a semicolon, which much of Europe's spreadsheets end a cell at.
-    """
-    return ";".join(f"'{part}" if _is_formula(part) else part for part in text.split(";"))
-
-
-def unguarded(text: str) -> str:
-    """What `guarded` was given; a text that needed no guard stays as it is."""
-    if "'" not in text:
-        return text
-    parts = text.split(";")
-    return ";".join(
-        part[1:] if part[:1] == "'" and _is_formula(part[1:]) else part for part in parts
-    )
-
-
-def _is_formula(text: str) -> bool:
-    return _FORMULA.match(text) is not None and not _is_number(text)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+        (self._quoted if odd else self._usual).writerow(row)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -17,7 +17,6 @@ from g2netpl.labels.table import (
     UNOBSERVED,
     LabelMatrix,
     LabelTable,
-    is_text,
     name_problem,
     repeated,
 )
@@ -115,9 +114,7 @@ def good_rows(images: Sequence[str]) -> list[int]:
     """Where the names stand that may be looked for, each for the first time."""
     twins = {row for row, _ in repeated(images)}
     return [
-        row
-        for row, name in enumerate(images)
-        if row not in twins and name_problem(name) is None and is_text(name)
+        row for row, name in enumerate(images) if row not in twins and name_problem(name) is None
     ]
 
 

@@ -8,37 +8,27 @@ read by the same rule: a class whose objects are all difficult is negative.
 from collections.abc import Iterator
 from pathlib import Path
 
-from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order, positives_only
-from g2netpl.labels.formats.text import BOM, numbered_lines, read_bytes
+from g2netpl.labels.formats.reading import Reading, class_problem, in_class_order
+from g2netpl.labels.formats.text import numbered_lines, read_bytes
 from g2netpl.labels.formats.xml_file import XML_ERRORS, Walk
 from g2netpl.labels.table import POSITIVE, LabelTable
 
 
 def recognises(path: Path) -> bool:
-    """A .txt file in ImageSets/Main, or a folder that has one."""
-    if path.is_dir():
-        return (path / "ImageSets" / "Main").is_dir()
+    """A .txt file in ImageSets/Main."""
     return path.suffix == ".txt" and path.parent.name == "Main"
 
 
 def image_folder(path: Path) -> Path:
     """JPEGImages of the same year."""
-    return _root(path) / "JPEGImages"
+    return path.parent.parent.parent / "JPEGImages"
 
 
 def read(path: Path, reading: Reading) -> LabelTable:
     """Read the images of a list; every mistake is named by file and line."""
-    if path.is_dir():
-        files = sorted((path / "ImageSets" / "Main").glob("*.txt"))
-        plain = [file.name for file in files if "_" not in file.stem]
-        raise InputError(
-            f"{path}: name a list in {path.name}/ImageSets/Main as the label file "
-            f"(there: {', '.join(plain) or 'none'})"
-        )
     problems = Problems()
     ids = _identities(path, problems)
     lists = _class_lists(path, problems)
@@ -52,37 +42,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
 
 def names_classes(path: Path, reading: Reading) -> bool:
     """The classes' lists do, XML does not."""
-    return path.is_dir() or bool(_class_lists(path, Problems()))
-
-
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write a list and the classes' lists; path like VOC2012/ImageSets/Main/train.txt."""
-    if path.suffix != ".txt" or path.parent.name != "Main":
-        raise InputError(f"{path}: expected a path like VOC2012/ImageSets/Main/train.txt")
-    positives_only(table, path, "VOC")
-    stems = [name.removesuffix(".jpg") for name in table.images]
-    for name, stem in zip(table.images, stems, strict=True):
-        if name == stem or "/" in stem or stem.lstrip(BOM).split() != [stem]:
-            raise InputError(f"{path}: image {name!r}: VOC knows plain names ending in .jpg only")
-    for name in table.classes:
-        if "/" in name or name.startswith(".") or name != name.strip():
-            raise InputError(f"{path}: class {name!r} cannot be a part of a file name")
-    stale = sorted(_class_lists(path, Problems()).keys() - set(table.classes))
-    if stale:
-        raise InputError(f"{path}: beside it is a list of another class, {stale[0]!r}; remove it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text_whole(path, "".join(f"{stem}\n" for stem in stems))
-    for column, name in enumerate(table.classes):
-        lines = [
-            f"{stem} {' 1' if value == POSITIVE else '-1'}\n"
-            for stem, value in zip(stems, table.values[:, column], strict=True)
-        ]
-        write_text_whole(path.with_name(f"{name}_{path.name}"), "".join(lines))
-    return ["VOC looks for the images in JPEGImages; they were not copied"]
-
-
-def _root(path: Path) -> Path:
-    return path if path.is_dir() else path.parent.parent.parent
+    return bool(_class_lists(path, Problems()))
 
 
 def _class_lists(path: Path, problems: Problems) -> dict[str, Path]:
@@ -146,7 +106,7 @@ def _read_lists(
 
 
 def _read_xml(path: Path, ids: dict[str, int], absent: int, problems: Problems) -> LabelTable:
-    folder = _root(path) / "Annotations"
+    folder = path.parent.parent.parent / "Annotations"
     if not folder.is_dir():
         raise InputError(
             f"{path}: neither <class>_{path.stem}.txt beside it nor {folder} with XML files"

@@ -2,27 +2,25 @@
 
 The object in there has `labels` or `tags` (a list, or text with separators), `absent` and `group`
 as in metadata.jsonl, and may call the image by another `file_name`. `classes.json` beside the
-shards names all classes in their order. `g2netpl pack` makes such shards with the images inside.
+shards names all classes in their order.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import PathBelow, open_file
-from g2netpl.base.tar import END, Damaged, Member, entry, members
+from g2netpl.base.tar import Damaged, Member, members
 from g2netpl.labels.formats import tags
-from g2netpl.labels.formats.imagefolder import json_lines, known_in
+from g2netpl.labels.formats.imagefolder import known_in
 from g2netpl.labels.formats.json_file import parse_json, read_json
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import Reading, checked_names, in_class_order, silent_classes
+from g2netpl.labels.formats.reading import Reading, in_class_order
 from g2netpl.labels.paths import SUFFIXES, images_on_top, names_on_top
 from g2netpl.labels.table import LabelTable, plain_name
 
@@ -75,25 +73,9 @@ def read(path: Path, reading: Reading) -> LabelTable:
     """Read what is known about the images of all shards, in their order."""
     problems, told = Problems(), reading
     if names_classes(path, reading):
-        told = replace(reading, classes=_classes(_classes_file(path)))
+        told = replace(reading, classes=_classes(_classes_file(path), problems))
     table = tags.collect(path, _rows(path, told, problems), told, problems, unit=": sample ")
     return in_class_order(table, reading, str(path))
-
-
-def write(table: LabelTable, path: Path) -> list[str]:
-    """Write what is known alone; the images stay where they are."""
-    if path.suffix.lower() != ".tar":
-        raise InputError(f"{path}: expected a name ending in .tar")
-    with atomic_write(path) as file:
-        for row, line in enumerate(json_lines(table)):
-            file.write(entry(f"{key_of(row)}.json", line.encode()))
-        file.write(END)
-    return silent_classes(table)
-
-
-def key_of(row: int) -> str:
-    """What the files of an image are called."""
-    return f"{row:09}"
 
 
 def samples(
@@ -158,10 +140,11 @@ def _text(file: BinaryIO, member: Member) -> str:
     return file.read(min(member.size, _LONGEST)).decode("utf-8", "replace")
 
 
-def _classes(path: Path) -> tuple[str, ...]:
-    problems = Problems()
-    fail = partial(problems.stop, str(path), "class name")
-    return checked_names(read_json(path, problems), fail)
+def _classes(path: Path, problems: Problems) -> tuple[str, ...]:
+    names = read_json(path, problems)
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        problems.stop(str(path), "class name", f"expected names of classes, got {names!r:.60}")
+    return tuple(names)
 
 
 def _classes_file(path: Path) -> Path:

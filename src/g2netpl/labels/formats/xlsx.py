@@ -1,7 +1,7 @@
 """Workbooks of Excel, LibreOffice and others (.xlsx): the first sheet as rows of text, and back.
 
 Nothing in a workbook is run: a formula is read as what the program that saved it last made of it.
-What a file may become in memory is bounded by its size. Needs openpyxl, the extra `xlsx`.
+Needs openpyxl, the extra `xlsx`.
 """
 
 import io
@@ -18,19 +18,16 @@ from g2netpl.base.arrays import in_short
 from g2netpl.base.errors import InputError, listed
 from g2netpl.base.files import atomic_write
 from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.text import Row, guarded, read_bytes
+from g2netpl.labels.formats.text import Row, read_bytes
 from g2netpl.labels.formats.xml_file import Walk
 
 _ENDINGS = (".xlsx", ".xlsm", ".xltx", ".xls", ".xlsb", ".ods", ".numbers")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # begins old workbooks, and those with a password
-_UNPACKED = 1 << 26  # bytes that a file may become, however small it is
-_GROWTH = 50  # times its own size that any file may become
 _MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
-_MOST_CELLS = 1 << 26  # empty ones too, which take nothing in the file
 _MOST_TEXT = 32_767  # characters of a cell of Excel
 _SOME = 1_000  # rows at a time
 _PIECE = 1 << 18  # bytes at a time
-_CHANGED = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
+_CHANGED = re.compile(r"^=|[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
 
 Cells = tuple[Any, ...]  # of a row
 
@@ -80,19 +77,17 @@ class Book:
 
     def rows(self) -> Iterator[Row]:
         """The rows that hold anything, each without the empty cells at its end."""
-        line = cells = 0
+        line = 0
         formulas = self._blocks(self._twin()) if self._formulas else repeat(())
         for values, written in zip(self._blocks(self._sheet), formulas, strict=False):
             for found, formula in zip_longest(values, written, fillvalue=()):
-                line, cells = line + 1, cells + len(found)
+                line += 1
                 self._check_computed(line, found, formula)
                 texts = [_text(value) for value in found]
                 while texts and not texts[-1]:
                     texts.pop()
                 if texts:
                     yield line, self._filling.filled(line, texts)
-            if cells > _MOST_CELLS:
-                self._stop(f"its sheet has more than {_MOST_CELLS:,} cells; save it as CSV")
             if line > _MOST_ROWS:
                 self._stop(f"its sheet has more than {_MOST_ROWS:,} rows; save it as CSV")
 
@@ -111,16 +106,9 @@ class Book:
             self._stop(f"cannot be read; {save}")
 
     def _check_parts(self) -> None:
-        """Look at every part before it is read: its size, and that it has no entities."""
+        """Look at every part before it is read: it must have no entities."""
         with zipfile.ZipFile(io.BytesIO(self.content)) as archive:
-            parts = archive.infolist()
-            size, most = sum(part.file_size for part in parts), len(self.content) * _GROWTH
-            if size > max(_UNPACKED, most):
-                self._stop(
-                    f"would take {size:,} bytes, in a file of {len(self.content):,}; "
-                    "it is damaged, or made to fill memory"
-                )
-            for part in parts:
+            for part in archive.infolist():
                 if part.filename.lower().endswith((".xml", ".rels")):
                     with archive.open(part) as file:
                         self._merged[part.filename] = self._check_part(file)
@@ -212,15 +200,14 @@ class _Filling:
 
 
 class BookWriter:
-    """Writes rows of a sheet; texts stand there as in CSV, should it be saved as such."""
+    """Writes rows of a sheet."""
 
     def __init__(self, sheet: Any, path: Path) -> None:
         self._sheet, self._path, self._rows = sheet, path, 0
 
-    def write(self, cells: Iterable[Any], numbers: Iterable[str] = ()) -> None:
-        """A row: cells of any kind, and then whole numbers in words, or nothing."""
+    def write(self, cells: Iterable[Any]) -> None:
+        """A row."""
         row = [self._cell(cell) for cell in cells]
-        row += [int(number) if number else None for number in numbers]
         self._rows += 1
         if self._rows > _MOST_ROWS or len(row) > _MOST_COLUMNS:
             raise InputError(
@@ -232,10 +219,9 @@ class BookWriter:
     def _cell(self, cell: Any) -> Any:
         if not isinstance(cell, str):
             return cell
-        text = guarded(cell)
-        if _CHANGED.search(text) or len(text) > _MOST_TEXT:
+        if _CHANGED.search(cell) or len(cell) > _MOST_TEXT:
             raise InputError(f"{self._path}: {cell[:40]!r} cannot stand in a workbook as it is")
-        return text or None
+        return cell or None
 
 
 @contextmanager
