@@ -9,10 +9,10 @@ of processes may work on one folder: each takes every n-th block. Names that beg
 passed over by programs that read a folder of Parquet files as one table.
 """
 
+import contextlib
 import hashlib
 import json
 import re
-import shutil
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from g2netpl.base import launch as launched
 from g2netpl.base.disk import read_object, rename_durably, told_plainly
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import atomic_write
+from g2netpl.base.files import atomic_write, check_no_links, is_temporary
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import parquet
 from g2netpl.runs.classifier import OnBatch
@@ -34,6 +34,7 @@ _BLOCKS = 1_000  # that a list is cut into, as long as they are neither small no
 _HASHED = 1 << 16  # names at a time
 _ALL_BAD = 100  # images, all of them unreadable: the place they are in is at fault
 _FORMAT = 1
+_PART = r"part-[0-9]{6,}\.parquet"
 _TOLD = 10  # images that cannot be read
 
 
@@ -175,6 +176,7 @@ class Parts:
         """Begin in a folder that is empty, or go on in one that depends on the same."""
         about = json.loads(json.dumps({"format": _FORMAT, "command": command, **depends}))
         path = folder / ABOUT
+        check_no_links(folder)
         with told_plainly(folder):
             (folder / UNFINISHED).mkdir(parents=True, exist_ok=True)
             others = [each.name for each in folder.iterdir() if each.name[0] not in "._"]
@@ -214,7 +216,7 @@ class Parts:
 
     def clear_up(self) -> None:
         """Remove what those who were killed have left, once all is there."""
-        shutil.rmtree(self.folder / UNFINISHED, ignore_errors=True)
+        _remove_unfinished(self.folder)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"part-{number:06d}.parquet"
@@ -222,6 +224,7 @@ class Parts:
 
 def remove(folder: Path, command: str) -> None:
     """Remove parts that this command made, so that others can be made there."""
+    check_no_links(folder)
     if not (folder / ABOUT).is_file():
         return
     if _read(folder / ABOUT).get("command") != command:
@@ -229,10 +232,24 @@ def remove(folder: Path, command: str) -> None:
             f"{folder}: holds no parts of 'g2netpl {command}', so --overwrite does not touch it; "
             "choose another --output"
         )
+    parts = [each for each in folder.iterdir() if each.name[0] not in "._"]
+    for path in parts:
+        if not (re.fullmatch(_PART, path.name) and path.is_file()):
+            raise Refused(f"{path}: is no part, so --overwrite does not touch the folder")
     (folder / ABOUT).unlink()
-    for path in folder.glob("part-[0-9]*.parquet"):
+    for path in parts:
         path.unlink()
-    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    _remove_unfinished(folder)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    """Remove blocks in the making, and their folder if nothing else is in it."""
+    place = folder / UNFINISHED
+    with contextlib.suppress(OSError):  # another process removes it too, or somebody's files stay
+        for path in place.iterdir():
+            if re.fullmatch(rf"{_PART}\.[0-9a-f]{{32}}", path.name) or is_temporary(path.name):
+                path.unlink(missing_ok=True)
+        place.rmdir()
 
 
 def _check_any_read(made: Made) -> None:

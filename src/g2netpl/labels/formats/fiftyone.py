@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.base.disk import write_text_whole
+from g2netpl.base.disk import check_free, write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, mistake, read_json
@@ -104,6 +104,7 @@ def propose(table: LabelTable, path: Path, proposals: Proposals | None) -> list[
                     for each in np.flatnonzero(new & chosen)
                 )
         samples.append(sample)
+    check_free(path / SAMPLES, [path / _ABOUT])
     path.mkdir(parents=True, exist_ok=True)
     about = {"media_type": "image", "info": {"default_classes": list(table.classes)}}
     for name, content in ((_ABOUT, about), (SAMPLES, {"samples": samples})):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.disk import write_text_whole
+from g2netpl.base.disk import check_free, write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import (
@@ -76,12 +76,16 @@ def write(table: LabelTable, path: Path) -> list[str]:
         raise InputError(f"{path}: an image name with a line break, a space at its ends or '\\'")
     folder, suffix = _LISTS[path.stem]
     labels = path.parent.parent / folder
+    concepts = "".join(f"{name}\n" for name in table.classes)
+    about = path.parent.parent / "Concepts81.txt"
+    check_free(path, [labels / f"Labels_{name}{suffix}.txt" for name in table.classes])
+    if not (about.is_file() and about.read_bytes() == concepts.encode()):  # as of the other list
+        check_free(path, [about])
     for each in (path.parent, labels):
         each.mkdir(parents=True, exist_ok=True)
     lines = [name.replace("/", "\\") + "\n" for name in table.images]
     write_text_whole(path, "".join(lines))
-    concepts = "".join(f"{name}\n" for name in table.classes)
-    write_text_whole(path.parent.parent / "Concepts81.txt", concepts)
+    write_text_whole(about, concepts)
     for column, name in enumerate(table.classes):
         text = "".join("1\n" if value == POSITIVE else "0\n" for value in table.values[:, column])
         write_text_whole(labels / f"Labels_{name}{suffix}.txt", text)

@@ -8,7 +8,7 @@ read by the same rule: a class whose objects are all difficult is negative.
 from collections.abc import Iterator
 from pathlib import Path
 
-from g2netpl.base.disk import write_text_whole
+from g2netpl.base.disk import check_free, write_text_whole
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
@@ -70,6 +70,7 @@ def write(table: LabelTable, path: Path) -> list[str]:
     stale = sorted(_class_lists(path, Problems()).keys() - set(table.classes))
     if stale:
         raise InputError(f"{path}: beside it is a list of another class, {stale[0]!r}; remove it")
+    check_free(path, [path.with_name(f"{name}_{path.name}") for name in table.classes])
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text_whole(path, "".join(f"{stem}\n" for stem in stems))
     for column, name in enumerate(table.classes):
