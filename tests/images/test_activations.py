@@ -236,18 +236,19 @@ def test_two_at_once_do_not_meet(pictures, tmp_path, small_blocks):
 
 def test_tables_that_were_not_used_for_longest_make_room(pictures, tmp_path, monkeypatch):
     monkeypatch.setattr(kept_tables, "MOST", 250)
-    ages = {"a.f16": 10, "b.f16": 7, "c.f16.part": 4, "d.f16": 0.5, "e.npy": 20}
+    a, b, c, d = (f"{letter * 32}.f16" for letter in "abcd")
+    ages = {a: 10, b: 7, f"{c}.part": 4, d: 0.5, "e.npy": 20, "volume.f16": 30}
     for name, days in ages.items():
         (tmp_path / name).write_bytes(bytes(100))
         os.utime(tmp_path / name, (0, time.time() - days * 86400))
     said = []
     pictures.get(tmp_path, say=said.append)
-    assert {path.name for path in tmp_path.glob("*.*")} == {*ages, "key.f16"} - {"a.f16", "b.f16"}
+    assert {path.name for path in tmp_path.glob("*.*")} == {*ages, "key.f16"} - {a, b}
     told = "removed, 0 MB that were not used for"
-    starts = [f"{tmp_path}/a.f16: {told} 10 days; ", f"{tmp_path}/b.f16: {told} 7 days; "]
+    starts = [f"{tmp_path}/{a}: {told} 10 days; ", f"{tmp_path}/{b}: {told} 7 days; "]
     assert [line.startswith(start) for line, start in zip(said, starts, strict=True)] == [True] * 2
     monkeypatch.setattr(kept_tables, "MOST", 0)
     (tmp_path / "key.f16").unlink()
     pictures.get(tmp_path)
-    assert (tmp_path / "d.f16").exists()  # of the last day
-    assert not (tmp_path / "c.f16.part").exists()
+    assert (tmp_path / d).exists()  # of the last day
+    assert not (tmp_path / f"{c}.part").exists()

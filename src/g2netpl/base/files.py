@@ -128,7 +128,8 @@ def check_no_links(folder: Path) -> None:
             if entry.is_symlink() or _is_junction(entry):
                 raise _is_link(path)
             if entry.is_dir(follow_symlinks=False):
-                check_no_links(path)
+                with contextlib.suppress(FileNotFoundError):  # a process has just removed it
+                    check_no_links(path)
             elif not entry.is_file(follow_symlinks=False):
                 with contextlib.suppress(FileNotFoundError):  # a process has just removed it
                     os.lstat(path)

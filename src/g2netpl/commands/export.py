@@ -63,6 +63,8 @@ def run(flags: argparse.Namespace) -> None:
     card = flags.card or str(output / hub.CARD if is_folder else output.with_suffix(".md"))
     for target, ending in ((str(bundle), ".onnx"), (card, ".md")):
         check_target(target, (ending,), flags.overwrite)
+    if is_folder:
+        check_target(str(output / hub.CONFIG), None, flags.overwrite)
     if flags.hub is not None:
         if not is_folder or flags.card is not None:
             raise InputError("--hub: needs a folder in --output, and no --card")

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.system import private_file
+from g2netpl.base.system import STOPS, private_file
 from g2netpl.base.terminal import quoted
 from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
 from g2netpl.commands.parsing import check_port
@@ -132,7 +132,9 @@ def _wait(
     """Serve until somebody ends it; then say what was saved."""
     before = review.progress()["answered"]
     page = review.folder / "review-open.html"
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in STOPS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, signal.default_int_handler)
     try:
         if before:
             console.print(f"{counted(before, 'answer')} from before")
@@ -143,7 +145,8 @@ def _wait(
     except KeyboardInterrupt:
         pass
     finally:
-        page.unlink(missing_ok=True)
+        if open_browser:
+            page.unlink(missing_ok=True)
     review.close()
     if review.log.trouble is not None:
         raise DiskTrouble(review.log.trouble)

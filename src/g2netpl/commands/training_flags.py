@@ -87,6 +87,7 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
     from g2netpl.runs.config import RunConfig
     from g2netpl.runs.config_file import over, read_keys
+    from g2netpl.runs.tracker_names import check_inside
 
     given, changes = given_keys(flags), split_changes(flags.set)
     if changes:
@@ -96,6 +97,8 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
     if "method" in given and given["method"] != before.get("method"):
         before.pop("options", None)  # those of another method
     keys = over(before, given)
+    if "track" not in given:
+        check_inside(before.get("track", ()))
     lacking = [f"--{key}" for key in ("labels", "output") if key not in keys]
     if lacking and flags.config is None:
         raise InputError(

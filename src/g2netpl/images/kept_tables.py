@@ -10,6 +10,7 @@ for new ones.
 import hashlib
 import math
 import os
+import re
 import time
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -23,6 +24,7 @@ from torch import nn
 from g2netpl.base import launch as launched
 from g2netpl.base.arrays import in_short
 from g2netpl.base.disk import DiskTrouble
+from g2netpl.base.inside import open_file
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.base.sealed import SUM, check_sum
@@ -33,6 +35,7 @@ from g2netpl.images.table_in_making import Computed, Kind, Table, TableInMaking,
 MOST = 20_000_000_000  # bytes of other tables that stay when a new one was made
 _DAY = 24 * 3600.0  # seconds
 _BLOCK = 1 << 23  # numbers that are computed before they are written
+_TABLE = re.compile(r"[0-9a-f]{32}\.f(16|32)(\.([0-9a-f]{32}\.)?part)?")  # as `kept` names them
 _ENDINGS: dict[Kind, str] = {np.float16: "f16", np.float32: "f32"}
 
 
@@ -103,9 +106,11 @@ def _blocks(rows: Rows, shape: tuple[int, ...]) -> list[Rows]:
 def make_room(path: Path, say: Callable[[str], None]) -> None:
     """Remove what was not used for longest beside a new table, as far as there is too much of it.
 
-    What was used in the last day stays, since somebody may be at work with it.
+    What was used in the last day stays, since somebody may be at work with it; and so do files
+    that are not ours.
     """
-    found = {each: each.stat() for each in path.parent.glob("*.f[13][26]*") if each != path}
+    there = (each for each in path.parent.iterdir() if _TABLE.fullmatch(each.name))
+    found = {each: each.lstat() for each in there if each != path and not each.is_dir()}
     taken, now = sum(status.st_size for status in found.values()), time.time()
     for each, status in sorted(found.items(), key=lambda item: item[1].st_mtime):
         if taken <= MOST or now - status.st_mtime < _DAY:
@@ -127,7 +132,7 @@ def _open(
 ) -> Table | None:
     """What is stored, its rows not read yet; None for a file that is damaged or not there."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             size, expected = os.fstat(file.fileno()).st_size, file_bytes(count, shape, kind)
             if size != expected:
                 raise ValueError(f"expected {expected:,} bytes, got {size:,}")

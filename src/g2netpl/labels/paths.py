@@ -22,7 +22,8 @@ SUFFIXES = (
 UNREAD_SUFFIXES = (  # of photos that cannot be read
     *(".heic", ".heif", ".hif", ".jxl", ".psd", ".dng", ".raw", ".cr2", ".cr3", ".crw", ".nef"),
     *(".nrw", ".arw", ".sr2", ".srf", ".raf", ".orf", ".rw2", ".pef", ".srw", ".x3f", ".3fr"),
-    *(".rwl", ".iiq"),
+    *(".rwl", ".iiq", ".erf", ".mrw", ".mdc", ".kdc", ".dcr", ".dcs", ".k25", ".mef", ".mos"),
+    *(".fff", ".gpr", ".bay", ".cap", ".ptx", ".rwz", ".drf", ".ari", ".ori", ".eip"),
 )
 _BEGINNINGS = {  # of pictures, by the ending of such a file
     ending: re.compile(start, re.DOTALL)

@@ -88,6 +88,8 @@ def _restore(folder: Path) -> None:
     command = command_of(before) or command_of(moving) or command_of(folder)
     if command not in FILES:
         raise Refused(f"{folder}: has {MOVING} or {BEFORE} of an unknown command; look at it")
+    if before.is_dir() and not is_begun(before):  # run.json goes there first and leaves last
+        raise Refused(f"{folder}: has a {BEFORE} without old results; look at it, and remove it")
     if before.is_dir():
         for path in contents(folder, command)[::-1]:
             _remove(folder / path)

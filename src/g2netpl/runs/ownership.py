@@ -9,7 +9,7 @@ from typing import Any
 
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import is_temporary
+from g2netpl.base.files import check_no_links, is_temporary
 from g2netpl.base.locks import LOCK, locked
 from g2netpl.images.identity import content_of
 from g2netpl.labels.files import Files, of_each
@@ -93,7 +93,8 @@ def is_empty(folder: Path) -> bool:
 
 
 def _is_of(folder: Path, command: str) -> bool:
-    """Whether a folder was written by this command."""
+    """Whether a folder was written by this command; a link in it is an InputError."""
+    check_no_links(folder)
     try:
         return read_run(folder).get("command") == command
     except InputError:

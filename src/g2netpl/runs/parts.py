@@ -10,6 +10,7 @@ Parquet files as one table ignore names that begin with `_`.
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import numpy as np
 
 from g2netpl.base.disk import read_object, told_plainly
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import atomic_write, remove_temporary
+from g2netpl.base.files import atomic_write, check_no_links, remove_temporary
 from g2netpl.labels.formats import parquet
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.classifier import OnBatch
@@ -31,6 +32,7 @@ _BLOCKS = 1_000  # that a list is cut into, as long as they are neither small no
 _HASHED = 1 << 16  # names at a time
 _ALL_BAD = 100  # images, all of them unreadable: the place they are in is at fault
 _FORMAT = 1
+_PART = r"part-[0-9]{6,}\.parquet"
 _TOLD = 10  # images that cannot be read
 
 
@@ -148,6 +150,7 @@ class Parts:
         """Begin in a folder that is empty, or go on in one that depends on the same."""
         about = json.loads(json.dumps({"format": _FORMAT, "command": command, **depends}))
         path = folder / ABOUT
+        check_no_links(folder)
         with told_plainly(folder):
             folder.mkdir(parents=True, exist_ok=True)
             others = [each.name for each in folder.iterdir() if each.name[0] not in "._"]
@@ -181,6 +184,7 @@ class Parts:
 
 def remove(folder: Path, command: str) -> None:
     """Remove parts that this command made, so that others can be made there."""
+    check_no_links(folder)
     if not (folder / ABOUT).is_file():
         return
     if _read(folder / ABOUT).get("command") != command:
@@ -188,8 +192,12 @@ def remove(folder: Path, command: str) -> None:
             f"{folder}: holds no parts of 'g2netpl {command}', so --overwrite does not touch it; "
             "choose another --output"
         )
+    parts = [each for each in folder.iterdir() if each.name[0] not in "._"]
+    for path in parts:
+        if not (re.fullmatch(_PART, path.name) and path.is_file()):
+            raise Refused(f"{path}: is no part, so --overwrite does not touch the folder")
     (folder / ABOUT).unlink()
-    for path in folder.glob("part-[0-9]*.parquet"):
+    for path in parts:
         path.unlink()
     remove_temporary(folder, ".parquet")
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.base.terminal import quoted
 
 TRACKERS = ("tensorboard", "mlflow", "trackio")
 
@@ -19,3 +20,18 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
         if kind not in TRACKERS:
             raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
     return tuple(dict.fromkeys(names))
+
+
+def is_inside(name: str) -> bool:
+    """Whether a tracker writes into the run folder alone."""
+    return name == "tensorboard"
+
+
+def check_inside(names: Iterable[str]) -> None:
+    """Refuse trackers of a run.json that write elsewhere: the folder may be a stranger's."""
+    for name in names:
+        if not is_inside(name):
+            raise InputError(
+                f"track: run.json names {name!r}, which writes outside of the run folder; give "
+                f"--track {quoted(name)} to go on with it, or --track none"
+            )

@@ -67,7 +67,7 @@ class TensorBoard(Tracker):
         inside = self.folder / "tensorboard"
         place = str(Path(self.where).absolute() / name if self.where else inside.absolute())
         if memory is not None and self.where:
-            place = memory["run"]
+            place = str(Path(self.where).absolute() / Path(memory["run"]).name)
         elif memory is None and not self.where:
             for old in inside.glob("events.out.tfevents.*"):
                 old.unlink()

@@ -23,6 +23,7 @@ from g2netpl.runs.folder import HISTORY, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, claimed, is_empty
 from g2netpl.runs.records import Result, read_training
 from g2netpl.runs.run import Run, load_run
+from g2netpl.runs.tracker_names import is_inside
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.agreement import (
     agree_on_backbone,
@@ -114,7 +115,9 @@ class _FolderTraining:
         """Make sure that the folder may be written, and that nobody else does."""
         self.folder = Path(self.config.output)
         own = "".join(f" --plugin {quoted(path)}" for path in LOADED)
-        again = f"g2netpl train --resume --output {quoted(self.folder)}{own}"
+        elsewhere = [name for name in self.config.track if not is_inside(name)]
+        tracked = f" --track {quoted(','.join(self.config.track))}" if elsewhere else ""
+        again = f"g2netpl train --resume --output {quoted(self.folder)}{tracked}{own}"
         self.how_to_go_on = f"go on with: {again}"
         if self.processes.is_main:
             recover(self.folder)

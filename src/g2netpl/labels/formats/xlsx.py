@@ -235,8 +235,10 @@ def book_written(path: Path) -> Iterator[BookWriter]:
     except BaseException:
         sheet.close()
         raise
+    content = io.BytesIO()  # openpyxl leaves its archive open where a disk is full
+    book.save(content)
     with atomic_write(path) as file:
-        book.save(file)
+        file.write(content.getbuffer())
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,224 @@
+"""What a command did not write itself stays, and a received folder names no place outside."""
+
+import errno
+import json
+import os
+import signal
+import threading
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from feature_folders import write_folder
+from review_runs import small_run as small_review
+
+from g2netpl.base.disk import is_full
+from g2netpl.cli import main
+from g2netpl.images import kept_tables
+from g2netpl.labels.formats import photo_tags
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.backup import BEFORE
+from g2netpl.training.saving import CheckpointSaver
+
+FULL = "image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n"
+
+
+def test_a_folder_that_only_looks_like_old_results_replaces_none(tmp_path, capsys):
+    """Whoever reads a run puts back what a killed process had set aside; here there is nothing."""
+    features = write_folder(tmp_path / "features")
+    command = ["compare", "--features", features, "--output", tmp_path / "out", "--epochs", 1]
+    command += ["--settings", "sspl:0.5", "--methods", "an", "--learning-rates", "1e-1"]
+    assert main([*map(str, command), "--jobs", "1"]) == 0
+    (tmp_path / "out" / BEFORE).mkdir()
+    before = {
+        path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.*") if path.is_file()
+    }
+    assert main(["report", str(tmp_path / "out"), "--output", str(tmp_path / "page.html")]) == 0
+    capsys.readouterr()
+    assert main([*map(str, command), "--jobs", "1", "--overwrite"]) == 3
+    assert "has a .before without old results; look at it" in capsys.readouterr().err
+    after = {
+        path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.*") if path.is_file()
+    }
+    assert after == before
+
+
+def test_a_link_is_told_as_one_where_a_run_is_to_be_replaced(tmp_path, capsys):
+    run = small_review(tmp_path)
+    (run / "history.jsonl").unlink(missing_ok=True)
+    (run / "history.jsonl").symlink_to(tmp_path / "nowhere")
+    labels = tmp_path / "labels.csv"
+    labels.write_text(FULL)
+    command = ["train", "--labels", labels, "--output", run, "--overwrite"]
+    assert main([*map(str, command)]) == 2
+    assert f"{run / 'history.jsonl'}: is a link" in capsys.readouterr().err
+
+
+@pytest.fixture
+def in_time():
+    """A command that waits for a pipe for ever is let go, and its test fails."""
+
+    def run(pipe, action):
+        def write():
+            with suppress(OSError):
+                os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+                opened.append(True)
+
+        opened = []
+        timer = threading.Timer(20, write)
+        timer.start()
+        try:
+            result = action()
+        finally:
+            timer.cancel()
+        assert not opened
+        return result
+
+    return run
+
+
+@pytest.mark.parametrize("name", ["_parts.json", "_unfinished"])
+@pytest.mark.parametrize("more", [[], ["--overwrite"]])
+def test_a_pipe_in_a_folder_of_parts_is_not_waited_for(
+    small_run, photos, tmp_path, capsys, in_time, name, more
+):
+    folder = tmp_path / "scores"
+    folder.mkdir()
+    if name != "_parts.json":
+        (folder / "_parts.json").write_text('{"command": "predict"}')
+    os.mkfifo(folder / name)
+    command = ["predict", small_run, "--images", photos, "--output", f"{folder}/", *more]
+    assert in_time(folder / name, lambda: main([*map(str, command)])) == 2
+    assert f"{folder / name}: is not a regular file" in capsys.readouterr().err
+
+
+def test_files_of_others_in_a_folder_of_parts_stay(small_run, photos, tmp_path):
+    folder = tmp_path / "scores"
+    (folder / "_unfinished").mkdir(parents=True)
+    mine = [folder / "_unfinished" / "mine.txt"]
+    command = ["predict", small_run, "--images", photos, "--output", f"{folder}/"]
+    mine[0].write_text("mine")
+    assert main([*map(str, command)]) == 0
+    mine.append(folder / "part-1 of my thesis.parquet")
+    mine[1].write_text("mine")
+    before = sorted(folder.iterdir())
+    assert main([*map(str, command), "--overwrite"]) == 3
+    assert sorted(folder.iterdir()) == before
+    assert [path.read_text() for path in mine] == ["mine", "mine"]
+
+
+def test_only_tables_of_ours_make_room_in_a_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr(kept_tables, "MOST", 0)
+    ours = [f"{'a' * 32}.f32", f"{'b' * 32}.f16.part", f"{'c' * 32}.f32.{'d' * 32}.part"]
+    others = ["volume.f32", "scan.f16.txt", "my.f12", f"{'a' * 32}.f32.bak"]
+    for name in (*ours, *others):
+        (tmp_path / name).write_bytes(b"x")
+        os.utime(tmp_path / name, (1, 1))
+    (tmp_path / f"{'e' * 32}.f32").symlink_to(tmp_path / "nowhere")
+    kept_tables.make_room(tmp_path / "new.f32", lambda line: None)
+    left = {path.name for path in tmp_path.iterdir() if not path.is_symlink()}
+    assert left == set(others)
+
+
+def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path, in_time):
+    path, said = tmp_path / "key.f16", []
+    os.mkfifo(path)
+    opened = in_time(path, lambda: kept_tables._open(path, 1, (2,), np.float16, said.append))
+    assert opened is None
+    assert "not a regular file" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("format", "target", "own"),
+    [
+        ("voc", "V/ImageSets/Main/train.txt", "V/ImageSets/Main/cat_train.txt"),
+        ("nuswide", "N/ImageList/TestImagelist.txt", "N/Concepts81.txt"),
+        ("nuswide", "N/ImageList/TestImagelist.txt", "N/TrainTestLabels/Labels_cat_Test.txt"),
+        ("fiftyone", "F", "F/metadata.json"),
+    ],
+)
+def test_a_new_label_file_replaces_nothing_beside_it(tmp_path, capsys, format, target, own):
+    (tmp_path / "labels.csv").write_text(FULL)
+    (tmp_path / own).parent.mkdir(parents=True)
+    (tmp_path / own).write_text("sky  1\n")
+    command = ["convert", str(tmp_path / "labels.csv"), str(tmp_path / target), "--to", format]
+    assert main(command) == 2
+    assert f"{tmp_path / own}: is there, and " in capsys.readouterr().err
+    assert (tmp_path / own).read_text() == "sky  1\n"
+    (tmp_path / own).unlink()
+    assert main(command) == 0
+    assert main([*command, "--overwrite"]) == 0
+
+
+def test_both_lists_of_nuswide_share_their_concepts(tmp_path):
+    (tmp_path / "labels.csv").write_text(FULL)
+    for name in ("TrainImagelist.txt", "TestImagelist.txt"):
+        target = tmp_path / "N" / "ImageList" / name
+        command = ["convert", str(tmp_path / "labels.csv"), str(target), "--to", "nuswide"]
+        assert main(command) == 0
+
+
+def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):
+    pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
+    (tmp_path / "config.json").write_text("mine")
+    assert main(["export", str(small_run), "--output", str(tmp_path)]) == 3
+    assert "config.json: is there already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+@pytest.mark.parametrize("ending", ["erf", "mrw", "kdc", "dcr", "mef", "mos", "fff", "gpr", "MRW"])
+def test_a_sidecar_that_a_rarer_raw_file_shares_is_not_changed(tmp_path, ending):
+    for name in ("a.jpg", f"a.{ending}"):
+        (tmp_path / name).write_bytes(b"")
+    photo_tags.write(LabelTable(("a.jpg",), ("owl",), [[1]]), tmp_path, stem=True)
+    assert not (tmp_path / "a.xmp").exists()
+    assert (tmp_path / "a.jpg.xmp").exists()
+
+
+def test_a_tracker_of_a_received_run_writes_nothing_outside(
+    small_train, tmp_path, sigterm, monkeypatch, capsys
+):
+    pytest.importorskip("tensorboard", reason="the extra 'tensorboard' is not installed")
+    saved = CheckpointSaver.epoch
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointSaver, "epoch", lambda *given: (saved(*given), sigterm()))
+        assert main(small_train) == 75
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    about = json.loads((run / "run.json").read_text())
+    about["config"]["track"] = [f"tensorboard:{outside}"]
+    (run / "run.json").write_text(json.dumps(about))
+    memory = {f"tensorboard:{outside}": {"epoch": 0, "run": str(tmp_path / "elsewhere")}}
+    (run / "trackers.json").write_text(json.dumps(memory))
+    capsys.readouterr()
+    resume = ["train", "--resume", "--output", str(run)]
+    assert main(resume) == 2
+    assert f"--track tensorboard:{outside} to go on with it" in capsys.readouterr().err
+    assert not outside.exists()
+    assert main([*resume, "--track", f"tensorboard:{outside}"]) == 0
+    assert [path.name for path in outside.iterdir()] == ["elsewhere"]
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_limit_on_the_size_of_files_is_a_full_disk():
+    assert is_full(OSError(errno.EFBIG, os.strerror(errno.EFBIG)))
+
+
+def test_a_review_without_a_browser_leaves_its_page_alone_and_heeds_sighup(tmp_path, monkeypatch):
+    run = small_review(tmp_path)
+    (run / "review-open.html").write_text("mine")
+    seen = []
+
+    def hang_up(_):
+        seen.append(signal.getsignal(signal.SIGTERM))
+        signal.raise_signal(signal.SIGHUP)
+
+    monkeypatch.setattr("g2netpl.review.server.ReviewServer.serve_forever", hang_up)
+    before = [signal.signal(signal.SIGTERM, signal.SIG_IGN), signal.getsignal(signal.SIGHUP)]
+    signal.signal(signal.SIGHUP, lambda *_: pytest.fail("nobody caught SIGHUP"))
+    try:
+        assert main(["review", str(run), "--no-browser"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGHUP, before[1])
+    assert seen == [signal.SIG_IGN]
+    assert (run / "review-open.html").read_text() == "mine"
