@@ -42,7 +42,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(parser, taken, {"image_size": 256}, ("output",))
     add_part_flags(parser)
     parser.add_argument("--size", dest="image_size", help=argparse.SUPPRESS)  # its older name
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="rename an earlier one to NAME.old-1"
+    )
 
 
 @stoppable(AGAIN)
