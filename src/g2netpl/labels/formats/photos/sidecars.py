@@ -267,7 +267,7 @@ class Plan:
 
     def _check_inside(self, folder: Path) -> None:
         root = self.library.root
-        if not is_below(os.fspath(folder), os.path.realpath(root)):
+        if not is_below(os.fspath(folder), os.fspath(root)):
             raise InputError(f"{folder}: leads out of {root}; nothing is written there")
 
     def _write(self, change: Change) -> Change:
