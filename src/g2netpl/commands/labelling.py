@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import writing
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import copy_old
 from g2netpl.labels.files import READ_BY, each_file
 
 if TYPE_CHECKING:
@@ -112,6 +111,7 @@ def write_new(
 
     With `overwrite` one that is there is kept as NAME.old-1, unless it was `read`.
     """
+    from g2netpl.base.files import copy_old
     from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite, read)
