@@ -16,7 +16,7 @@ from g2netpl.base import launch as launched
 from g2netpl.base.disk import NO_PATH, is_full
 from g2netpl.base.errors import InputError, UserError, closest, did_you_mean, what_lacks
 from g2netpl.base.signals import Stopped
-from g2netpl.base.terminal import EXIT_DISK, guarded, say
+from g2netpl.base.terminal import EXIT_DISK, flush_output, output_may_close, say
 from g2netpl.commands import (
     check,
     compare,
@@ -132,11 +132,8 @@ def name_of(command: ModuleType) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    with guarded() as ended:
-        try:
-            return ended(_run(arguments))
-        except SystemExit as told:  # by argparse
-            raise SystemExit(ended(int(told.code or 0))) from None
+    with output_may_close():
+        return _run(arguments)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -149,6 +146,7 @@ def _run(arguments: Sequence[str] | None) -> int:
             _load_plugins(parsed)
         with _own_mistakes():
             parsed.execute(parsed)
+        flush_output()
     except (UserError, Stopped) as problem:
         launched.ignore_signals()
         if not problem.said:

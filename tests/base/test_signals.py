@@ -316,7 +316,6 @@ def test_a_terminal_that_is_closed_saves_the_run(train_apart, tmp_path):
         ("g2netpl.commands.train.config_of", False),
         ("g2netpl.training.train.connect", False),
         ("g2netpl.training.train.check_config", False),
-        ("g2netpl.training.train.recover", False),
         ("g2netpl.training.train.locked", True),
         ("g2netpl.training.train.read_training_data", True),
         ("g2netpl.training.train.check_unchanged", True),

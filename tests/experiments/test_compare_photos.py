@@ -4,13 +4,11 @@ import csv
 import json
 import shutil
 import signal
-from pathlib import Path
 
 import pytest
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.base.console import Console
-from g2netpl.base.locks import locked
 from g2netpl.base.progress import Cells
 from g2netpl.cli import main
 from g2netpl.training.saving import CheckpointSaver
@@ -127,45 +125,6 @@ def test_one_that_is_not_finished_says_how_to_go_on(compared, tmp_path, capsys):
     assert main(arguments) == 3
     err = capsys.readouterr().err
     assert "holds a comparison that is not finished; go on with --resume" in err
-
-
-def test_overwrite_removes_what_the_comparison_wrote_and_nothing_else(compare, tmp_path):
-    out = tmp_path / "out"
-    assert compare(test=None)[0] == 0
-    ours = sorted(path.relative_to(out) for path in out.rglob("*"))
-    (cell,) = (out / "runs").iterdir()
-    before = (cell / "model.safetensors").read_bytes()
-    kept = [out / "notes.txt", out / "labels" / "mine.csv", out / "runs" / "mine" / "run.json"]
-    kept[2].parent.mkdir()
-    for path in kept:
-        path.write_text("years of work")
-    shutil.copytree(cell, out / "runs" / "by hand")  # a training of the user's own
-    (cell / ".result.json.g2netpl-0123456789abcdef.tmp").write_text("killed while it wrote")
-    (cell / "review.jsonl").write_text("decisions of people")
-    code, said = compare("--seeds", "1", "--overwrite", test=None)
-    assert code == 3
-    assert "review.jsonl: not of the comparison, so --overwrite does not touch it" in said.err
-    assert "--overwrite" not in compare("--seeds", "1", test=None)[1].err
-    assert (cell / "model.safetensors").read_bytes() == before
-    (cell / "review.jsonl").unlink()
-    (out / "labels" / "test.csv").write_text("stale")
-    assert compare("--seeds", "1", "--overwrite", test=None)[0] == 0
-    now = {path.relative_to(out) for path in out.rglob("*")}
-    assert not cell.exists()
-    assert {Path(str(path).replace("seed 0", "seed 1")) for path in ours} <= now
-    assert len((out / "labels" / "test.csv").read_text().splitlines()) == 13
-    assert [path.read_text() for path in kept] == ["years of work"] * 3
-    assert (out / "runs" / "by hand" / "model.safetensors").read_bytes() == before
-
-
-def test_overwrite_waits_for_nobody_who_trains_there(compare, tmp_path):
-    assert compare()[0] == 0
-    (cell,) = (tmp_path / "out" / "runs").iterdir()
-    with locked(cell):
-        code, said = compare("--overwrite")
-    assert code == 3
-    assert "another process is training there" in said.err
-    assert (cell / "result.json").is_file()
 
 
 def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):

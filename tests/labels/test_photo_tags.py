@@ -780,14 +780,14 @@ def test_a_sidecar_that_changes_while_ours_is_written_to_the_disk_is_kept(
     path = tmp_path / "a.jpg.xmp"
     if before is not None:
         put(path, before)
-    write_down, theirs = files.write_down, [packet(listed("dc:subject", "dog"))]
+    fsync, theirs = os.fsync, [packet(listed("dc:subject", "dog"))]
 
     def slow(descriptor):
         if theirs:
             put(path, theirs.pop())
-        write_down(descriptor)
+        fsync(descriptor)
 
-    monkeypatch.setattr(files, "write_down", slow)
+    monkeypatch.setattr(files.os, "fsync", slow)
     write_labels(table_of(a="+owl"), tmp_path, "photo-tags")
     assert not theirs
     assert keywords(path) == ["dog", "owl"]

@@ -322,12 +322,6 @@ def swap_upwards(album):
 SWAPS = [swap_file, swap_folder, swap_upwards]
 
 
-@pytest.fixture(params=[True, False], ids=["from folder to folder", "compared afterwards"])
-def _each_way(request, monkeypatch):
-    """As systems do it that can open a file from its folder, and as the others do."""
-    monkeypatch.setattr("g2netpl.base.inside._BY_FOLDER", request.param)
-
-
 def read_by_check(path):
     from g2netpl.images.inspection import look_at_files
 
@@ -381,7 +375,6 @@ READERS = {
 }
 
 
-@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("swap", SWAPS)
 @pytest.mark.parametrize("reader", READERS)
 def test_a_link_made_after_the_check_is_not_followed_out(album, reader, swap):
@@ -392,37 +385,6 @@ def test_a_link_made_after_the_check_is_not_followed_out(album, reader, swap):
         READERS[reader](path)
 
 
-@pytest.mark.usefixtures("_each_way")
-@pytest.mark.parametrize("moment", range(12))
-@pytest.mark.parametrize("swap", SWAPS)
-def test_a_link_made_while_it_is_being_opened_is_not_followed_out(album, swap, moment, monkeypatch):
-    """Swapped just before each call to the system in turn."""
-    (path,) = locate(["sub/a.png"], album)
-    before = [(name, getattr(os, name)) for name in ("open", "stat", "lstat", "readlink", "fstat")]
-    calls = []
-
-    def watched(call):
-        def called(*given, **named):
-            calls.append(given)
-            if len(calls) == moment + 1:
-                for name, plain in before:
-                    monkeypatch.setattr(os, name, plain)
-                swap(album)
-            return call(*given, **named)
-
-        return called
-
-    for name, call in before:
-        monkeypatch.setattr(os, name, watched(call))
-    try:
-        colour = open_image(path).getpixel((0, 0))
-    except InputError:
-        colour = None
-    monkeypatch.undo()
-    assert colour in (INSIDE, None)
-
-
-@pytest.mark.usefixtures("_each_way")
 def test_links_that_stay_inside_are_followed(album):
     (album / "near.png").symlink_to("sub/a.png")
     (album / "near").symlink_to(album / "sub")
@@ -443,7 +405,6 @@ def test_a_folder_that_may_only_be_passed_through_is(album):
         (album / "sub").chmod(0o755)
 
 
-@pytest.mark.usefixtures("_each_way")
 def test_a_pipe_swapped_in_does_not_hang(album):
     (path,) = locate(["sub/a.png"], album)
     (album / "sub" / "a.png").unlink()

@@ -14,7 +14,6 @@ from g2netpl.experiments import durations
 from g2netpl.experiments.paper import GAME, RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import summarise
-from g2netpl.runs import folder
 from g2netpl.training.epochs import NumericalStop
 from g2netpl.training.session import Session
 
@@ -81,7 +80,6 @@ def test_a_search_goes_on_after_a_cell_that_diverged(arguments, tmp_path, capsys
     assert json.loads((tmp_path / "out" / "search.json").read_text()) == written
     # the note of a cell is not believed of another method
     assert main([*flags, "--method", "epr"]) == 3
-    assert "diverged.json" in folder.FILES["train"]  # so that --overwrite removes it
 
 
 def test_a_search_of_which_all_diverged_has_nothing_to_choose(arguments, tmp_path, capsys):

@@ -298,7 +298,7 @@ def test_a_batch_of_one_image_is_learnt_from(config, tmp_path, break_off, monkey
     assert all(torch.equal(value, two[name]) for name, value in one.items())
     assert (one["backbone.3.weight"] != 1).all()
     assert int(one["backbone.3.num_batches_tracked"]) == 0
-    again = train(whole.config, overwrite=True)  # one step is tried first
+    again = train(whole.config, overwrite=True)
     assert timeless(history(again.folder)) == timeless(history(resumed.folder))
 
 

@@ -225,7 +225,7 @@ def test_a_word_too_many_is_told_what_the_flag_before_it_takes(words, hint, caps
     assert hint in capsys.readouterr().err
 
 
-def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features, tmp_path, capsys):
+def test_overwrite_loses_nothing_to_a_mistake(features, tmp_path, capsys):
     output = tmp_path / "out"
     arguments = ["--methods", "an", "--settings", "fspl"]
     assert compare(features, output, *arguments) == 0
@@ -238,7 +238,7 @@ def test_overwrite_leaves_foreign_files_and_loses_nothing_to_a_mistake(features,
     )
     assert (output / "results.json").read_text() == before
     assert compare(features, output, *arguments, "--overwrite") == 0
-    assert (output / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "out.old-1" / "notes.txt").read_text() == "mine"
     (output / "run.json").write_text('{"other": 1}')
     assert compare(features, output, *arguments, "--overwrite") == 3
     before = sorted(path.name for path in features.iterdir())

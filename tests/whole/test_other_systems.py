@@ -60,7 +60,6 @@ print("done")
 def test_commands_run(on_windows):
     said = on_windows(COMMANDS)
     assert said.endswith("done\n")
-    assert "note: a power cut may take the last checkpoint with it" in " ".join(said.split())
     assert "in a temporary file" in said
 
 
@@ -69,7 +68,7 @@ import os
 from pathlib import Path
 import numpy as np, torch
 from g2netpl.base.errors import Refused
-from g2netpl.base.locks import check_ours, locked
+from g2netpl.base.locks import locked
 from g2netpl.review.answers_writer import DecisionLog
 
 def refused(work):
@@ -84,15 +83,14 @@ def enter(folder):
         raise AssertionError("both")
 
 run = Path("run")
-with locked(run, surely=True):
-    check_ours(run)
+with locked(run):
     assert "another process" in refused(lambda: enter(run))
-    assert "a training its folder" in refused(lambda: DecisionLog(run))
+    assert "another process" in refused(lambda: DecisionLog(run))
 assert not run.exists()  # it was left empty
 run.mkdir()
 log = DecisionLog(run)
 assert "another process" in refused(lambda: enter(run))
-assert "another g2netpl review" in refused(lambda: DecisionLog(run))
+assert "another process" in refused(lambda: DecisionLog(run))
 (run / "review.jsonl").read_bytes()  # others may look
 log.close()
 enter_again = locked(run)

@@ -1,7 +1,7 @@
 """Linux made to behave like Windows where that matters to us; `begin` turns it on.
 
 No descriptor of a folder, no file removed, replaced or cut while it is open or mapped, no sync of
-what is open for reading alone, no fork, no modules and constants of POSIX, locks of single bytes.
+what is open for reading alone, no fork, no modules and constants of POSIX.
 """
 
 import errno
@@ -12,15 +12,13 @@ import pkgutil
 import shutil
 import signal
 import stat
-import struct
 import sys
-import types
 
 POSIX_MODULES = ("fcntl", "resource", "pwd", "grp", "termios", "tty", "pty")
 POSIX_NAMES = (
     *("fork", "forkpty", "register_at_fork", "pread", "pwrite", "posix_fallocate", "memfd_create"),
     *("sched_getaffinity", "getuid", "geteuid", "getpgid", "killpg", "setsid", "sysconf", "fchmod"),
-    *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_PATH", "mkfifo", "chown", "nice"),
+    *("O_DIRECTORY", "O_NOFOLLOW", "O_PATH", "mkfifo", "chown", "nice"),
 )
 POSIX_SIGNALS = ("SIGCHLD", "SIGHUP", "SIGKILL", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
 
@@ -39,7 +37,6 @@ def begin():
     for name in [each for each in sys.modules if each.partition(".")[0] == "g2netpl"]:
         del sys.modules[name]
     _change_files()
-    sys.modules["msvcrt"] = _msvcrt()
     for name in POSIX_MODULES:
         sys.modules[name] = None  # whoever imports it gets an ImportError
     for name in POSIX_NAMES:
@@ -54,7 +51,7 @@ def begin():
     signal.__dict__.update(before)
     import g2netpl.base.system
 
-    assert not g2netpl.base.system.OPEN_FILES_CAN_GO
+    assert g2netpl.base.system.IS_WINDOWS
 
 
 def in_use(path):
@@ -131,22 +128,3 @@ def _removing(remove):
         remove(path)
 
     return removed
-
-
-def _msvcrt():
-    """Locks as of Windows: of bytes, held by the open file and by no other of the same process."""
-    import fcntl
-
-    made = types.ModuleType("msvcrt")
-    made.LK_NBLCK = 2
-
-    def locking(descriptor, mode, count):
-        assert mode == made.LK_NBLCK
-        asked = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_CUR, 0, count, 0)
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, asked)
-        except BlockingIOError:
-            raise PermissionError(errno.EACCES, "Permission denied") from None
-
-    made.locking = locking
-    return made

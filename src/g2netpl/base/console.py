@@ -24,7 +24,7 @@ class Console(RichConsole):
 
     def render_str(self, text: str, **how: Any) -> Text:
         """Text as it is shown, so that columns are as wide as they will be."""
-        return super().render_str(shown_lines(text, self.encoding), **how)
+        return super().render_str(shown_lines(text), **how)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -34,4 +34,4 @@ class Console(RichConsole):
             if segment.control:
                 yield segment
             else:
-                yield segment._replace(text=shown_lines(segment.text, self.encoding))
+                yield segment._replace(text=shown_lines(segment.text))

@@ -15,7 +15,7 @@ from g2netpl.base.errors import InputError, UserError
 from g2netpl.base.files import atomic_write, open_in_place, sync_folder
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import Place, Stamp
-from g2netpl.base.system import SYNCING, write_down
+from g2netpl.base.system import SYNCING
 from g2netpl.base.terminal import EXIT_DISK
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the last by `ulimit -f`
@@ -186,7 +186,7 @@ def sync(path: Path) -> None:
     """Write a file that was changed down to the disk."""
     descriptor = open_in_place(path, SYNCING)
     try:
-        write_down(descriptor)
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

@@ -12,11 +12,12 @@ import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.system import BINARY, NO_WAITING, open_folder, write_down
+from g2netpl.base.system import BINARY, IS_WINDOWS, NO_WAITING
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _TEMPORARY = re.compile(r"\..{1,40}\.g2netpl-[0-9a-f]{16}\.tmp")
@@ -42,7 +43,7 @@ def atomic_write(
             yield file
             file.flush()
             if durable:
-                write_down(descriptor)
+                os.fsync(descriptor)
         if condition is not None and not condition():
             raise FileExistsError(errno.EEXIST, "changed by another program", str(path))
         os.replace(temporary, path)
@@ -69,7 +70,7 @@ def write_exclusively(path: Path, content: bytes) -> None:
         with naming(path), open(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            write_down(descriptor)
+            os.fsync(descriptor)
         move_exclusively(temporary, path)
         sync_folder(path.parent)
     finally:
@@ -86,6 +87,24 @@ def move_exclusively(source: Path, target: Path) -> None:
             raise
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o666))
         os.replace(source, target)
+
+
+def rename_old(folder: Path) -> None:
+    """Rename a folder to NAME.old-1 (-2, …), so that a new one can take its name."""
+    old = _free_name(folder)
+    os.rename(folder, old)
+    sync_folder(old.parent)
+
+
+def copy_old(path: Path) -> None:
+    """Keep a copy of a file that will be replaced, as NAME.old-1 (-2, …)."""
+    write_exclusively(_free_name(path), path.read_bytes())
+
+
+def _free_name(path: Path) -> Path:
+    path = Path(os.path.abspath(path))
+    names = (path.with_name(f"{path.name}.old-{number}") for number in count(1))
+    return next(name for name in names if not os.path.lexists(name))
 
 
 def open_in_place(path: Path, flags: int) -> int:
@@ -156,12 +175,13 @@ def remove_temporary(folder: Path, ending: str = "") -> None:
 
 def sync_folder(folder: Path) -> None:
     """Write the names in a folder to the disk, if the system can do that."""
-    descriptor = open_folder(folder)
-    if descriptor is not None:
-        try:
-            write_down(descriptor)
-        finally:
-            os.close(descriptor)
+    if IS_WINDOWS:
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from g2netpl.base.console import Console
     from g2netpl.experiments.data import Data
     from g2netpl.experiments.grid import Comparison
-    from g2netpl.runs.backup import Backup
     from g2netpl.runs.config import RunConfig
 
 _ADVICE = f"{AGAIN} and --resume"
@@ -70,7 +69,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_grid_flags(parser, usual, "1e-3,3e-4; images 3e-4,1e-4", "64; images 16")
     again = parser.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with the comparison in OUTPUT")
-    again.add_argument("--overwrite", action="store_true", help="replace the comparison in OUTPUT")
+    again.add_argument(
+        "--overwrite", action="store_true", help="start again; rename OUTPUT to NAME.old-1"
+    )
 
 
 def run(flags: argparse.Namespace) -> None:
@@ -98,10 +99,10 @@ def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
         resume=flags.resume,
         overwrite=flags.overwrite,
         lists=("methods", "settings", "seeds"),
-    ) as old:
+    ):
         for line in lines:
             console.print(line)
-        cells = _train(comparison, data, folder, flags.jobs, console, interrupts, old)
+        cells = _train(comparison, data, folder, flags.jobs, console, interrupts)
         results, page = _write(folder, cells)
     _show(console, cells, results)
     console.print(f"written to {folder}; open {page}")
@@ -161,30 +162,21 @@ def _train(
     jobs: int,
     console: "Console",
     interrupts: Interrupts,
-    old: "Backup | None",
 ) -> list[dict[str, Any]]:
-    """The rows of all trainings; old results wait until something new is on the disk."""
+    """The rows of all trainings."""
     from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import runner_of
     from g2netpl.experiments.compare import CELLS, read_cells, sweep
     from g2netpl.experiments.data import PhotoData
     from g2netpl.training.divergence import check_some_trained
 
-    replaces = old is not None and old.waits
-    if not replaces:
-        interrupts.begun(_ADVICE)
-
-    def on_kept() -> None:
-        if old is not None:
-            old.drop()
-        interrupts.begun(_ADVICE)
-
+    interrupts.begun(_ADVICE)
     if isinstance(data, PhotoData):
         data = data.with_test_part(folder / "labels")
-    runner = runner_of(data, folder / "runs", jobs, _ADVICE, on_kept if replaces else None)
+    runner = runner_of(data, folder / "runs", jobs, _ADVICE)
     before = len(read_cells(folder / CELLS))
     with Cells(console, len(comparison.trainings()), before) as work:
-        cells = sweep(comparison, folder, runner, work, _ADVICE, on_kept)
+        cells = sweep(comparison, folder, runner, work, _ADVICE)
     check_some_trained(row.get("diverged") for row in cells)
     return cells
 

@@ -21,7 +21,9 @@ from g2netpl.commands.training_flags import add_config_flags, checked
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(parser, ("output", "epochs"), {"output": "runs/demo", "epochs": 12})
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo there")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="rename an earlier demo there to NAME.old-1"
+    )
     parser.add_argument(
         "--jobs", type=at_least_one, default=os.cpu_count() or 1, help="trainings at a time"
     )

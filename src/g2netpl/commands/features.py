@@ -41,7 +41,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     taken = (*_TAKEN, *READING_SEVERAL)
     add_config_flags(parser, taken, {"image_size": 256}, ("output",))
     add_engine_flag(parser)
-    parser.add_argument("--overwrite", action="store_true", help="replace an earlier one")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="rename an earlier one to NAME.old-1"
+    )
 
 
 @stoppable(AGAIN)

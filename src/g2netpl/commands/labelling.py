@@ -106,10 +106,11 @@ def write_new(
     dry_run: bool = False,
     read: "Paths" = (),
 ) -> list[str]:
-    """Write a label file that is not there yet; returns what the format could not keep.
+    """Write a label file; returns what the format could not keep.
 
-    None that was `read` is replaced.
+    With `overwrite` one that is there is kept as NAME.old-1, unless it was `read`.
     """
+    from g2netpl.base.files import copy_old
     from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite, read)
@@ -117,6 +118,8 @@ def write_new(
     if dry_run:
         return []
     with writing(target):
+        if os.path.isfile(target):
+            copy_old(Path(target))
         return write_labels(table, target, format)
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from g2netpl.base.console import Console
     from g2netpl.experiments.reproduction import Plan, Protocol
-    from g2netpl.runs.backup import Backup
     from g2netpl.runs.config import RunConfig
 
 _OF_THE_PAPER = {"backbone": "resnet50", "image_size": 448, "linear_epochs": 25}
@@ -74,9 +73,7 @@ def run(flags: argparse.Namespace) -> None:
     if flags.dry_run:
         _tell(plan, flags.jobs, console)
         return
-    with _begun(folder, to_be_kept(flags, config, plan.any_data.fingerprints)) as old:
-        if old is not None:
-            old.drop()  # nothing was trained there
+    with _begun(folder, to_be_kept(flags, config, plan.any_data.fingerprints)):
         plan = plan.with_test_part(folder / "labels")
         found = reproduce(plan, folder, flags.jobs, console)
         data = flags.published or data_set_of(plan.tables[0].classes)
@@ -96,14 +93,12 @@ def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
     console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
 
 
-def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[Backup | None]":
+def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[None]":
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
-    from g2netpl.runs.backup import recover
     from g2netpl.runs.folder import is_begun
     from g2netpl.runs.ownership import begin_or_resume, is_empty
     from g2netpl.runs.records import read_run
 
-    recover(folder)
     there = is_begun(folder)
     if not there and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no reproduction; choose another --output")

@@ -32,7 +32,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     again.add_argument(
         "--resume", action="store_true", help="go on with the run in --output, or begin it"
     )
-    again.add_argument("--overwrite", action="store_true", help="replace the run in --output")
+    again.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="start again; rename the run in --output to NAME.old-1",
+    )
     add_training_flags(parser)
 
 

@@ -62,19 +62,13 @@ TRACK = "labels.jsonl"
 _WATCHED = 2000
 
 
-def runner_of(
-    data: Data,
-    folder: Path,
-    jobs: int = 1,
-    advice: str = AGAIN,
-    on_saved: Callable[[], None] | None = None,
-) -> Runner:
+def runner_of(data: Data, folder: Path, jobs: int = 1, advice: str = AGAIN) -> Runner:
     """What trains cells on these data: in `jobs` processes, or on image files below `folder`.
 
-    `advice` says how to go on after a stop, `on_saved` is called when a checkpoint is on the disk.
+    `advice` says how to go on after a stop.
     """
     if isinstance(data, PhotoData):
-        return _OnPhotos(data, folder, advice, on_saved)
+        return _OnPhotos(data, folder, advice)
     return lambda comparison, cells, work: (
         each.line for each in run_cells(comparison, jobs, cells, work)
     )
@@ -280,10 +274,8 @@ def _attempt(
 class _OnPhotos:
     """Trains cells of image files, one after the other; they share their decoded images."""
 
-    def __init__(
-        self, data: PhotoData, folder: Path, advice: str, on_saved: Callable[[], None] | None
-    ) -> None:
-        self.data, self.folder, self.advice, self.on_saved = data, folder, advice, on_saved
+    def __init__(self, data: PhotoData, folder: Path, advice: str) -> None:
+        self.data, self.folder, self.advice = data, folder, advice
         self.images: KeptImages = {}
 
     def __call__(self, comparison: Comparison, cells: Sequence[Cell], bar: Cells) -> Iterator[Row]:
@@ -312,7 +304,6 @@ class _OnPhotos:
             on_epoch=on_epoch,
             kept=self.images,
             advice=self.advice,
-            on_saved=self.on_saved,
         )
         seen = _records(folder / TRACK)
         movement = [seen.get(record["epoch"]) for record in run.history] if seen else []

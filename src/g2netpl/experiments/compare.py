@@ -4,7 +4,8 @@ A sweep that was broken off goes on with the trainings that are missing.
 """
 
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NotRequired
@@ -16,7 +17,6 @@ from g2netpl.base.files import appending
 from g2netpl.base.options import parse_record
 from g2netpl.base.progress import Cells
 from g2netpl.base.signals import AGAIN, Stopped
-from g2netpl.base.system import write_down
 from g2netpl.experiments.cells import Row, Runner, choose
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement
@@ -31,12 +31,10 @@ def sweep(
     run: Runner,
     work: Cells,
     advice: str = AGAIN,
-    on_kept: Callable[[], None] = lambda: None,
 ) -> list[Row]:
     """Train what is missing in the folder; gives back the rows of all trainings.
 
-    `advice` says how to go on after a second Ctrl-C; `on_kept` is called when a training that did
-    not diverge is on the disk.
+    `advice` says how to go on after a second Ctrl-C.
     """
     path = folder / CELLS
     rows = {cell_of(row): row for row in read_cells(path)}
@@ -50,9 +48,7 @@ def sweep(
                 rows[cell_of(row)] = row
                 file.write(json.dumps(row).encode() + b"\n")
                 file.flush()
-                write_down(file.fileno())
-                if "diverged" not in row:
-                    on_kept()
+                os.fsync(file.fileno())
 
     first = comparison.cells()
     try:
@@ -87,7 +83,7 @@ def read_cells(path: Path, *, mend: bool = True) -> list[Row]:
     if torn and mend:
         with appending(path) as file:
             file.truncate(len(content) - len(torn))
-            write_down(file.fileno())
+            os.fsync(file.fileno())
     return rows
 
 

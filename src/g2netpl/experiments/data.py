@@ -19,7 +19,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
 from g2netpl.game.network.cutting import cut
 from g2netpl.images.features import read_features
-from g2netpl.images.identity import content_of
 from g2netpl.images.loader import by_headers
 from g2netpl.images.pixels import check_bad
 from g2netpl.labels.files import READ_BY, Files, named, of_each
@@ -228,10 +227,9 @@ class PhotoData:
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """What the label files say and the pictures hold, in short."""
+        """What the label files say, in short."""
         train, test = self.tables
-        pictures, _ = content_of([path for part in self.parts for path in part.paths])
-        return {"training": train.fingerprint(), "test": test.fingerprint(), "images": pictures}
+        return {"training": train.fingerprint(), "test": test.fingerprint()}
 
     @property
     def _config(self) -> RunConfig:

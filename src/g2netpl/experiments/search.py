@@ -119,7 +119,7 @@ def _check(config: RunConfig) -> None:
     for cell in cells:
         if is_begun(cell):  # one that is not trained again is chosen from too
             free = {"learning_rate", "batch_size"}
-            check_same_training(cell, config, prints, data.all_paths, free)
+            check_same_training(cell, config, prints, free)
     if data.validation is None:
         raise InputError(
             f"{named(config.labels)}: no held-out images with known negatives to choose by, and "

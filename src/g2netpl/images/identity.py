@@ -1,11 +1,4 @@
-"""What picture files hold, in short, so that a training goes on with the ones it began with.
-
-The content decides. All of it is read when a training begins, in about a hundredth of the time that
-an epoch takes to decode it; afterwards it is believed for as long as no file has another size,
-another time of its content or of its entry. The time of the entry cannot be set, so nobody replaces
-a picture unseen; where any of these differ, as in a folder that was copied, the content is read
-again.
-"""
+"""Which picture files are the same, by their place or by their content."""
 
 import hashlib
 import os
@@ -14,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from g2netpl.base.disk import file_digest, file_stamp
 
-_CONTENT = "content "  # what a sum is of
 _TOGETHER = 256  # files that a thread reads before it looks up
 _same: dict[str, list[tuple[int, int]]] = {}  # what `same_files` found, by stamps
-_read: dict[str, str] = {}  # content by stamps: a search has many trainings on the same files
 
 
 def stamps_of(paths: Sequence[str]) -> str:
@@ -26,21 +17,6 @@ def stamps_of(paths: Sequence[str]) -> str:
     for path in paths:
         digest.update(os.fsencode(path) + f"\0{file_stamp(path)}\n".encode())
     return digest.hexdigest()
-
-
-def content_of(
-    paths: Sequence[str], before: str | None = None, stamps_before: str | None = None
-) -> tuple[str, str]:
-    """A sum over the content of all files in their order, and their stamps now.
-
-    What was found `before` is believed where the stamps are the same.
-    """
-    stamps = stamps_of(paths)
-    if before is not None and stamps == stamps_before:
-        return before, stamps
-    if stamps not in _read:
-        _read[stamps] = _CONTENT + hashlib.sha256(digests_of(paths)).hexdigest()
-    return _read[stamps], stamps
 
 
 def same_files(paths: Sequence[str], others: Sequence[str]) -> list[tuple[int, int]]:

@@ -1,10 +1,9 @@
 """What a frozen network makes of each image, kept for the next time: a file for each list of them.
 
 Features are kept as float32, activations as float16: all rows, then of every image its size and
-times and its SHA-256, then the SHA-256 of all that. A row whose image has another content by now is
-computed anew, and so is one that could not be computed; a damaged file is as good as none. Who was
-stopped goes on where it stood (`table_in_making`). Tables that were not used for longest make room
-for new ones.
+time. A row whose image has others by now is computed anew, and so is one that could not be
+computed. Who was stopped goes on where it stood (`table_in_making`). Tables that were not used for
+longest make room for new ones.
 """
 
 import hashlib
@@ -27,7 +26,6 @@ from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.inside import open_file
 from g2netpl.base.memory import show_size
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.base.sealed import SUM, check_sum
 from g2netpl.images.kept_rows import default_cache, lacking, of_any, stamps_of
 from g2netpl.images.loader import Rows
 from g2netpl.images.table_in_making import Computed, Kind, Table, TableInMaking, file_bytes, is_nan
@@ -57,20 +55,17 @@ def kept(
     """
     path = (folder or default_cache()) / f"{key}.{_ENDINGS[kind]}"
     stored = _open(path, len(paths), shape, kind, say)
-    stamps, rows, is_touched = stamps_of(paths), np.arange(len(paths)), False
-    if stored is not None:
-        good = np.asarray(stored.digests.any(axis=1))
-        rows = lacking(good, stored.stamps, stored.digests, stamps, paths)
-        is_touched = bool((stored.stamps != stamps).any()) and os.access(path.parent, os.W_OK)
-    rows = of_any(processes, rows)
+    stamps = stamps_of(paths)
+    mine = np.arange(len(paths)) if stored is None else lacking(stored.stamps, stamps)
+    rows = of_any(processes, mine)
     are_few = 0 < len(rows) * math.prod(shape) <= _BLOCK
     if are_few and not processes.all_max(int(stored is None)) and stored is not None:
         found = compute(rows)
         unknown = is_nan(found) & is_nan(stored.rows[rows])  # as before
-        if not processes.all_max(int(is_touched or not unknown.all())):
+        if not processes.all_max(int(not unknown.all())):
             return stored.rows
         compute = _again(rows, found)
-    if len(rows) or processes.all_max(int(is_touched)):  # then contents need not be looked at again
+    if len(rows):
         above = processes.gather_text(str(path))[: processes.rank][-launched.local_rank() :]
         writes = launched.is_first_of_machine() or str(path) not in above
         making = TableInMaking(path, paths, stamps, shape, kind) if writes else None
@@ -130,28 +125,23 @@ def make_room(path: Path, say: Callable[[str], None]) -> None:
 def _open(
     path: Path, count: int, shape: tuple[int, ...], kind: Kind, say: Callable[[str], None]
 ) -> Table | None:
-    """What is stored, its rows not read yet; None for a file that is damaged or not there."""
+    """What is stored, its rows not read yet; None for a file of another size or not there."""
     try:
         with open_file(path) as file:
             size, expected = os.fstat(file.fileno()).st_size, file_bytes(count, shape, kind)
             if size != expected:
                 raise ValueError(f"expected {expected:,} bytes, got {size:,}")
-            check_sum(file)
-            table: npt.NDArray[Any] = np.memmap(file, kind, "r", shape=(count, *shape))
-            file.seek(table.nbytes)
-            stamps = np.frombuffer(file.read(count * 3 * 8), np.int64).reshape(count, 3)
-            digests = np.frombuffer(file.read(count * SUM), np.uint8).reshape(count, SUM)
+            return Table.of(np.memmap(file, np.uint8, "r"), (count, *shape), kind)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as problem:  # whatever is wrong with it, it can be made anew
         say(f"{path}: {in_short(problem)}; what it held is computed anew")
         return None
-    return Table(table, stamps, digests)
 
 
 def cache_key(backbone: nn.Module, paths: list[str], view: str) -> str:
     """Changes with the weights, the names of the files and the view of the images."""
-    digest = hashlib.sha256(f"2\0{view}".encode())
+    digest = hashlib.sha256(f"3\0{view}".encode())
     for name, tensor in backbone.state_dict().items():
         digest.update(name.encode())
         digest.update(tensor.cpu().numpy().tobytes())

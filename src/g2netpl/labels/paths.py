@@ -54,7 +54,6 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
-    base = os.path.realpath(root)
     inside: dict[str, bool] = {}  # folders that were looked at
     spelling = Spelling(root)
     paths: list[str] = []
@@ -68,9 +67,9 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
         folder = os.path.dirname(path)
         try:
             if folder not in inside:
-                inside[folder] = is_below(folder, base)
+                inside[folder] = is_below(folder, root)
             kind = os.lstat(path).st_mode
-            if not inside[folder] or (stat.S_ISLNK(kind) and not is_below(path, base)):
+            if not inside[folder] or (stat.S_ISLNK(kind) and not is_below(path, root)):
                 raise InputError(f"image {name!r}: leads out of the image folder {root}")
             if stat.S_ISLNK(kind):
                 kind = os.stat(path).st_mode
@@ -142,7 +141,6 @@ def list_images(root: str | Path) -> list[str]:
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
-    base = os.path.realpath(root)
     names = []
     for folder, files in _files_below(root):
         for file in files:
@@ -150,7 +148,7 @@ def list_images(root: str | Path) -> list[str]:
             if not known and "." in file:
                 continue
             path = os.path.join(folder, file)
-            if not os.path.isfile(path) or (os.path.islink(path) and not is_below(path, base)):
+            if not os.path.isfile(path) or (os.path.islink(path) and not is_below(path, root)):
                 continue
             if not known and not _begins_as_picture(path):
                 continue

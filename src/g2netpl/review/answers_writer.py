@@ -1,8 +1,7 @@
 """The one who writes review.jsonl.
 
-There is one at a time: the file is locked, and its folder too, since a lock goes away with a file
-that is removed or replaced, as programs do that keep folders in step. For the same reason we look,
-before and after a line is written, whether the file of our name is the one that we hold. Where it
+There is one at a time: the folder is locked. Programs that keep folders in step may replace the
+file, so we look, before and after a line is written, whether it is still the one we hold. Where it
 is not, nothing is called saved until it says again what we have written. What it lacks of that is
 kept in review.jsonl.rescued-1 (-2, …). A new start goes by review.jsonl alone.
 """
@@ -16,10 +15,9 @@ from threading import Lock
 from typing import NoReturn
 
 from g2netpl.base.disk import cannot_write
-from g2netpl.base.errors import Refused, UserError
+from g2netpl.base.errors import UserError
 from g2netpl.base.files import appending, atomic_write, open_in_place, sync_folder
-from g2netpl.base.locks import open_place, same_file
-from g2netpl.base.system import try_lock, write_down
+from g2netpl.base.locks import locked
 from g2netpl.runs.answers import Decision, parse_decisions
 from g2netpl.runs.folder import REVIEW
 
@@ -32,9 +30,9 @@ class DecisionLog:
         self.trouble: str | None = None
         self._lock = Lock()
         self._rescued: Path | None = None
-        self._folder = self._file = -1
+        self._file, self._folder = -1, contextlib.ExitStack()
         try:
-            self._folder = self._held(open_place(self.path.parent))
+            self._folder.enter_context(locked(self.path.parent))
             self._file = self._open(os.O_CREAT)
             sync_folder(self.path.parent)
             content = _content(self._file)
@@ -70,26 +68,17 @@ class DecisionLog:
             self._let_go()
 
     def _open(self, flags: int = 0) -> int:
-        return self._held(open_in_place(self.path, flags | os.O_RDWR | os.O_APPEND))
-
-    def _held(self, descriptor: int) -> int:
-        if try_lock(descriptor) is False:
-            os.close(descriptor)
-            raise Refused(
-                f"{self.path}: another g2netpl review has it open, or a training its folder; end "
-                "that one first"
-            )
-        return descriptor
+        return open_in_place(self.path, flags | os.O_RDWR | os.O_APPEND)
 
     def _let_go(self) -> None:
-        for descriptor in (self._file, self._folder):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._file = self._folder = -1
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
+        self._folder.close()
 
     def _check(self) -> None:
         """See that the file of our name is the one we know, or says the same; else OSError."""
-        is_ours = same_file(self._file, self.path)
+        is_ours = self._is_ours()
         if is_ours and _mark(self._file) == self._mark and self._rescued is None:
             return
         found: list[Decision] = []
@@ -99,7 +88,7 @@ class DecisionLog:
                 content = _content(file)
                 found, size = parse_decisions(content, self.path)
                 if found == self.decisions and content[size - 1 :] == (b"\n" if size else b""):
-                    write_down(file)
+                    os.fsync(file)
                     sync_folder(self.path.parent)
                     file, self._file = self._file, file
                     self._size, self._mark = size, _mark(self._file)
@@ -109,6 +98,13 @@ class DecisionLog:
                 if file != self._file:
                     os.close(file)
         self._refuse(found)
+
+    def _is_ours(self) -> bool:
+        """Whether the open file is still the one of our name: neither removed nor replaced."""
+        try:
+            return os.path.samestat(os.fstat(self._file), os.stat(self.path))
+        except OSError:
+            return False
 
     def _refuse(self, found: list[Decision]) -> NoReturn:
         if found[: len(self.decisions)] != self.decisions and self._rescued is None:
@@ -140,9 +136,9 @@ class DecisionLog:
             written = os.write(self._file, lines)
             if written != len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            write_down(self._file)
+            os.fsync(self._file)
             mark = _mark(self._file)
-            if not same_file(self._file, self.path) or mark[0] != self._size + len(lines):
+            if not self._is_ours() or mark[0] != self._size + len(lines):
                 self._refuse(self.decisions)  # it happened just now
         except OSError:
             if self._file >= 0:
@@ -161,9 +157,9 @@ class DecisionLog:
         with appending(self.path.with_name(REVIEW + ".torn")) as file:
             file.write(rest.rstrip(b"\n") + b"\n")
             file.flush()
-            write_down(file.fileno())
+            os.fsync(file.fileno())
         os.ftruncate(self._file, self._size)
-        write_down(self._file)
+        os.fsync(self._file)
 
 
 def _content(descriptor: int, start: int = 0) -> bytes:

@@ -13,7 +13,7 @@ from socket import SHUT_RDWR
 from threading import Lock
 from typing import Any
 
-from g2netpl.base.system import PORTS_ARE_OURS
+from g2netpl.base.system import IS_WINDOWS
 
 PATIENCE = 60  # seconds for a request to arrive
 MOST = 128  # connections at a time
@@ -32,7 +32,7 @@ class PatientServer(ThreadingHTTPServer):
     """One thread per connection, and no more connections than we can bear."""
 
     daemon_threads = True
-    allow_reuse_address = PORTS_ARE_OURS
+    allow_reuse_address = not IS_WINDOWS  # there, it is to share it with others
     request_queue_size = MOST
 
     def __init__(self, *given: Any) -> None:

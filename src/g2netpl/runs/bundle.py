@@ -3,8 +3,7 @@
 Input `pixels`: (batch, size, size, 3) bytes, RGB, images squashed to a square as in training; the
 scaling by mean and deviation is part of the graph. Output `scores`: (batch, classes) of the network
 in [0, 1]. Under the key `g2netpl` the metadata of the file have the rest as JSON: classes, image
-size, calibration, thresholds, what was trained on what (`Contents`). The last entry of the file is
-the SHA-256 of everything before it, so a damaged file is told from a whole one.
+size, calibration, thresholds, what was trained on what (`Contents`).
 """
 
 import hashlib
@@ -36,16 +35,14 @@ from g2netpl.labels.formats.reading import class_problem
 from g2netpl.labels.table import repeated
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.hub import bundle_file
-from g2netpl.runs.onnx_file import read_entries
 from g2netpl.runs.thresholds import Thresholds
 
-KEY, SEAL = "g2netpl", b"g2netpl.sha256"
+KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
 
 _BATCH = 16
 _WORTH_PROCESSES = 200  # images; for fewer, starting processes takes longer than it saves
 _LARGEST = 2**31 - 1  # bytes of a protobuf message
-_MOST_METADATA = 1 << 26  # bytes
 _ROUNDING = 1e-6  # by which a score may leave [0, 1]
 _NOWHERE = os.path.join(os.devnull, "none")  # a folder in which no file can ever lie
 
@@ -98,7 +95,7 @@ class Bundle(Classifier):
     path: Path
     contents: Contents
     session: Any
-    sealed: str = ""  # the SHA-256 of all before it
+    sha256: str = ""  # of the file
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -112,8 +109,8 @@ class Bundle(Classifier):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the file, as its seal has it."""
-        return self.sealed
+        """SHA-256 of the file."""
+        return self.sha256
 
     def score_each(
         self,
@@ -189,15 +186,6 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
     """The bundle with this content; `path` is its name in messages."""
     import onnxruntime
 
-    body = content[: -len(seal(b""))]
-    if content != body + seal(body):
-        what = (
-            "damaged, or changed by another program (its SHA-256 differs); copy or export it again"
-            if SEAL in content
-            else "not a bundle of g2netpl, or cut off; g2netpl export RUN makes one"
-        )
-        raise InputError(f"{path}: {what}")
-    contents = _contents(content, path)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # what is wrong is told below, in one line
     options.intra_op_num_threads = threads or _cores()
@@ -210,25 +198,18 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
             content, options, providers=["CPUExecutionProvider"], enable_fallback=0
         )
         ends = _ends(session.get_inputs()), _ends(session.get_outputs())
+        metadata = session.get_modelmeta().custom_metadata_map
     except Exception as problem:
         raise _unusable(path, problem) from None
+    if KEY not in metadata:
+        raise InputError(f"{path}: not a bundle of g2netpl; g2netpl export RUN makes one")
+    contents = _contents(metadata[KEY], path)
     _check_shapes(path, contents, *ends)
-    return Bundle(path, contents, session, hashlib.sha256(body).hexdigest())
+    return Bundle(path, contents, session, hashlib.sha256(content).hexdigest())
 
 
-def _contents(content: bytes, path: Path) -> Contents:
-    """What the metadata say, of a file that needs no other one."""
-    found = [value for key, value in read_entries(content, path) if key == KEY.encode()]
-    if len(found) != 1:
-        raise InputError(
-            f"{path}: cannot be used: expected one entry {KEY!r} in its metadata, got {len(found)}"
-        )
-    if len(found[0]) > _MOST_METADATA:
-        raise InputError(f"{path}: cannot be used: expected metadata of 64 MB at most")
-    try:
-        text = found[0].decode()
-    except UnicodeDecodeError as problem:
-        raise InputError(f"{path}: cannot be used: its metadata are not text ({problem})") from None
+def _contents(text: str, path: Path) -> Contents:
+    """What the metadata say."""
     values = parse_json(text, f"{path}: its metadata cannot be used", Problems())
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected a JSON object in its metadata, got {text[:40]!r}")
@@ -239,16 +220,6 @@ def _unusable(path: Path, problem: Exception) -> InputError:
     first = str(problem).strip().partition("\n")[0][:500]
     shown = first if first.isprintable() else ascii(first)
     return InputError(f"{path}: cannot be used by onnxruntime ({shown})")
-
-
-def seal(body: bytes) -> bytes:
-    """One more entry of an ONNX file's metadata, with the SHA-256 of the file so far.
-
-    A file of ONNX is a protobuf message: fields may follow in any order, and 14 is the metadata.
-    """
-    digest = hashlib.sha256(body).hexdigest().encode()
-    entry = b"".join(bytes([tag, len(text)]) + text for tag, text in ((0x0A, SEAL), (0x12, digest)))
-    return bytes([14 << 3 | 2, len(entry)]) + entry
 
 
 def _ends(nodes: list[Any]) -> list[_End]:

@@ -23,7 +23,7 @@ from g2netpl.base.terminal import shown
 from g2netpl.game.network.network import Network
 from g2netpl.images.engine import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
-from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle, seal
+from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle
 from g2netpl.runs.run import Run
 
 TOLERANCE = 1e-4
@@ -125,7 +125,7 @@ def _serialised(run: Run, contents: Contents) -> bytes:
     onnx.helper.set_model_props(model, {KEY: text})
     onnx.checker.check_model(model)
     body: bytes = model.SerializeToString(deterministic=True)
-    return body + seal(body)
+    return body
 
 
 def _forget_origin(model: Any) -> None:

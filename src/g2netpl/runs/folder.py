@@ -1,4 +1,4 @@
-"""The run folder: the names of its files, and which of them each command writes.
+"""The run folder: the names of its files.
 
 run.json          configuration, versions, fingerprint of the data, classes, image view
 history.jsonl     one line per epoch
@@ -20,15 +20,11 @@ report.html       all of this as a page, by `g2netpl report`
 completed.csv     each image with its labels as tags, and those added, by `g2netpl complete`
 decided.jsonl     what people had decided in reviews before the run began
 
-.before holds the old results, while a run that replaces them has no checkpoint; see backup.py
-
 review.jsonl, of `g2netpl review` and `serve`, holds the answers of people: no training ever removes
 it.
 """
 
 from pathlib import Path
-
-from g2netpl.base.disk import read_object
 
 RUN = "run.json"
 HISTORY, NON_FINITE, DIVERGED = "history.jsonl", "non_finite.jsonl", "diverged.json"
@@ -43,50 +39,6 @@ HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 
 RESULTS = ("results.json", "results.csv")
-_SPLIT = ("labels/train.csv", "labels/test.csv")
-FILES = {
-    "train": (
-        *(HISTORY, NON_FINITE, DIVERGED, MODEL, SOFT_LABELS, LOGITS, LABELS, DECIDED),
-        *(THRESHOLDS, CLASSES, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
-        COMPLETED,
-    ),
-    "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),
-    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
-    "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
-    "features": ("train.npz", "test.npz", "meta.npz"),
-    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
-}
-WHOLE_FOLDERS = {"train": (CHECKPOINTS,)}
-SHARED_FOLDERS = {  # others may keep things there
-    "train": ("tensorboard",),
-    "compare": ("runs", "labels"),
-    "reproduce": ("labels",),
-}
-_PATTERNS = {"train": ("tensorboard/events.out.tfevents.*",)}
-
-
-def contents(folder: Path, command: str) -> list[Path]:
-    """What the command wrote there, as paths below the folder; run.json comes first."""
-    names = (RUN, *FILES[command], *WHOLE_FOLDERS.get(command, ()))
-    found = [folder / name for name in names]
-    for pattern in _PATTERNS.get(command, ()):
-        found += sorted(folder.glob(pattern))
-    found += cells(folder, command)
-    return [path.relative_to(folder) for path in found if path.exists()]
-
-
-def cells(folder: Path, command: str) -> list[Path]:
-    """The run folders that a comparison on images made, by their names and what is in them."""
-    if command != "compare":
-        return []
-    found = sorted((folder / "runs").glob("* seed * rate * batch *"))
-    return [path for path in found if command_of(path) == "train"]
-
-
-def command_of(folder: Path) -> str | None:
-    """Which command wrote a folder, as its run.json has it."""
-    found = (read_object(folder / RUN) or {}).get("command")
-    return found if isinstance(found, str) else None
 
 
 def is_begun(folder: Path) -> bool:

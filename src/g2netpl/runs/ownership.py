@@ -1,63 +1,69 @@
-"""Whose a folder of results is: whether a command may write there, clear it, or go on in it."""
+"""Whether a command may write its results to a folder, and whether it may resume there."""
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import check_no_links, is_temporary
+from g2netpl.base.files import check_no_links, is_temporary, rename_old
 from g2netpl.base.locks import LOCK, locked
-from g2netpl.images.identity import content_of
 from g2netpl.labels.files import Files, of_each
-from g2netpl.runs.backup import REPLACED, Backup
 from g2netpl.runs.config import PATHS, RunConfig
-from g2netpl.runs.folder import FILES, RESULT, RESULTS, RUN, WHOLE_FOLDERS, cells
+from g2netpl.runs.folder import RESULT, RESULTS, RUN
 from g2netpl.runs.records import RUN_FORMAT, read_run, read_training
 
 
 @contextmanager
-def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[Backup]:
-    """Make a folder for results; one with content is refused, or what we wrote there set aside.
-
-    Only files that this command writes are ever touched, and only beside a run.json of its own.
-    They are dropped where the work is done, or says so before, and put back where it fails. A
-    training has locked its folder before; others do so here.
-    """
+def claimed(folder: Path, command: str, *, overwrite: bool = False) -> Iterator[None]:
+    """Make and lock a folder for results; one with content is refused, or renamed."""
     check_folder(folder, command, overwrite=overwrite)
-    with nullcontext() if command == "train" else locked(folder):
-        for cell in cells(folder, command):
-            with locked(cell):  # refused where somebody trains
-                pass
-        backup = Backup(folder, command)
-        try:
-            yield backup
-        except BaseException as problem:
-            # after a second Ctrl-C a checkpoint may still be being written: whoever comes next does
-            if command != "train" or not isinstance(problem, KeyboardInterrupt):
-                backup.restore()
-            raise
-        backup.finish()
+    set_aside(folder)
+    with locked(folder):
+        yield
 
 
-def check_folder(folder: Path, command: str, *, overwrite: bool = False) -> None:
-    """Whether results may be written there; nothing is touched."""
+def check_folder(
+    folder: Path, command: str, *, overwrite: bool = False, inputs: Iterable[str] = ()
+) -> None:
+    """Whether results may be written there; nothing is touched.
+
+    A folder that holds `inputs` of the command, or is the working folder, is not renamed.
+    """
     if folder.exists() and not folder.is_dir():
         raise Refused(f"{folder}: is a file; choose another --output")
     if is_empty(folder):
         return
-    why = _untouchable(folder, command)
-    if overwrite and why is not None:
-        raise Refused(why)
+    is_ours = _is_of(folder, command)
+    if overwrite and not is_ours:
+        raise Refused(
+            f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not touch "
+            "it; choose another --output"
+        )
     if not overwrite:
-        anew = "" if why else ", or begin anew with --overwrite"
-        raise Refused(f"{folder}: {_held(folder, command)}{anew}")
+        anew = ", or begin anew with --overwrite" if is_ours else ""
+        raise Refused(f"{folder}: {_content_of(folder, command)}{anew}")
+    for path in (os.curdir, *inputs):
+        if Path(path).resolve().is_relative_to(folder.resolve()):
+            raise Refused(
+                f"{folder}: --overwrite would rename it, and {os.path.abspath(path)} is in it; "
+                "choose another --output"
+            )
 
 
-def _held(folder: Path, command: str) -> str:
+def set_aside(folder: Path) -> None:
+    """Rename a folder with old results to NAME.old-1 (-2, …)."""
+    if is_empty(folder):
+        return
+    with locked(folder):  # refused if somebody works there
+        pass
+    rename_old(folder)
+
+
+def _content_of(folder: Path, command: str) -> str:
     """What is in a folder, and where to write instead."""
     if not _is_of(folder, command):
         return f"is not empty, and not of 'g2netpl {command}'; choose another --output"
@@ -69,27 +75,10 @@ def _held(folder: Path, command: str) -> str:
     return f"holds a {what} that is not finished; go on with --resume"
 
 
-def _untouchable(folder: Path, command: str) -> str | None:
-    """Why nothing in a folder may be replaced; None where it may."""
-    if not _is_of(folder, command):
-        return (
-            f"{folder}: holds no run.json of 'g2netpl {command}', so --overwrite does not touch "
-            "it; choose another --output"
-        )
-    for cell in cells(folder, command):
-        for name in sorted(path.name for path in cell.iterdir()):
-            if name not in _OF_CELL and not is_temporary(name):
-                return (
-                    f"{cell / name}: not of the comparison, so --overwrite does not touch it; "
-                    "move it away"
-                )
-    return None
-
-
 def is_empty(folder: Path) -> bool:
     """Whether there is nothing in it, or it is not there; what a crash left does not count."""
     names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
-    return all(name in (LOCK, REPLACED) or is_temporary(name) for name in names)
+    return all(name == LOCK or is_temporary(name) for name in names)
 
 
 def _is_of(folder: Path, command: str) -> bool:
@@ -110,22 +99,21 @@ def begin_or_resume(
     resume: bool,
     overwrite: bool,
     lists: Sequence[str] = (),
-) -> Iterator[Backup | None]:
+) -> Iterator[None]:
     """Claim the folder and write run.json; or see that it holds the same, to go on with.
 
-    Gives the old results that stand aside meanwhile. `lists` are keys of comma-separated texts, to
-    which more may have been added.
+    `lists` are keys of comma-separated texts, to which more may have been added.
     """
     about = {"format": RUN_FORMAT, "command": command, **description}
     if not resume:
-        with claimed(folder, command, overwrite=overwrite) as backup:
+        with claimed(folder, command, overwrite=overwrite):
             write_json(folder / RUN, about)
-            yield backup
+            yield
     else:
         read_run(folder)
         with locked(folder):
             _check_same(folder, command, description, lists)
-            yield None
+            yield
 
 
 def _check_same(
@@ -167,8 +155,6 @@ def _has_grown(before: str | None, now: str) -> bool:
 
 
 _RESUMED = {"train": ("training", RESULT), "compare": ("comparison", "results.json")}
-_OF_CELL = {*FILES["train"], RUN, LOCK, REPLACED, *WHOLE_FOLDERS["train"]}
-
 
 FREE_TO_CHANGE = {  # when a folder is gone on with
     *("output", "workers", "cache", "device", "max_bad", "image_cache", "overlap"),
@@ -208,13 +194,9 @@ def check_same_training(
     folder: Path,
     config: RunConfig,
     fingerprints: dict[str, str] | None,
-    paths: Sequence[str],
     free: set[str],
 ) -> None:
-    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`.
-
-    `paths` are its pictures.
-    """
+    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`."""
     before = read_training(folder)
     began = {**_defaults(), **before["config"]}
     epochs = config.epochs_on(before["data"]["training_images"])
@@ -224,10 +206,6 @@ def check_same_training(
     changed = ["--" + key.replace("_", "-") for key in keys]
     if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
         changed = ["content of the label files"]
-    pictures = before["data"].get("image_files")
-    if not changed and pictures is not None:
-        now_there, _ = content_of(paths, pictures, before["data"].get("image_stamps"))
-        changed = ["content of the image files"] if now_there != pictures else []
     if changed:
         flags = ", ".join(changed)
         raise Refused(
@@ -251,7 +229,7 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
             changed.append(f"the {part} labels")
     if before.get("classes") != now["classes"]:
         changed.append("the classes")
-    for part in ("image_files", "backbone_weights", "earlier_network"):
+    for part in ("backbone_weights", "earlier_network"):
         if data.get(part, now["data"][part]) != now["data"][part]:
             changed.append(f"the {part.replace('_', ' ')}")
     if changed:

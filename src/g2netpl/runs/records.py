@@ -13,11 +13,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.files import check_no_links
 from g2netpl.base.locks import LOCK
 from g2netpl.base.options import check_record, parse_record
-from g2netpl.runs.backup import recover
-from g2netpl.runs.folder import (
-    RUN,
-    is_begun,
-)
+from g2netpl.runs.folder import RUN, is_begun
 
 RUN_FORMAT = 2
 
@@ -41,8 +37,6 @@ class Data(TypedDict):
     training_images: int
     observed_fraction: FiniteFloat
     chosen_epoch: str
-    image_files: NotRequired[str | None]
-    image_stamps: NotRequired[str | None]
 
 
 class Training(AnyRun):
@@ -134,9 +128,8 @@ class Evaluation(TypedDict):
 
 
 def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
-    """The content of run.json; what a killed process had set aside is put back first."""
+    """The content of run.json."""
     check_no_links(Path(folder))
-    recover(Path(folder))
     path = Path(folder) / RUN
     if not is_begun(Path(folder)):
         if (Path(folder) / LOCK).is_file():

@@ -21,7 +21,6 @@ from torch import Tensor
 from g2netpl.base.disk import rename_durably, told_plainly
 from g2netpl.base.errors import UserError
 from g2netpl.base.files import replace_file, sync_folder
-from g2netpl.base.locks import check_ours
 from g2netpl.runs.folder import CHECKPOINTS
 from g2netpl.training.snapshots import Snapshot, State, is_finite
 
@@ -47,7 +46,6 @@ def save_checkpoint(folder: Path, snapshot: Snapshot, phase: int) -> bool:
     """
     if not is_finite(snapshot.network):
         return False
-    check_ours(folder)
     shelf = folder / CHECKPOINTS
     target = shelf / f"{phase}-{snapshot.finished:06d}-{snapshot.step:08d}"
     while target.exists():  # the same moment, saved before a resume
@@ -133,8 +131,8 @@ def remove_checkpoint(folder: Path) -> None:
 class Writer:
     """Saves in the background, one after the other; of those that wait only the newest."""
 
-    def __init__(self, folder: Path, on_saved: Callable[[], None] = lambda: None) -> None:
-        self.folder, self.on_saved = folder, on_saved
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.has_saved = False
         self._waiting: tuple[Snapshot, int] | None = None
         self._thread: threading.Thread | None = None
@@ -184,7 +182,6 @@ class Writer:
             try:
                 if save_checkpoint(self.folder, *job):
                     self.has_saved = True
-                    self.on_saved()
             except BaseException as problem:
                 with self._lock:
                     self._problem, self._waiting, self._thread = problem, None, None

@@ -8,31 +8,15 @@ from typing import Any
 from g2netpl.base.console import Console
 from g2netpl.base.disk import file_digest
 from g2netpl.base.errors import counted
-from g2netpl.base.processes import ALONE, Processes
-from g2netpl.base.system import NOTES
-from g2netpl.images.identity import content_of
 from g2netpl.runs.config import LINEAR_STEPS, RunConfig
 from g2netpl.runs.records import RUN_FORMAT
 from g2netpl.training.data import TrainingData
 
 
 def describe(
-    config: RunConfig,
-    data: TrainingData,
-    before: dict[str, Any] | None = None,
-    processes: Processes = ALONE,
+    config: RunConfig, data: TrainingData, before: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The content of run.json; `before` is what it was, of a run that is resumed.
-
-    The first rank reads the pictures for all.
-    """
-    seen = {} if before is None else before["data"]
-    pictures = stamps = ""
-    if processes.is_main:
-        pictures, stamps = content_of(
-            data.all_paths, seen.get("image_files"), seen.get("image_stamps")
-        )
-    pictures, stamps = processes.gather_text(pictures)[0], processes.gather_text(stamps)[0]
+    """The content of run.json; `before` is what it was, of a run that is resumed."""
     return {
         "format": RUN_FORMAT,
         "command": "train",
@@ -41,8 +25,6 @@ def describe(
         "versions": versions(),
         "data": {
             "fingerprints": data.fingerprints,
-            "image_files": pictures,
-            "image_stamps": stamps,
             "backbone_weights": None if config.weights is None else _digest(config.weights),
             "earlier_network": None
             if config.resume_labels is None
@@ -80,7 +62,7 @@ def _digest(path: str) -> str | None:
 def announce(console: Console, config: RunConfig, data: TrainingData, known: str) -> None:
     """What is trained on what, and everything a person should know about the data."""
     visible = data.visible
-    for note in (*NOTES, *data.notes, *_on_few_steps(config, len(visible))):
+    for note in (*data.notes, *_on_few_steps(config, len(visible))):
         console.print(f"note: {note}")
     console.print(
         f"{len(data.table):,} images, {len(data.table.classes)} classes; training on "

@@ -9,7 +9,6 @@ from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.files import appending
-from g2netpl.base.locks import check_ours
 from g2netpl.base.processes import Processes
 from g2netpl.base.signals import Interrupts, Stopped
 from g2netpl.game.batches import Batch
@@ -33,12 +32,11 @@ class CheckpointSaver:
         data: TrainingData,
         interrupts: Interrupts,
         processes: Processes,
-        on_saved: Callable[[], None],
     ) -> None:
         self.folder, self.data = Path(config.output), data
         self.interrupts, self.processes = interrupts, processes
         self.seconds, self.every = 60.0 * config.checkpoint_minutes, config.checkpoint_steps
-        self.writer = Writer(self.folder, on_saved)
+        self.writer = Writer(self.folder)
         self.phase = 0
         self._saved_at, self._steps = time.monotonic(), 0
         self._resting: Snapshot | None = None
@@ -125,7 +123,6 @@ class CheckpointSaver:
     def non_finite(self, epoch: int, batch: Batch, cost: float) -> None:
         """Note which images gave a cost that is not finite."""
         if self.processes.is_main:
-            check_ours(self.folder)
             rows = self.data.training[batch.rows.cpu().numpy()]
             images = [self.data.table.images[row] for row in rows]
             line = {"epoch": epoch, "step": batch.number, "cost": str(cost), "images": images}
@@ -141,5 +138,4 @@ class CheckpointSaver:
     def _save(self, snapshot: Snapshot) -> None:
         self._saved_at = time.monotonic()
         if self.processes.is_main:
-            check_ours(self.folder)
             self.writer.submit(snapshot, self.phase)

@@ -1,7 +1,6 @@
 """train(config): from a label file and a folder of images to a run folder."""
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +8,18 @@ from typing import Any
 
 from g2netpl.base.console import Console
 from g2netpl.base.disk import check_space, sync, told_plainly, write_json
-from g2netpl.base.locks import check_ours, locked
+from g2netpl.base.locks import locked
 from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.plugins import LOADED
 from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
+from g2netpl.labels.files import each_file
 from g2netpl.runs.answers import Decision
-from g2netpl.runs.backup import Backup, recover
-from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import PATHS, RunConfig
 from g2netpl.runs.folder import HISTORY, RESULT, RUN, is_finished
-from g2netpl.runs.ownership import check_folder, check_unchanged, claimed, is_empty
+from g2netpl.runs.ownership import check_folder, check_unchanged, is_empty, set_aside
 from g2netpl.runs.records import Result, read_training
 from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.tracker_names import is_inside
@@ -48,7 +47,6 @@ from g2netpl.training.divergence import check_given_up
 from g2netpl.training.foresight import foresee
 from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.modes import told_mode
-from g2netpl.training.rehearsal import check_memory, rehearse
 from g2netpl.training.results import finish
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.session import Session, Watch
@@ -66,7 +64,6 @@ def train(
     on_epoch: Watch | None = None,
     kept: KeptImages | None = None,
     advice: str | None = None,
-    on_saved: Callable[[], None] | None = None,
 ) -> Run:
     """Train as the configuration says, write the run folder and give the run back.
 
@@ -75,8 +72,7 @@ def train(
 
     `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
     given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
-    to go on after a stop, where that is not by `g2netpl train`. `on_saved` is called whenever a
-    checkpoint is on the disk; old results may wait for that, so one step is tried first.
+    to go on after a stop, where that is not by `g2netpl train`.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
         if resume:
@@ -92,7 +88,7 @@ def train(
             config = check_config(config)
             agree_on_command(processes, config, resume=resume, overwrite=overwrite)
             around = (console, interrupts, processes, lock)
-            training = _FolderTraining(config, undecided, overwrite, *around, on_epoch, on_saved)
+            training = _FolderTraining(config, undecided, overwrite, *around, on_epoch)
             training.take_folder(resume)
             return training.run(kept)
 
@@ -109,7 +105,6 @@ class _FolderTraining:
     processes: Processes
     lock: ExitStack
     on_epoch: Watch | None
-    on_saved: Callable[[], None] | None
 
     def take_folder(self, resume: bool) -> None:
         """Make sure that the folder may be written, and that nobody else does."""
@@ -119,16 +114,16 @@ class _FolderTraining:
         tracked = f" --track {quoted(','.join(self.config.track))}" if elsewhere else ""
         again = f"g2netpl train --resume --output {quoted(self.folder)}{tracked}{own}"
         self.how_to_go_on = f"go on with: {again}"
-        if self.processes.is_main:
-            recover(self.folder)
-        self.processes.barrier()
-        # a launcher may say --resume the first time too
-        self.resume = resume and not self.processes.broadcast(is_empty(self.folder))
+        has_content = not self.processes.broadcast(is_empty(self.folder))
+        self.resume = resume and has_content  # a launcher may say --resume the first time too
+        self.replaces = not resume and has_content
         if self.resume:
             self.interrupts.begun(self.how_to_go_on)
         else:
-            check_folder(self.folder, "train", overwrite=self.overwrite)
-        if self.processes.is_main:
+            inputs = [getattr(self.config, key) for key in PATHS - {"output", "cache"}]
+            given = [path for each in inputs if each is not None for path in each_file(each)]
+            check_folder(self.folder, "train", overwrite=self.overwrite, inputs=given)
+        if self.processes.is_main and not self.replaces:
             self.lock.enter_context(locked(self.folder))
 
     def run(self, kept: KeptImages | None) -> Run:
@@ -137,8 +132,6 @@ class _FolderTraining:
         accelerator = accelerator_of(self.config)
         decisions = decisions_for(self.config, self.resume, self.processes)
         data = self.read_data(decisions)
-        if not self.resume:
-            check_memory(self.config, len(data.paths), accelerator.device)
         description = self.describe(data)
         if self.resume and self.is_finished(description):
             return load_run(self.folder)
@@ -152,7 +145,7 @@ class _FolderTraining:
         description |= {"mean": backbone.mean, "std": backbone.std}
         if session.mode == "top":
             description["train_from"] = session.inputs.cut.at
-        old = self.claim(session, description, decisions)
+        self.claim(description, decisions)
         announce(self.console, self.config, data, session.told)
         foreseen = foresee(
             self.config.thresholds, data.validation, session.k, session.network.draws
@@ -160,10 +153,9 @@ class _FolderTraining:
         if foreseen:
             self.console.print(foreseen)
         with self.open_trackers(description["config"]) as trackers:
-            snapshot = self.play(session, trackers, old)
+            snapshot = self.play(session, trackers)
         result = self.finish(session, snapshot, began)
         if result is not None:
-            check_ours(self.folder)
             sync(self.folder / HISTORY)
             write_json(self.folder / RUN, description)
             write_json(self.folder / RESULT, result)
@@ -182,7 +174,7 @@ class _FolderTraining:
     def describe(self, data: TrainingData) -> dict[str, Any]:
         """The content of run.json, the same for all ranks."""
         before = read_training(self.folder) if self.resume else None
-        description = describe(self.config, data, before, self.processes)
+        description = describe(self.config, data, before)
         agree_on_data(self.processes, description, data)
         return description
 
@@ -219,29 +211,17 @@ class _FolderTraining:
         check_space(self.folder, (1 if self.resume else KEPT + 1) * session.checkpoint_bytes())
         return session
 
-    def claim(
-        self, session: Session, description: dict[str, Any], decisions: list[Decision]
-    ) -> Backup | None:
-        """Take the folder, after everything that a mistake of the user could stop.
-
-        Gives the old results, which wait for the first checkpoint; those of others may wait too.
-        """
-        replaces = not self.resume and bool(self.processes.broadcast(not is_empty(self.folder)))
-        if replaces:
-            rehearse(session)
-        old = None
+    def claim(self, description: dict[str, Any], decisions: list[Decision]) -> None:
+        """Take the folder, after everything that a mistake of the user could stop."""
         if self.processes.is_main and not self.resume:
-            claim = claimed(self.folder, "train", overwrite=self.overwrite)
-            old = self.lock.enter_context(claim)
+            if self.replaces:
+                set_aside(self.folder)
+                self.lock.enter_context(locked(self.folder))
             write_json(self.folder / RUN, description)
             if decisions:
                 write_decided(self.folder, decisions)
-        if not replaces:
-            self.interrupts.begun(self.how_to_go_on)
+        self.interrupts.begun(self.how_to_go_on)
         agree_on_folder(self.processes, self.folder)
-        if self.on_saved is not None and not self.resume:  # our own were tried before
-            rehearse(session)
-        return old
 
     def open_trackers(self, config: dict[str, Any]) -> Trackers:
         """What is told after every epoch, by the first rank."""
@@ -249,7 +229,7 @@ class _FolderTraining:
         tracked = self.config.track if self.processes.is_main else ()
         return open_trackers(tracked, self.folder, config, say)
 
-    def play(self, session: Session, trackers: Trackers, old: Backup | None) -> Snapshot:
+    def play(self, session: Session, trackers: Trackers) -> Snapshot:
         """Play all phases, from the last checkpoint where there is one."""
         config, data = self.config, session.data
 
@@ -258,14 +238,7 @@ class _FolderTraining:
             if self.on_epoch is not None:
                 self.on_epoch(now, *rest)
 
-        def saved_now() -> None:
-            if old is not None:
-                old.drop()
-            self.interrupts.begun(self.how_to_go_on)
-            if self.on_saved is not None:
-                self.on_saved()
-
-        saver = CheckpointSaver(config, data, self.interrupts, self.processes, saved_now)
+        saver = CheckpointSaver(config, data, self.interrupts, self.processes)
         start = saver.last(session.player, self.console)
         if start is not None:
             finished = session.phases[start[1]].first_epoch + start[0].finished
@@ -280,7 +253,6 @@ class _FolderTraining:
         """The results, and what a person should be told about them; None but in the first rank."""
         self.interrupts.check()
         session.accelerator.unwrap_model(session.network, keep_fp32_wrapper=False)  # as it predicts
-        check_ours(self.folder)
         result = finish(session, snapshot, began, self.console)
         for problem in session.inputs.bad_images():
             self.console.print(f"left out: {problem}")

@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 from g2netpl.base.disk import user_cache
 from g2netpl.base.errors import InputError
+from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import Unfit
 from g2netpl.base.places import Opened, Place, Stamp
-from g2netpl.base.sealed import read_sealed, write_sealed
 from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import name_problem
 
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
-_VERSION = 1
+_VERSION = 2
 _OPEN = 2  # indexes at a time
 _NUMBERS = ("first", "second", "size")
 _ROW = np.dtype([*((name, "<i8") for name in _NUMBERS), ("sum", "V32"), ("fine", "?")])
@@ -166,14 +166,15 @@ def _fit(holder: Place, entries: Iterable[Entry], notes: list[str]) -> list[Entr
 def _file(holder: Place) -> Path | None:
     key = hashlib.sha256(f"{_VERSION}\0{holder.whole}".encode("utf-8", "surrogateescape"))
     try:
-        return user_cache("indexes", "") / f"{key.hexdigest()[:32]}.npy"
+        return user_cache("indexes", "") / f"{key.hexdigest()[:32]}.npz"
     except InputError:  # no home: found out anew every time
         return None
 
 
 def _kept(path: Path, stamp: Stamp) -> Index | None:
     try:
-        seen, text, rows = read_sealed(path, 3)
+        with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            seen, text, rows = file["stamp"], file["names"], file["rows"]
         names, notes = json.loads(text.tobytes())
         if tuple(seen.tolist()) != stamp or rows.dtype != _ROW or len(names) != len(rows):
             return None
@@ -186,7 +187,9 @@ def _keep(path: Path, stamp: Stamp, index: Index) -> bool:
     text = json.dumps([index.names, index.notes]).encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_sealed(path, [np.array(stamp), np.frombuffer(text, np.uint8), index.rows])
+        names = np.frombuffer(text, np.uint8)
+        with atomic_write(path) as file:
+            np.savez(file, stamp=np.array(stamp), names=names, rows=index.rows)
     except OSError:  # a full or read-only disk: found out anew the next time
         return False
     return True

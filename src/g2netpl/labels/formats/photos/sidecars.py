@@ -114,9 +114,9 @@ def write_sidecars(
     _check(table, folder)
     if dry_run:
         return Plan(table, folder, guessed, stem).preview()
-    with locked_without_file(folder) as is_locked:
+    with locked_without_file(folder):
         plan = Plan(table, folder, guessed, stem)
-        plan.carry_out(is_locked)
+        plan.carry_out()
     return plan.notes()
 
 
@@ -148,12 +148,12 @@ class Plan:
         self.shared = list(dict.fromkeys(shared))
         self._try()
 
-    def carry_out(self, is_locked: bool) -> None:
+    def carry_out(self) -> None:
         """Write the sidecars, each whole or not at all."""
         changes = sorted(self.changes, key=_folder_of)
         self.changes = []
         for folder, group in groupby(changes, _folder_of):
-            with self._locked(Path(self.library.root, folder), is_locked):
+            with self._locked(Path(self.library.root, folder)):
                 written = map(self._write, group)
                 self.changes += [change for change in written if change]
 
@@ -257,19 +257,17 @@ class Plan:
         problems.raise_any()
 
     @contextmanager
-    def _locked(self, folder: Path, root_is_locked: bool) -> Iterator[None]:
+    def _locked(self, folder: Path) -> Iterator[None]:
         """Lock a folder, and remove what a killed process left there."""
         self._check_inside(folder)
         is_root = os.path.samefile(folder, self.library.root)
-        lock = nullcontext(root_is_locked) if is_root else locked_without_file(folder)
-        with lock as is_locked:
-            if is_locked:
-                remove_temporary(folder, ".xmp")
+        with nullcontext() if is_root else locked_without_file(folder):
+            remove_temporary(folder, ".xmp")
             yield
 
     def _check_inside(self, folder: Path) -> None:
         root = self.library.root
-        if not is_below(os.fspath(folder), os.path.realpath(root)):
+        if not is_below(os.fspath(folder), os.fspath(root)):
             raise InputError(f"{folder}: leads out of {root}; nothing is written there")
 
     def _write(self, change: Change) -> Change:

@@ -1,0 +1,159 @@
+"""--overwrite: old results keep all they hold, under the name NAME.old-1."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from g2netpl.base.errors import InputError
+from g2netpl.cli import main
+from g2netpl.images.features import FeatureFolder, write_features
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import RunConfig
+from g2netpl.training.train import train
+
+
+def everything(folder):
+    """All files below a folder and their bytes."""
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+@pytest.fixture
+def finished(small_training):
+    """A finished training with answers of people, and what is in its folder."""
+    run = train(RunConfig(**small_training(learning_rate=1e-3)))
+    (run.folder / "review.jsonl").write_text("decisions of people")
+    return run.folder, everything(run.folder)
+
+
+def arguments_of(keys):
+    arguments = ["train"]
+    for name, value in keys.items():
+        flag = "--" + name.replace("_", "-")
+        arguments += [flag] if value is True else [flag, str(value)]
+    return arguments
+
+
+def test_an_old_run_is_renamed_and_the_new_one_is_as_any(finished, small_training, capsys):
+    folder, before = finished
+    keys = small_training(learning_rate=1e-3)
+    assert main(arguments_of(keys)) == 3
+    assert "holds a training that is finished" in capsys.readouterr().err
+    assert everything(folder) == before
+    for number in (1, 2):
+        again = train(RunConfig(**keys), overwrite=True)
+        assert everything(folder.with_name("run.old-1")) == before
+        assert folder.with_name(f"run.old-{number}").is_dir()
+    assert not (folder / "review.jsonl").exists()
+    new = train(RunConfig(**{**keys, "output": f"{folder}-2"}))
+    for name in ("model.safetensors", "soft_labels.npy"):
+        assert (again.folder / name).read_bytes() == (new.folder / name).read_bytes()
+
+
+@pytest.mark.parametrize("changes", [{"learning_rate": 1e38}, {"image_size": 200_000}])
+def test_a_wrong_flag_renames_nothing(finished, small_training, capsys, changes):
+    folder, before = finished
+    assert main([*arguments_of(small_training(**changes)), "--overwrite"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert everything(folder) == before
+    assert not folder.with_name("run.old-1").exists()
+
+
+def test_a_run_that_fails_leaves_the_old_one(finished, small_training, monkeypatch):
+    folder, before = finished
+    config = RunConfig(**small_training(method="an"))
+
+    def fail(*_, **__):
+        raise InputError("no use")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("g2netpl.training.train.finish", fail)
+        with pytest.raises(InputError, match="no use"):
+            train(config, overwrite=True)
+    assert everything(folder.with_name("run.old-1")) == before
+    assert train(config, resume=True).config.method == "an"
+
+
+def test_what_is_read_or_worked_in_is_not_renamed(finished, small_training, capsys, monkeypatch):
+    folder, before = finished
+    labels = folder / "labels.csv"
+    labels.write_bytes(Path(small_training()["labels"]).read_bytes())
+    keys = small_training(labels=str(labels))
+    assert main([*arguments_of(keys), "--overwrite"]) == 3
+    assert f"--overwrite would rename it, and {labels} is in it" in capsys.readouterr().err
+    labels.unlink()
+    monkeypatch.chdir(folder)
+    assert main([*arguments_of(small_training()), "--overwrite"]) == 3
+    assert f"and {folder} is in it" in capsys.readouterr().err
+    assert everything(folder) == before
+
+
+@pytest.fixture
+def features(tmp_path):
+    values = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
+    labels = (values[:, :3] > 0.3).astype(np.int8)
+    labels[0] = 1
+    table = LabelTable(tuple(map(str, range(80))), tuple("abc"), labels)
+    write_features(tmp_path / "features", FeatureFolder(values, table, values, table))
+    return tmp_path / "features"
+
+
+def test_a_comparison_is_renamed_too(features, tmp_path, capsys):
+    out = tmp_path / "out"
+    arguments = ["compare", "--features", str(features), "--methods", "an", "--settings", "full"]
+    arguments += ["--seeds", "0", "--epochs", "1", "--jobs", "1", "--output", str(out)]
+    assert main([*arguments, "--batch-sizes", "8"]) == 0
+    (out / "mine.txt").write_text("a file of the user's own")
+    before = everything(out)
+    assert main([*arguments, "--batch-sizes", "16", "--overwrite"]) == 0
+    assert everything(tmp_path / "out.old-1") == before
+    assert not (out / "mine.txt").exists()
+    capsys.readouterr()
+
+
+def test_features_that_cannot_be_computed_replace_none(photos, tmp_path, monkeypatch, capsys):
+    out = tmp_path / "features"
+    arguments = ["features", "--labels", str(photos / "train.csv"), "--images", str(photos)]
+    arguments += ["--backbone", "tiny", "--image-size", "32", "--workers", "0"]
+    arguments += ["--output", str(out)]
+    assert main(arguments) == 0
+    before = everything(out)
+
+    def fail(*_, **__):
+        raise InputError("no use")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("g2netpl.training.inputs.ImageInputs.features", fail)
+        assert main([*arguments, "--overwrite"]) == 2
+    assert everything(out) == before
+    assert main([*arguments, "--overwrite"]) == 0
+    assert everything(tmp_path / "features.old-1") == before
+    capsys.readouterr()
+
+
+def test_the_demo_says_at_sigterm_that_nothing_is_kept(
+    tmp_path, monkeypatch, scenes, sigterm, capsys
+):
+    monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
+    monkeypatch.setattr("g2netpl.experiments.cells.train_cell", lambda *_: sigterm())
+    out = tmp_path / "out"
+    assert main(["demo", "--epochs", "1", "--jobs", "1", "--output", str(out)]) == 75
+    said = capsys.readouterr().err
+    assert said == "g2netpl: stopped; nothing is kept; run the same command again\n"
+    assert not out.exists()  # so that it can be run
+
+
+def test_a_label_file_that_is_replaced_is_kept(tmp_path, capsys):
+    (tmp_path / "in.csv").write_text("image,a,b\nx.png,1,0\n")
+    target = tmp_path / "out.csv"
+    convert = ["convert", str(tmp_path / "in.csv"), str(target)]
+    target.write_text("made by a person\n")
+    assert main(convert) == 3
+    assert main([*convert, "--overwrite"]) == 0
+    assert main([*convert, "--overwrite"]) == 0
+    assert (tmp_path / "out.csv.old-1").read_text() == "made by a person\n"
+    assert (tmp_path / "out.csv.old-2").read_bytes() == target.read_bytes()
+    assert os.listdir(tmp_path).count("out.csv") == 1
+    capsys.readouterr()
