@@ -176,9 +176,9 @@ def inspect_images(
     there = images_around(found.files, format, folder)
     found.facts += unread_around(found.files, format, folder)
     if there:
-        listed = {*located.paths, *elsewhere}
+        listed = set(map(composed, (*located.paths, *elsewhere)))
         around = zip(there, find(there, root, exactly=True).paths, strict=True)
-        unlisted = {name: path for name, path in around if path not in listed}
+        unlisted = {name: path for name, path in around if composed(path) not in listed}
         for twins in _same_looks(there):
             found.warn(root, "file names that look the same", twins)
         left_out = others_left_out(found.files, format)
