@@ -10,7 +10,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.entries import MOST_CELLS, UNOBSERVED, Entries
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, unknown_class
-from g2netpl.labels.formats.twins import dropped_twins, good_rows, twins_note
+from g2netpl.labels.formats.twins import dropped_twins, twins_note
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import LabelTable, name_problem, plain_name
 
@@ -107,14 +107,6 @@ class Collector:
             images, entries = [images[row] for row in kept.tolist()], entries.take(kept)
         labels = entries if absent == UNOBSERVED else entries.matrix(unknown=absent)
         return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
-
-    def readable(self) -> LabelTable | None:
-        """Images with a good name, each once, and their labels, whatever else was wrong."""
-        if not self.classes:
-            return None
-        names, _, entries = self._entries()
-        rows = good_rows(self.images)
-        return LabelTable([self.images[row] for row in rows], names, entries.take(np.array(rows)))
 
     def _entries(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32], Entries]:
         """The classes in order, the place of each label's class there, and the labels."""
