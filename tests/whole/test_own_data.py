@@ -58,7 +58,7 @@ def test_convert_writes_what_stays_visible_and_says_the_share(folder, capsys):
     assert seen.values.tolist() == read_labels(folder / "labels.csv").values.tolist()
     assert main([*arguments, str(folder / "seen.json"), "--to", "coco"]) == 3
     assert main([*arguments, str(folder / "x.csv"), "--seed", "-1"]) == 2
-    assert main([*arguments[:4], "half", "--output", str(folder / "x.csv")]) == 2
+    assert main([*arguments, str(folder / "x.csv"), "--setting", "half"]) == 2
 
 
 def test_predict_writes_scores_and_the_labels_above_the_thresholds(folder, trained, capsys):
