@@ -102,7 +102,7 @@ def test_contradictions_are_told_with_both_files_and_lines_and_a_remedy(contradi
     ]
     found = inspect_labels(contradicting)
     assert [each.kind for each in found.errors] == ["contradiction"] * 2
-    assert known(found.table).get(("1.jpg", "cat")) is None
+    assert found.table is None
 
 
 @pytest.mark.parametrize(
@@ -125,12 +125,11 @@ def test_of_three_files_one_that_contradicts_is_enough():
         merge(tables)
 
 
-def test_mistakes_of_all_files_are_told_at_once_and_the_rest_is_looked_at(folder):
+def test_mistakes_of_all_files_are_told_at_once(folder):
     (folder / "alice.csv").write_text(ALICE + "4.jpg,2,0\n")
     (folder / "bob.csv").write_text(BOB + "../x.jpg,1,0\n")
     found = inspect_labels(["alice.csv", "bob.csv"])
     assert [each.where for each in found.errors] == ["alice.csv:4", "bob.csv:4"]
-    assert found.table.images == ("1.jpg", "2.jpg", "4.jpg", "3.jpg")
     with pytest.raises(InputError, match=r"^carl.csv: no such label file"):
         read_labels(["alice.csv", "carl.csv"])
     with pytest.raises(InputError, match="expected a label file, or several, got none"):

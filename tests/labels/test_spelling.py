@@ -128,7 +128,7 @@ def test_the_exact_name_is_preferred(tmp_path):
 def test_one_file_that_is_listed_in_both_spellings_is_told(tmp_path):
     photo(tmp_path / f"{TWO}.png")
     for names in ([f"{ONE}.png", f"{TWO}.png"], [f"{TWO}.png", f"{ONE}.png"]):
-        with pytest.raises(InputError, match=r"'caf\\xe9\.png' look the same|'cafe\\u0301\.png'"):
+        with pytest.raises(InputError, match="both are listed, and one file is in"):
             find(names, tmp_path)
 
 
@@ -137,7 +137,7 @@ def test_a_third_spelling_of_two_files_is_told(tmp_path):
     forms = ["e\u0323\u0302", "\u1eb9\u0302"]
     for name in forms:
         photo(tmp_path / f"{name}.png")
-    with pytest.raises(InputError, match="which look the same; rename one"):
+    with pytest.raises(InputError, match="write the one that is meant"):
         find([f"{letters}.png"], tmp_path)
     with pytest.raises(InputError, match="1 of 1 images of the label file are not there"):
         locate(["ê.png"], tmp_path)
@@ -147,8 +147,7 @@ def test_another_spelling_does_not_lead_out_of_the_folder(tmp_path):
     photo(tmp_path / "secret" / "a.png")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / TWO).symlink_to(tmp_path / "secret")
-    with pytest.raises(InputError, match="leads out of the image folder"):
-        find([f"{ONE}/a.png"], tmp_path / "photos")
+    assert find([f"{ONE}/a.png"], tmp_path / "photos").missing == [0]
 
 
 def test_check_and_train_use_each_file_once(tmp_path, capsys):

@@ -293,6 +293,24 @@ def test_the_notebook_runs_from_top_to_bottom(monkeypatch, tmp_path, capsys):
     assert (names["folder"] / "g2netpl" / "report.html").stat().st_size > 10_000
 
 
+def test_fiftyone_tags(run, small_run, photos, tmp_path):
+    fo = pytest.importorskip("fiftyone", reason="FiftyOne is not installed")
+    names = sorted(path.name for path in photos.glob("train-*.png"))[:4]
+    dataset = fo.Dataset("g2netpl-example", overwrite=True, persistent=True)
+    for number, name in enumerate(names):
+        labels = [fo.Classification(label="one")] if number % 2 else []
+        known = fo.Classifications(classifications=labels)
+        dataset.add_sample(fo.Sample(filepath=str(photos / name), ground_truth=known))
+    words = ["fiftyone_tags.py", "g2netpl-example", "--images", photos, "--labels", "tags.csv"]
+    run(*words, "--run", small_run)
+    assert [row["labels"] for row in rows_of(tmp_path / "tags.csv")] == ["", "one", "", "one"]
+    dataset.reload()
+    scores = load_run(small_run).predict([photos / name for name in names])
+    found = dataset.values("predicted.classifications.confidence")
+    assert [len(each or ()) for each in found] == (scores >= 0.5).sum(axis=1).tolist()
+    dataset.delete()
+
+
 def test_every_script_is_listed_and_tested():
     listed = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     tested = Path(__file__).read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from g2netpl.cli import main
 
 pyarrow = pytest.importorskip("pyarrow", reason="the extra 'parquet' is not installed")
 hub_client = pytest.importorskip("huggingface_hub", reason="the extra 'hub' is not installed")
+pytest.importorskip("datasets", reason="the extra 'datasets' is not installed")
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package, reason="the extra 'export' is not installed")
 
@@ -30,7 +31,7 @@ def saved(folder, pictures, table):
         "image": packed.images([None] * len(table), contents),
         "labels": pyarrow.array(lists, pyarrow.list_(pyarrow.int64())),
     }
-    packed.write(folder / "data-00000-of-00001.arrow", columns, features)
+    packed.write(folder, columns, features)
 
 
 def test_from_a_data_set_to_a_card(scenes, tmp_path, monkeypatch, capsys):

@@ -103,7 +103,7 @@ class FileFacts:
 def inspect_labels(files: Paths, format: str | None = None, reading: Reading = USUAL) -> Inspection:
     """Read the label file and look at its labels; all mistakes in it become errors.
 
-    Where some rows are wrong, the others are looked at. Several files are looked at as one.
+    Several files are looked at as one.
     """
     found = Inspection(as_files(files), None)
     path = found.labels
@@ -112,12 +112,7 @@ def inspect_labels(files: Paths, format: str | None = None, reading: Reading = U
     except LabelFileError as problem:
         found.errors = list(problem.problems)
         found.remedy = problem.hint
-        rest = None if problem.readable is None else problem.readable()
-        if rest is None:
-            return found
-        note = f"the counts are those of the {counted(len(rest), 'image')} that could be read"
-        table = rest.with_notes([note])
-    whole = not found.errors
+        return found
     found.table = table
     found.facts = list(table.notes)
     if not reading.one_of and one_of.looks_so(table.values):
@@ -125,12 +120,12 @@ def inspect_labels(files: Paths, format: str | None = None, reading: Reading = U
     named = [] if reading.one_of else called_nothing(table)
     found.facts += [*named, *without_opposite(table), *on_one_image(table)]
     found.classes = class_counts(table)
-    if whole and len(table) < 2:
+    if len(table) < 2:
         found.refuse(path, "images", f"expected at least 2 images, got {len(table)}")
-    if whole and not any(each.positive for each in found.classes):
+    if not any(each.positive for each in found.classes):
         found.refuse(path, "labels", "no positive label; nothing to learn from")
     for each in found.classes:
-        if whole and each.positive == 0:
+        if each.positive == 0:
             what = "nobody observed it" if each.negative == 0 else "it has no positive"
             found.warn(path, "class without positives", f"class {each.name!r}: {what}")
     for alike in look_alikes(table):
@@ -175,9 +170,9 @@ def inspect_images(
     there = images_around(found.files, format, folder)
     found.facts += unread_around(found.files, format, folder)
     if there:
-        listed = {*located.paths, *elsewhere}
+        listed = set(map(composed, (*located.paths, *elsewhere)))
         around = zip(there, find(there, root, exactly=True).paths, strict=True)
-        unlisted = {name: path for name, path in around if path not in listed}
+        unlisted = {name: path for name, path in around if composed(path) not in listed}
         for twins in _same_looks(there):
             found.warn(root, "file names that look the same", twins)
         left_out = others_left_out(found.files, format)

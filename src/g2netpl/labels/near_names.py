@@ -1,9 +1,10 @@
 """Files that are meant by names that no file has: as people and their programs write them.
 
 `IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows, `img_1.jpg` for `IMG_1.JPG`, names
-below a folder that all of them share, names without the folders that the files are in, and `1879`
-for `0001879.jpg`, since a spreadsheet keeps no zeros before a number. Only files that were listed
-can be meant, so no name leads anywhere else; where two files may be, the name is a mistake.
+below a folder that all of them share, names without the folders that the files are in, other ways
+to write an accent, names of uploads to Label Studio (`spelling`), and `1879` for `0001879.jpg`: a
+spreadsheet keeps no zeros before a number. Only files that were listed can be meant, so no name
+leads anywhere else; where two files may be, the name is a mistake.
 """
 
 import os
@@ -13,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
 
 from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.spelling import composed
+from g2netpl.labels.spelling import before_upload, composed, stored
 from g2netpl.labels.table import plain_name
 
 _ZEROS = re.compile(r"(?<![^/])0+(?=\d+(\.[^/.]*)?$)")  # before a name that is a number
@@ -77,12 +78,14 @@ class _Index:
 
     def __init__(self, files: Sequence[str], depth: int = 0) -> None:
         self._looks: list[dict[str, list[str]]] = [defaultdict(list) for _ in range(3)]
+        self._stored: dict[str, list[str]] = defaultdict(list)
         whole, stems, numbers = self._looks
         for file in files:
             last = "/".join(file.split("/")[-depth:])
             key, stem = _key(last), _key(os.path.splitext(last)[0])
             whole[key].append(file)
             stems[stem].append(file)
+            self._stored[stored(file)].append(file)
             for form in {key, stem}:
                 if _ZEROS.search(form):
                     numbers[_ZEROS.sub("", form)].append(file)
@@ -92,6 +95,7 @@ class _Index:
         keys = {name: _key("/".join(each)) for name, each in parts.items()}
         found = {
             name: next((look[key] for look in self._looks if key in look), [])
+            or self._stored.get(before_upload(name) or "", [])
             for name, key in keys.items()
         }
         return {name: files for name, files in found.items() if files}

@@ -12,7 +12,6 @@ from pathlib import Path
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow, is_below
 from g2netpl.labels.near_names import files_meant, note_on
-from g2netpl.labels.spelling import Spelling
 from g2netpl.labels.table import name_problem
 
 SUFFIXES = (
@@ -48,21 +47,20 @@ class Located:
 def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Located:
     """Look for the named images below `root`; a name that leads out of it is refused.
 
-    Where no file has a name, one whose name looks the same is meant (see `spelling`), and then,
-    unless it is to be `exactly` that, one that people may mean by it (see `near_names`).
+    If no file has a name, one that people may mean by it is taken (see `near_names`), unless it is
+    to be `exactly` that.
     """
     root = os.fspath(root)
     if not os.path.isdir(root):
         raise InputError(f"{root}: no such image folder")
     inside: dict[str, bool] = {}  # folders that were looked at
-    spelling = Spelling(root)
     paths: list[str] = []
     missing = []
     for row, name in enumerate(names):
         problem = name_problem(name)
         if problem is not None:
             raise InputError(f"image {name!r}: {problem}")
-        path = spelling.path(name)
+        path = PathBelow(root, name)
         paths.append(path)
         folder = os.path.dirname(path)
         try:
@@ -78,8 +76,6 @@ def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Locat
             continue
         if not stat.S_ISREG(kind):
             raise InputError(f"image {name!r}: not a regular file in {root}")
-    if spelling.others:
-        spelling.check(set(names))
     located = Located(paths, missing, list(names), [])
     if not missing or exactly:
         return located

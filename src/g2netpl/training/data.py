@@ -19,6 +19,7 @@ from g2netpl.labels.formats.groups import by_folder, read_groups, with_groups_of
 from g2netpl.labels.near_names import known_as
 from g2netpl.labels.observation import can_choose_by
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
+from g2netpl.labels.spelling import composed
 from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class
 from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
@@ -279,7 +280,7 @@ def _with_unlisted(
     names: list[str] = []
     paths: list[str] = []
     notes = unread_around(config.labels, config.format, config.images)
-    taken = {os.path.realpath(path) for part in (listed, *others) for path in part.paths}
+    taken = {_same(path) for part in (listed, *others) for path in part.paths}
     root, every = folder_of(config.labels, None, config), config.only_listed is False
     around = images_around(config.labels, config.format, config.images, every)
     found = _new(around, root, taken)
@@ -297,7 +298,7 @@ def _with_unlisted(
         paths += found.values()
     if config.unlabelled is not None:
         folder = config.unlabelled
-        taken |= {os.path.realpath(path) for path in paths}
+        taken |= set(map(_same, paths))
         there = list_images(folder)
         more = _new(there, folder, taken)
         if not more:
@@ -321,7 +322,12 @@ def _new(names: list[str], root: str, taken: set[str]) -> dict[str, str]:
     """Those of the images at an address that are not taken, and where they are."""
     paths = find(names, root, exactly=True).paths
     pairs = zip(names, paths, strict=True)
-    return {name: path for name, path in pairs if os.path.realpath(path) not in taken}
+    return {name: path for name, path in pairs if _same(path) not in taken}
+
+
+def _same(path: str) -> str:
+    """A path by which a file is known, however it was spelt: a Mac finds it by either way."""
+    return composed(os.path.realpath(path))
 
 
 def _grouped(

@@ -28,28 +28,26 @@ from g2netpl.labels.table import name_problem
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
 _VERSION = 2
 _OPEN = 2  # indexes at a time
-_NUMBERS = ("first", "second", "size")
-_ROW = np.dtype([*((name, "<i8") for name in _NUMBERS), ("sum", "V32"), ("fine", "?")])
+_ROW = np.dtype([("first", "<i8"), ("size", "<i8"), ("sum", "V32"), ("fine", "?")])
 
 Rows = npt.NDArray[np.void]
 Scan = Callable[[list[str]], Iterable["Entry"]]  # of a shard; it adds to some notes
 
 
 class Entry(NamedTuple):
-    """One image of a shard: two numbers say where it is."""
+    """One image of a shard, whose content starts at `first`."""
 
     name: str
     first: int
-    second: int
     size: int
     sum: bytes
     fine: bool  # its first bytes are those of an image
 
     @classmethod
-    def of(cls, name: str, first: int, second: int, content: bytes) -> Self:
+    def of(cls, name: str, first: int, content: bytes) -> Self:
         """What its content says."""
         fine = header_problem(name, io.BytesIO(content)) is None
-        return cls(name, first, second, len(content), hashlib.sha256(content).digest(), fine)
+        return cls(name, first, len(content), hashlib.sha256(content).digest(), fine)
 
 
 class Held(Place):
@@ -70,11 +68,6 @@ class Held(Place):
     def shard(self) -> str:
         """What is read together."""
         return str(self.holder)
-
-    @classmethod
-    def together(cls, rows: Rows) -> list[int]:
-        """How many images in a row are read together."""
-        return [len(rows)] if len(rows) else []
 
     @property
     def looked_at(self) -> bool:

@@ -28,7 +28,7 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 class Member(Held):
-    """An image in a tar shard; the first number is where its content starts."""
+    """An image in a tar shard."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ def _scan(shard: Place, notes: list[str]) -> Iterator[Entry]:
                     content = file.read(image.size)
                     if len(content) < image.size:
                         raise Damaged("it ends too early")
-                    yield Entry.of(name, image.data, 0, content)
+                    yield Entry.of(name, image.data, content)
     except Damaged as problem:
         raise InputError(f"{shard}: damaged ({problem}); make or copy it anew") from None
     notes += [f"{shard}: {counted(count, kind)} passed over" for kind, count in passed.items()]

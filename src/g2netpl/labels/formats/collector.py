@@ -9,7 +9,7 @@ import numpy.typing as npt
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, class_problem, unknown_class
-from g2netpl.labels.formats.twins import dropped_twins, good_rows, twins_note
+from g2netpl.labels.formats.twins import dropped_twins, twins_note
 from g2netpl.labels.spelling import composed
 from g2netpl.labels.table import (
     NEGATIVE,
@@ -109,14 +109,6 @@ class Collector:
             images, labels = [images[row] for row in kept.tolist()], labels[kept]
         labels[labels == UNOBSERVED] = absent
         return LabelTable(images, names, labels, notes=(*twins_note(len(twins)), *notes))
-
-    def readable(self) -> LabelTable | None:
-        """Images with a good name, each once, and their labels, whatever else was wrong."""
-        if not self.classes:
-            return None
-        names, _, labels = self._labels()
-        rows = np.array(good_rows(self.images), dtype=np.int64)
-        return LabelTable([self.images[row] for row in rows], names, labels[rows])
 
     def _labels(self) -> tuple[tuple[str, ...], npt.NDArray[np.int32], LabelMatrix]:
         """The classes in order, the place of each label's class there, and the labels.

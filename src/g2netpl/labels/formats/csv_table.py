@@ -30,7 +30,7 @@ from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.tags import read_tags
 from g2netpl.labels.formats.text import beginning
-from g2netpl.labels.formats.twins import good_rows, wide_table, with_minus_one
+from g2netpl.labels.formats.twins import wide_table
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 
 
@@ -53,9 +53,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
         rows.read()
         return rows.table()
     except LabelFileError as mistake:
-        judged = LabelFileError(rows.judged(mistake.problems))
-        judged.readable = rows.readable
-        raise judged from None
+        raise LabelFileError(rows.judged(mistake.problems)) from None
 
 
 def names_classes(path: Path, reading: Reading) -> bool:
@@ -132,18 +130,6 @@ class _Rows:
             self.sheet.where(1),
             self.columns.notes,
         )
-
-    def readable(self) -> LabelTable | None:
-        """Rows of images with a good name, each once; a cell that is no label is unobserved."""
-        others = self._without_labels(self.problems.found)
-        first = {name: column for column, name in reversed(list(enumerate(self.classes)))}
-        columns = sorted(column for name, column in first.items() if name and name not in others)
-        if not columns:
-            return None
-        names = [self.classes[column] for column in columns]
-        rows = good_rows(self.images)
-        values = with_minus_one(self._values()[rows][:, columns], self.reading)
-        return LabelTable([self.images[row] for row in rows], names, values)
 
     def judged(self, problems: Sequence[Problem]) -> Sequence[Problem]:
         """The mistakes; those of columns that hold anything but labels are one, with its remedy."""

@@ -50,9 +50,7 @@ def read_labels(files: Paths, format: str | None = None, reading: Reading = USUA
         told = reading.classes is not None and not mistake.hint
         if not told or all(each.kind != "unknown class" for each in mistake.problems):
             raise
-        error = LabelFileError(mistake.problems, _LEARN_SOME)
-        error.readable = mistake.readable
-        raise error from None
+        raise LabelFileError(mistake.problems, _LEARN_SOME) from None
 
 
 def _read_all(files: Paths, format: str | None, reading: Reading) -> LabelTable:
@@ -119,13 +117,8 @@ def _read_joined(paths: Sequence[str], format: str | None, reading: Reading) -> 
             tables[path] = below(in_class_order(renamed(table, aliases), reading, path), way)
         except LabelFileError as mistake:
             problems += mistake.problems
-            rest = None if mistake.readable is None else mistake.readable()
-            if rest is not None:
-                tables[path] = below(renamed(rest, aliases), way)
     if problems:
-        error = LabelFileError(problems)
-        error.readable = lambda: merge(tables, "unknown") if tables else None
-        raise error
+        raise LabelFileError(problems)
     notes = unused_note(aliases, names)
     if any(ways):
         where = f"their images are named below {root} (--images: all names are below that folder)"

@@ -64,9 +64,7 @@ def merge(tables: Mapping[str, LabelTable], rule: Contradictions = "refuse") -> 
     )
     if len(clashes):
         problems = _problems(list(tables), images, classes, clashes)
-        notes.append(
-            f"{counted(len(clashes), 'contradiction')}, {_settled(tables, problems, rule)}"
-        )
+        notes.append(f"{counted(len(clashes), 'contradiction')}, {_settled(problems, rule)}")
     return _with_groups(LabelTable(images, classes, labels, notes), tables)
 
 
@@ -75,14 +73,10 @@ def below(table: LabelTable, way: str) -> LabelTable:
     return table.with_images([f"{way}{name}" for name in table.images]) if way else table
 
 
-def _settled(
-    tables: Mapping[str, LabelTable], problems: list[Problem], rule: Contradictions
-) -> str:
+def _settled(problems: list[Problem], rule: Contradictions) -> str:
     """What came of the contradictions, in words; they may be refused."""
     if rule == "refuse":
-        mistake = LabelFileError(problems, _HINT)
-        mistake.readable = lambda: merge(tables, "unknown")
-        raise mistake
+        raise LabelFileError(problems, _HINT)
     taken = "taken as unknown" if rule == "unknown" else "the file named last counts"
     return f"{taken}; the first: {problems[0].where}: {problems[0].what}"
 

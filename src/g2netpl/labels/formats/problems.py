@@ -4,7 +4,7 @@ A reader goes on after a mistake, so that all of them are told at once: `Problem
 `LabelFileError` carries them to `g2netpl check`. Its own text is the first one, in one line.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from g2netpl.base.errors import InputError
 from g2netpl.base.places import is_address
-from g2netpl.labels.table import LabelTable, name_problem
+from g2netpl.labels.table import name_problem
 
 MOST_PROBLEMS = 100_000
 
@@ -30,11 +30,8 @@ class Problem:
 class LabelFileError(InputError):
     """A label file with mistakes: all of them in `problems`, the first one in the message.
 
-    `readable` gives a table of what could be read all the same, where the reader can tell; `hint`
-    says what to do, where that is not clear from the mistakes.
+    `hint` says what to do, if that is not clear from the mistakes.
     """
-
-    readable: Callable[[], LabelTable | None] | None = None
 
     def __init__(self, problems: Sequence[Problem], hint: str = "") -> None:
         first, more = problems[0], len(problems) - 1
@@ -55,9 +52,7 @@ def called(path: Path, name: str) -> Iterator[None]:
     except LabelFileError as mistake:
         found = mistake.problems
         mine = [replace(each, where=each.where.replace(str(path), name)) for each in found]
-        error = LabelFileError(mine, mistake.hint)
-        error.readable = mistake.readable
-        raise error from None
+        raise LabelFileError(mine, mistake.hint) from None
     except InputError as problem:
         raise InputError(str(problem).replace(str(path), name)) from None
 

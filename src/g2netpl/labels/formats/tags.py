@@ -23,7 +23,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.columns import Columns, find_columns, is_tag_header
 from g2netpl.labels.formats.groups import Groups, group_cells, group_header
-from g2netpl.labels.formats.problems import LabelFileError, Problems
+from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.sheet import Sheet, open_sheet, sheet_written
 from g2netpl.labels.formats.text import beginning, delimiter
@@ -124,22 +124,18 @@ def collect(
     collector = Collector(lambda place: f"{path}{unit}{place}", reading.classes, problems)
     groups, rows = Groups(problems), 0
     unite = reading.duplicates == "unite"
-    try:
-        for place, image, present, absent, group in tags:
-            rows += 1
-            row = (collector.image if unite else collector.next_image)(place, image)
-            groups.add(f"{path}{unit}{place}", image, group)
-            for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
-                for name in sorted(set(names)):  # in the order that the table will have
-                    collector.label(place, row, name, value)
-        if not problems.found and not collector.classes:
-            none = "no image has a tag" if rows else "no rows, and so no images"
-            problems.stop(str(path), "no tag", f"{none}; expected tags in {column!r}")
-        notes = united_note(rows - len(collector.images)) if unite else []
-        return groups.on(collector.table(reading.absent_value("unobserved"), notes))
-    except LabelFileError as mistake:
-        mistake.readable = collector.readable
-        raise
+    for place, image, present, absent, group in tags:
+        rows += 1
+        row = (collector.image if unite else collector.next_image)(place, image)
+        groups.add(f"{path}{unit}{place}", image, group)
+        for value, names in ((POSITIVE, present), (NEGATIVE, absent)):
+            for name in sorted(set(names)):  # in the order that the table will have
+                collector.label(place, row, name, value)
+    if not problems.found and not collector.classes:
+        none = "no image has a tag" if rows else "no rows, and so no images"
+        problems.stop(str(path), "no tag", f"{none}; expected tags in {column!r}")
+    notes = united_note(rows - len(collector.images)) if unite else []
+    return groups.on(collector.table(reading.absent_value("unobserved"), notes))
 
 
 def write(table: LabelTable, path: Path) -> list[str]:

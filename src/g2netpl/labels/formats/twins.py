@@ -17,7 +17,6 @@ from g2netpl.labels.table import (
     UNOBSERVED,
     LabelMatrix,
     LabelTable,
-    name_problem,
     repeated,
 )
 
@@ -108,14 +107,6 @@ def _united(
             problems.add(at(row), "contradiction", f"{which}: another row says the opposite")
         united[first, known] = values[row, known]
     return united, [row for row, _ in twins]
-
-
-def good_rows(images: Sequence[str]) -> list[int]:
-    """Where the names stand that may be looked for, each for the first time."""
-    twins = {row for row, _ in repeated(images)}
-    return [
-        row for row, name in enumerate(images) if row not in twins and name_problem(name) is None
-    ]
 
 
 def twins_note(dropped: int) -> list[str]:
