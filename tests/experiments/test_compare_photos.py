@@ -214,7 +214,6 @@ def tags(photos, tmp_path):
     [
         (["compare", "--methods", "an"], "go on with the same command and --resume"),
         (["reproduce", "table1", "--data", "LABELS"], "go on with the same command"),
-        (["search", "--setting", "fspl"], "go on with the same command"),
     ],
 )
 def test_ctrl_c_says_how_the_command_goes_on(
@@ -236,8 +235,6 @@ def test_ctrl_c_says_how_the_command_goes_on(
     flags = FLAGS[: FLAGS.index("--settings")] + FLAGS[FLAGS.index("--learning-rates") :]
     if command[0] == "compare":
         flags = FLAGS
-    elif command[0] == "search":
-        flags = flags[: flags.index("--seeds")]
     more = ["--images", str(photos), "--output", str(tmp_path / "out")]
     assert main([*command, *more, *flags]) == 75
     assert capsys.readouterr().err == f"g2netpl: stopped and saved; {advice}\n"

@@ -8,7 +8,6 @@ from PIL import Image
 
 from g2netpl.base.errors import Refused
 from g2netpl.cli import main
-from g2netpl.experiments import search_grid
 from g2netpl.images import identity as picture_prints
 from g2netpl.images.identity import content_of, same_files, stamps_of
 from g2netpl.runs.config import RunConfig
@@ -96,16 +95,7 @@ def test_nothing_is_read_again_where_nothing_was_touched(own, keys, monkeypatch)
     assert train(config, resume=True).result["best_epoch"] > 0
 
 
-def test_a_search_is_not_grown_on_other_pictures(own, keys):
-    config = keys("search", epochs=1, mode="linear")
-    assert list(search_grid(config, [1e-3], [16]))
-    assert list(search_grid(config, [1e-3], [16]))
-    replace(own)
-    with pytest.raises(Refused, match="content of the image files"):
-        list(search_grid(config, [1e-3, 1e-4], [16]))
-
-
-def test_nor_is_a_comparison(own, tmp_path, capsys):
+def test_a_comparison_is_not_grown_on_other_pictures(own, tmp_path, capsys):
     arguments = ["compare", "--labels", own / "train.csv", "--images", own, "--methods", "an"]
     arguments += ["--settings", "fspl", "--epochs", "1", "--backbone", "tiny", "--mode", "linear"]
     arguments += ["--workers", "0", "--device", "cpu", "--image-size", "32", "--learning-rates"]

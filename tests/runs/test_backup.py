@@ -294,16 +294,11 @@ def test_features_that_cannot_be_computed_replace_none(photos, tmp_path, monkeyp
     capsys.readouterr()
 
 
-def test_commands_that_cannot_go_on_say_so_at_sigterm(
-    features, tmp_path, monkeypatch, scenes, sigterm, capsys
-):
+def test_a_demo_cannot_go_on_and_says_so_at_sigterm(tmp_path, monkeypatch, scenes, sigterm, capsys):
     monkeypatch.setattr("g2netpl.images.scenes.make_scenes", lambda *_: scenes)
     monkeypatch.setattr("g2netpl.experiments.cells.train_cell", lambda *_: sigterm())
-    monkeypatch.setattr("g2netpl.experiments.labelling_plan.check_plan", lambda *_: sigterm())
     out = tmp_path / "out"
-    demo = ["demo", "--epochs", "1", "--jobs", "1"]
-    for command in (demo, ["plan", "--features", str(features)]):
-        assert main([*command, "--output", str(out)]) == 75
-        said = capsys.readouterr().err
-        assert said == "g2netpl: stopped; nothing is kept; run the same command again\n"
-        assert not out.exists()  # so that it can be run
+    assert main(["demo", "--epochs", "1", "--jobs", "1", "--output", str(out)]) == 75
+    said = capsys.readouterr().err
+    assert said == "g2netpl: stopped; nothing is kept; run the same command again\n"
+    assert not out.exists()  # so that it can be run

@@ -17,7 +17,6 @@ from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison, options_of
 from g2netpl.experiments.paper import Recipe
-from g2netpl.experiments.search import PAPER_BATCHES, PAPER_RATES
 from g2netpl.game.methods import needs_of
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode
@@ -45,7 +44,7 @@ class Protocol:
 USUAL: dict[Kind, tuple[int, tuple[float, ...], tuple[int, ...]]] = {
     "features": (10, (1e-3, 3e-4), (64,)),
     "scenes": (12, (3e-3,), (32,)),
-    "images": (10, PAPER_RATES, PAPER_BATCHES),
+    "images": (10, (1e-2, 1e-3, 1e-4, 1e-5), (8, 16)),
 }
 """Epochs, learning rates and batch sizes where nobody says: of images, the paper's."""
 LINEAR_INIT_EPOCHS = 5  # of everything, after those of the classifier; the paper's

@@ -17,7 +17,7 @@ from g2netpl.base.disk import file_digest, file_stamp
 _CONTENT = "content "  # what a sum is of
 _TOGETHER = 256  # files that a thread reads before it looks up
 _same: dict[str, list[tuple[int, int]]] = {}  # what `same_files` found, by stamps
-_read: dict[str, str] = {}  # content by stamps: a search has many trainings on the same files
+_read: dict[str, str] = {}  # content by stamps: a comparison has many trainings on the same files
 
 
 def stamps_of(paths: Sequence[str]) -> str:

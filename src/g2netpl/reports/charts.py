@@ -106,7 +106,6 @@ class Chart:
     across: Point | None = None
     reference: tuple[str, float, float] | None = None  # a straight line: name, height at 0, slope
     names: Sequence[str] = ()  # what stands at 0, 1, … from top to bottom; x and y change places
-    log_ticks: Sequence[float] = ()
     keyed: bool = True
     note: str = ""
     words: str = ""  # instead of those made from the lines
@@ -126,10 +125,6 @@ class Chart:
             panel.set_xlim(self.across)
         if self.x == "epoch":
             panel.xaxis.get_major_locator().set_params(integer=True, nbins=8, min_n_ticks=1)
-        if self.log_ticks:
-            panel.set_xscale("log")
-            panel.set_xticks(self.log_ticks, [f"{tick:,}" for tick in self.log_ticks])
-            panel.set_xticks([], minor=True)
         if self.names:
             panel.set_yticks(range(len(self.names)), self.names)
             panel.invert_yaxis()

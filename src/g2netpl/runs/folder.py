@@ -54,7 +54,6 @@ FILES = {
     "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
     "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
-    "plan": ("plan.json", "plan.txt", "curve.csv", "curve.png"),
 }
 WHOLE_FOLDERS = {"train": (CHECKPOINTS, MEMORIES)}
 SHARED_FOLDERS = {  # others may keep things there

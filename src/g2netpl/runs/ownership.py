@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.files import is_temporary
 from g2netpl.base.locks import LOCK, locked
-from g2netpl.images.identity import content_of
 from g2netpl.labels.files import Files, of_each
 from g2netpl.runs.backup import REPLACED, Backup
 from g2netpl.runs.config import PATHS, RunConfig
@@ -180,11 +179,9 @@ def _defaults() -> dict[str, Any]:
     return {key: field.get_default(call_default_factory=True) for key, field in fields}
 
 
-def _changed_keys(
-    began: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()
-) -> list[str]:
+def _changed_keys(began: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Keys with another value. Files that moved together with the run folder are the same."""
-    compared = [key for key in now if key not in free and key not in FREE_TO_CHANGE]
+    compared = [key for key in now if key not in FREE_TO_CHANGE]
     changed = [key for key in compared if began.get(key) != now[key]]
     return [key for key in changed if key not in PATHS or _way(began, key) != _way(now, key)]
 
@@ -201,38 +198,6 @@ def _way(config: dict[str, Any], key: str) -> Files | None:
         return os.path.relpath(path, folder) if known and same_drive else path
 
     return of_each(paths, way)
-
-
-def check_same_training(
-    folder: Path,
-    config: RunConfig,
-    fingerprints: dict[str, str] | None,
-    paths: Sequence[str],
-    free: set[str],
-) -> None:
-    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`.
-
-    `paths` are its pictures.
-    """
-    before = read_training(folder)
-    began = {**_defaults(), **before["config"]}
-    epochs = config.epochs_on(before["data"]["training_images"])
-    whole = config.model_copy(update={"epochs": epochs, "output": os.path.abspath(folder)})
-    now = json.loads(whole.model_dump_json())
-    keys = _changed_keys(began, now, free)
-    changed = ["--" + key.replace("_", "-") for key in keys]
-    if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
-        changed = ["content of the label files"]
-    pictures = before["data"].get("image_files")
-    if not changed and pictures is not None:
-        now_there, _ = content_of(paths, pictures, before["data"].get("image_stamps"))
-        changed = ["content of the image files"] if now_there != pictures else []
-    if changed:
-        flags = ", ".join(changed)
-        raise Refused(
-            f"{folder.parent}: other {flags} than {folder.name} was trained with; choose another "
-            "--output"
-        )
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> str:

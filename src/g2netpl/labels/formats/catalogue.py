@@ -128,7 +128,7 @@ FORMATS: dict[str, Format] = {
         lists_all=True,
     ),
     "webdataset": _format(
-        webdataset, "WebDataset's tar shards, labels in a `.json` per image: g2netpl pack", ".tar"
+        webdataset, "WebDataset's tar shards, labels in a `.json` per image", ".tar"
     ),
     "fiftyone": _format(fiftyone, "FiftyOne's folder with samples.json: labels, tags, confidence"),
     "imagefolder": _format(

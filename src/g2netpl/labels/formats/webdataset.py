@@ -2,7 +2,7 @@
 
 The object in there has `labels` or `tags` (a list, or text with separators), `absent` and `group`
 as in metadata.jsonl, and may call the image by another `file_name`. `classes.json` beside the
-shards names all classes in their order. `g2netpl pack` makes such shards with the images inside.
+shards names all classes in their order.
 """
 
 import re
