@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from g2netpl.base.console import Console
+from g2netpl.base.errors import InputError
 from g2netpl.base.progress import Cells
 from g2netpl.experiments.cells import Row, choose, runner_of
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
@@ -137,7 +138,7 @@ class Plan:
         if mode not in self._data:
             keys = {**self.protocol.photos, "mode": mode}
             self._data[mode] = (
-                PhotoData(self.dataset, keys, self.told)
+                PhotoData(self.dataset, keys, self.told, splits_test=True)
                 if self.dataset.kind == "images"
                 else load_array_data(self.dataset.features)
             )
@@ -151,7 +152,10 @@ class Plan:
     @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The labels to train on and those of the test."""
-        return self.any_data.tables
+        train, test = self.any_data.tables
+        if test is None:
+            raise InputError(f"{self.dataset.name}: no test.npz; reproduce needs a test split")
+        return train, test
 
     def with_test_part(self, folder: Path) -> "Plan":
         """The same, with label files in `folder` where the test is a part of the label file."""
@@ -201,6 +205,6 @@ def check(plan: Plan) -> list[str]:
     """
     planned = [(plan.data(name), each) for name in plan.recipes for each in plan.comparisons(name)]
     for data, comparison in planned:
-        comparison.check(*data.tables, data.keys)
+        comparison.check(*plan.tables, data.keys)
     photos = [data for data, _ in planned if isinstance(data, PhotoData)]
     return photos[0].look_at_files() if photos else []

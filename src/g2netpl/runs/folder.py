@@ -43,22 +43,21 @@ HELD_OUT, REPORT, TRACKERS = "scores.npz", "report.html", "trackers.json"
 DECIDED, REVIEW = "decided.jsonl", "review.jsonl"
 
 RESULTS = ("results.json", "results.csv")
-_SPLIT = ("labels/train.csv", "labels/test.csv")
 FILES = {
     "train": (
         *(HISTORY, NON_FINITE, DIVERGED, MODEL, SOFT_LABELS, LOGITS, LABELS, DECIDED),
         *(THRESHOLDS, CLASSES, RESULT, EVALUATION, HELD_OUT, REPORT, TRACKERS),
         COMPLETED,
     ),
-    "compare": (*RESULTS, "cells.jsonl", "report.html", *_SPLIT),
-    "reproduce": ("cells.jsonl", "index.html", *_SPLIT),
+    "compare": (*RESULTS, "cells.jsonl", "report.html"),
+    "reproduce": ("cells.jsonl", "index.html", "labels/train.csv", "labels/test.csv"),
     "demo": ("result.json", "report.html", "cells.jsonl", "comparison.html"),
     "features": ("train.npz", "test.npz", "meta.npz"),
 }
 WHOLE_FOLDERS = {"train": (CHECKPOINTS, MEMORIES)}
 SHARED_FOLDERS = {  # others may keep things there
     "train": ("tensorboard",),
-    "compare": ("runs", "labels"),
+    "compare": ("runs",),
     "reproduce": ("labels",),
 }
 _PATTERNS = {"train": ("tensorboard/events.out.tfevents.*",)}
