@@ -43,7 +43,6 @@ def fill(folder, command, name="old"):
         (folder / "checkpoints" / "0-1").mkdir(parents=True)
         (folder / "checkpoints" / "0-1" / "manifest.json").write_text(name)
     else:
-        (folder / "labels" / "train.csv").write_text(name)
         (folder / "labels" / "mine.csv").write_text("a file of the user's own")
         cell = folder / "runs" / f"an fspl seed 0 rate 1 batch {len(name)}"
         cell.mkdir(parents=True)
