@@ -30,7 +30,7 @@ docs: $(READY)
 faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
 
-# A table of ratios and their bars, 8 minutes on two idle cores.
+# A table of ratios and their bars.
 bench: $(READY)
 	.venv/bin/python benchmarks/run_all.py
 
