@@ -30,7 +30,7 @@ docs: $(READY)
 faults: $(READY)
 	cd tests && ../.venv/bin/python -m faults
 
-# A table of ratios and their bars, 8 minutes on two idle cores.
+# A table of ratios and their bars.
 bench: $(READY)
 	.venv/bin/python benchmarks/run_all.py
 
@@ -46,7 +46,7 @@ ifdef CPU  # the newest builds without CUDA that the package index has for this 
 	done; \
 	.venv/bin/python -m pip install --quiet $$builds
 endif
-	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,datasets,remote,xlsx,pretrained,study,tensorboard,dev,docs]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,datasets,remote,xlsx,pretrained,tensorboard,dev,docs]'
 	touch $(READY)
 
 clean:

@@ -1,10 +1,10 @@
 """One table of all figures that have a bar, each measured side by side in this run.
 
-    python benchmarks/run_all.py                 everything: 8 minutes on two idle cores
+    python benchmarks/run_all.py                 everything
     python benchmarks/run_all.py ranking linear  some of it
 
 Every part has a process of its own, also by itself: `python benchmarks/ranking.py`. Exit code 1 if
-a bar is missed. Of their own: `scaling.py`, `soak.py`.
+a bar is missed. Of its own: `scaling.py`.
 """
 
 import argparse
@@ -25,16 +25,9 @@ PARTS = {  # module, function, what is less than by default
     "ranking": ("ranking", "ranking", {}),
     "store": ("label_memory", "label_memory", {}),
     "end-to-end": ("end_to_end", "end_to_end", {}),
-    "checkpoint": ("checkpointing", "checkpointing", {}),
-    "images": ("reading", "images", {}),
-    "labels": ("reading", "labels", {"rounds": 1, "shares": (0.3,)}),
     "few-labels": ("labels_at_scale", "labels_at_scale", {}),
-    "review": ("review_load", "review", {"requests": 200}),
     "features": ("frozen_features", "frozen_features", {"rounds": 1}),
     "bundle": ("export_speed", "bundle_against_torch", {"rounds": 1}),
-    "memory": ("options", "kept_memory", {}),
-    "precision": ("options", "half_precision", {}),
-    "decoding": ("options", "decoding", {}),
 }
 
 

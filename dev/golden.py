@@ -162,11 +162,6 @@ def record(root: Path) -> dict[str, object]:
     words += " --backbone tiny --image-size 32 --learning-rates 1e-3 --device cpu"
     call("compare", *f"{words} --output {root / 'photos-compare'}".split())
     found["compare photos"] = folder(root / "photos-compare")
-    words = "--setting fspl --mode linear --epochs 2 --learning-rates 1e-2,1e-3 --batch-sizes 16"
-    plain = SMALL.replace("--batch-size 16 ", "")
-    call("search", *f"{data} {plain} {words} --output {root / 'search'}".split())
-    found["search"] = folder(root / "search")
-    print("search", flush=True)
     words = f"table2 --data {features} --seeds 0 --epochs 2 --learning-rates 1e-3 --batch-sizes 16"
     call("reproduce", *f"{words} --output {root / 'reproduce'}".split())
     words = f"ablation --data {features} --seeds 0 --epochs 2 --learning-rates 1e-3"
@@ -177,9 +172,6 @@ def record(root: Path) -> dict[str, object]:
     for name in ("reproduce", "ablation", "labels"):
         found[name] = folder(root / name)
     print("reproduce", flush=True)
-    words = f"--features {features} --setting fspl --points 4 --repeats 3 --epochs 2"
-    call("plan", *f"{words} --output {root / 'plan'}".split())
-    found["plan"] = folder(root / "plan")
     found["estimator"] = estimator(features, photos)
     return found
 

@@ -27,13 +27,10 @@ from g2netpl.commands import (
     features,
     import_weights,
     methods,
-    pack,
-    plan,
     predict,
     report,
     reproduce,
     review,
-    search,
     serve,
     train,
 )
@@ -41,11 +38,11 @@ from g2netpl.commands import (
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, report, predict, complete, review, serve, export, plan),
-    *(convert, pack, search, compare, reproduce, features, methods),
+    *(demo, check, train, report, predict, complete, review, serve, export),
+    *(convert, compare, reproduce, features, methods),
     import_weights,
 )
-_TAKE_METHODS = (train, plan, search, compare, reproduce, methods)
+_TAKE_METHODS = (train, compare, reproduce, methods)
 
 
 class _Parser(argparse.ArgumentParser):

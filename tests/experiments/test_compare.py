@@ -69,6 +69,29 @@ def test_labels_at_rest_do_not_end_a_training(features, tmp_path):
     assert at_rest[1:] == [True] * 6  # three such epochs are enough for a stop elsewhere
 
 
+# --- without a test ------------------------------------------------------------------------------
+
+
+def test_without_test_features_validation_map_is_reported(features, tmp_path, capsys):
+    """The trainings and the choice are the same as with a test."""
+    more = ["--methods", "an,g2netpl", "--seeds", "0,1"]
+    assert compare(features, tmp_path / "with", *more) == 0
+    assert "test mAP × 100" in capsys.readouterr().out
+    shutil.copytree(features, tmp_path / "features")
+    (tmp_path / "features" / "test.npz").unlink()
+    assert compare(tmp_path / "features", tmp_path / "out", *more) == 0
+    said = capsys.readouterr().out
+    assert "validation mAP × 100, on which epoch and cell were chosen" in said
+    assert "test mAP" not in said
+    none = {"test_map": None, "last_test_map": None}
+    assert results_of(tmp_path / "out") == [row | none for row in results_of(tmp_path / "with")]
+    assert "Test mAP" not in (tmp_path / "out" / "report.html").read_text()
+    assert compare(tmp_path / "features", tmp_path / "out", *more, "--resume") == 0
+    assert compare(features, tmp_path / "out", *more, "--resume") == 3  # a test that was not there
+    assert main(["reproduce", "table1", "--data", str(tmp_path / "features"), "--output", "x"]) == 2
+    assert "no test.npz; reproduce needs a test split" in capsys.readouterr().err
+
+
 # --- every method's main weight -----------------------------------------------------------------
 
 

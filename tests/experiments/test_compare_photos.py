@@ -127,14 +127,38 @@ def test_one_that_is_not_finished_says_how_to_go_on(compared, tmp_path, capsys):
     assert "holds a comparison that is not finished; go on with --resume" in err
 
 
-def test_without_test_labels_a_fifth_is_the_test(photos, tmp_path):
-    arguments = ["compare", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    arguments += ["--methods", "an", "--mode", "linear", "--output", str(tmp_path / "out"), *FLAGS]
-    assert main(arguments) == 0
-    test = (tmp_path / "out" / "labels" / "test.csv").read_text().splitlines()
-    assert len(test) - 1 == 12
+def test_without_test_labels_validation_map_is_reported(compare, photos, tmp_path):
+    """As in a run of the same configuration, and never called test."""
+    code, said = compare("--mode", "linear", "--learning-rates", "1e-3,1e-2", test=None)
+    assert code == 0
+    assert "48 training and 12 validation images of 10 classes, no test\n" in said.out
+    assert not (tmp_path / "out" / "labels").exists()
+    lines = (tmp_path / "out" / "cells.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
     (row,) = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert row["test_map"] is not None
+    assert row["test_map"] is row["last_test_map"] is None
+    assert row["validation_map"] == max(each["validation_map"] for each in rows)
+    keys = {"labels": str(photos / "train.csv"), "images": str(photos), "only_listed": True}
+    keys |= {"image_size": 32, "backbone": "tiny", "workers": 0, "epochs": 2, "setting": "fspl"}
+    keys |= {"learning_rate": row["learning_rate"], "batch_size": 16, "mode": "linear"}
+    keys |= {"method": "an", "expected_positives": "truth", "output": str(tmp_path / "alone")}
+    assert train(RunConfig.read(keys, "test")).result["validation_map"] == row["validation_map"]
+    assert "validation mAP × 100, on which epoch and cell were chosen" in said.out
+    assert "test mAP" not in said.out
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Validation mAP × 100" in page
+    assert "test map" not in page.lower()
+    with open(tmp_path / "out" / "results.csv", newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert float(line["validation mAP"]) == pytest.approx(100 * row["validation_map"], abs=0.0051)
+    assert "best epoch" not in line
+
+
+def test_without_test_labels_and_negatives_there_is_nothing_to_report(compare, tags, tmp_path):
+    code, said = compare("--expected-positives", "2", labels=tags, test=None)
+    assert code == 2
+    assert "no class has both a positive and a negative among the held-out ones" in said.err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
@@ -173,7 +197,6 @@ def tags(photos, tmp_path):
     [
         (["compare", "--methods", "an"], "go on with the same command and --resume"),
         (["reproduce", "table1", "--data", "LABELS"], "go on with the same command"),
-        (["search", "--setting", "fspl"], "go on with the same command"),
     ],
 )
 def test_ctrl_c_says_how_the_command_goes_on(
@@ -195,30 +218,24 @@ def test_ctrl_c_says_how_the_command_goes_on(
     flags = FLAGS[: FLAGS.index("--settings")] + FLAGS[FLAGS.index("--learning-rates") :]
     if command[0] == "compare":
         flags = FLAGS
-    elif command[0] == "search":
-        flags = flags[: flags.index("--seeds")]
     more = ["--images", str(photos), "--output", str(tmp_path / "out")]
     assert main([*command, *more, *flags]) == 75
     assert capsys.readouterr().err == f"g2netpl: stopped and saved; {advice}\n"
 
 
 def test_it_says_what_there_is(compare, photos, tmp_path):
-    """60 images of the file, of which a fifth are the test, and a fifth of the rest validation."""
+    """60 images of the file, of which a fifth are validation."""
     shutil.copytree(photos, tmp_path / "more")
     broken = tmp_path / "more" / "train-00007.png"
     assert broken.is_file()
     broken.write_bytes(b"no image")
     code, said = compare("--images", tmp_path / "more", "--seeds", "0,1", test=None)
     assert code == 0
-    test = (tmp_path / "out" / "labels" / "test.csv").read_text().splitlines()[1:]
-    classes = zip(*(line.split(",")[1:] for line in test), strict=True)
-    tested = sum("1" in column for column in classes)
     lines = said.out.splitlines()
     note = f"note: 20 images of {tmp_path / 'more'} not listed: left out"
     assert lines.count(note) == 1
     assert lines.count(f"left out: {broken}: {NO_IMAGE}") == 1
-    counts = "38 training, 10 validation and 12 test images of 10 classes"
-    assert lines.count(f"{counts}, {tested} of them in the test") == 1
+    assert lines.count("48 training and 12 validation images of 10 classes, no test") == 1
 
 
 def test_it_says_how_far_a_training_is(compare, photos, tmp_path):
@@ -260,7 +277,7 @@ def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
+def test_a_copy_of_the_name_is_no_other_image(photos, tmp_path, capsys):
     """Links to the same files under other names, some of which get into the test."""
     folder = tmp_path / "linked"
     folder.mkdir()
@@ -270,10 +287,11 @@ def test_a_copy_of_the_name_is_no_other_image(compare, photos, tmp_path):
         shutil.copy(photos / name, folder / name)
         (folder / f"again-{name}").symlink_to(name)
     (tmp_path / "twice.csv").write_text("".join([header, *rows, *(f"again-{r}" for r in rows)]))
-    code, said = compare("--images", folder, labels=tmp_path / "twice.csv", test=None)
-    assert code == 2
-    assert "images also trained on, the first '" in said.err
-    assert "--groups-out" in said.err
+    data = ["--data", str(tmp_path / "twice.csv"), "--images", str(folder), "--backbone", "tiny"]
+    assert main(["reproduce", "table1", *data, "--output", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "images also trained on, the first '" in said
+    assert "--groups-out" in said
 
 
 @pytest.mark.parametrize(
@@ -303,7 +321,7 @@ def test_mistakes_of_a_training_are_found_before_anything_is_written(
 
 
 def test_tags_that_are_complete_are_full_labels(compare, tags, photos, tmp_path):
-    """As the table of them is, to the last figure; read once, then split."""
+    """As the table of them is, to the last figure."""
     names = (photos / "train.csv").read_text().splitlines()[0].split(",")[1:]
     (tmp_path / "classes.txt").write_text("".join(f"{name}\n" for name in names))
     commas = tmp_path / "tags.txt"
@@ -314,8 +332,8 @@ def test_tags_that_are_complete_are_full_labels(compare, tags, photos, tmp_path)
     assert (code, said.err) == (0, "")
     assert compare(labels=photos / "train.csv", test=None, out="table")[0] == 0
     found = [json.loads((tmp_path / o / "results.json").read_text()) for o in ("out", "table")]
-    for key in ("test_map", "validation_map", "best_epoch"):
-        assert found[0][0][key] == found[1][0][key]
+    for key in ("validation_map", "best_epoch"):
+        assert found[0][0][key] == found[1][0][key] is not None
     assert compare(*how, "--resume", labels=commas, test=None)[0] == 0
     code, said = compare(*how[:6], "--resume", labels=commas, test=None)
     assert code == 3
@@ -366,10 +384,12 @@ def test_what_the_errors_advise_can_be_given(compare, photos, tmp_path):
 
 
 @pytest.mark.parametrize("k", ["truth", "estimate", "2"])
-def test_without_known_negatives_in_the_test_nothing_is_trained(compare, tags, tmp_path, k):
-    code, said = compare("--expected-positives", k, labels=tags, test=None)
+def test_without_known_negatives_in_the_test_nothing_is_trained(compare, photos, tmp_path, k):
+    positives = tmp_path / "positives.csv"
+    positives.write_text((photos / "test.csv").read_text().replace(",0", ","))
+    code, said = compare("--expected-positives", k, test=positives)
     assert code == 2
-    assert "12 test images: no class has both a positive and a negative" in said.err
+    assert "20 test images: no class has both a positive and a negative" in said.err
     assert not (tmp_path / "out").exists()
 
 
@@ -386,21 +406,6 @@ def test_what_does_not_fit_is_told_before_anything_is_written(tmp_path, capsys, 
     assert main(["compare", "--settings", "fspl", "--output", str(out), *more]) == 2
     assert message in capsys.readouterr().err
     assert not out.exists()
-
-
-def test_a_split_that_was_cut_off_is_mended_before_anything_is_tested(compare, tmp_path):
-    out = tmp_path / "out"
-    assert compare(test=None)[0] == 0
-    wanted = json.loads((out / "results.json").read_text())[0]["test_map"]
-    test = out / "labels" / "test.csv"
-    whole = test.read_bytes()
-    test.write_bytes(b"".join(whole.splitlines(keepends=True)[:7]))  # 6 of 12 images
-    shutil.rmtree(out / "runs")
-    for name in ("cells.jsonl", "results.json"):
-        (out / name).unlink()
-    assert compare("--resume", test=None)[0] == 0
-    assert test.read_bytes() == whole
-    assert json.loads((out / "results.json").read_text())[0]["test_map"] == wanted
 
 
 def test_a_comparison_may_be_moved_before_it_is_finished(compare, tmp_path, monkeypatch, sigterm):

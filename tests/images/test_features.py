@@ -250,14 +250,13 @@ def test_arrays_larger_than_the_memory_are_refused_before_they_are_read(tmp_path
         read_features(tmp_path)
 
 
-@pytest.mark.parametrize("command", ["compare", "reproduce", "plan"])
+@pytest.mark.parametrize("command", ["compare", "reproduce"])
 def test_every_command_names_the_cell_that_is_not_a_number(tmp_path, capsys, command):
     write_features(tmp_path / "data", a_folder())
     np.savez(tmp_path / "data" / "train.npz", features=with_value(np.nan), labels=LABELS)
     flags = {
         "compare": ["--features", tmp_path / "data", "--methods", "an", "--settings", "fspl"],
         "reproduce": ["table1", "--data", tmp_path / "data"],
-        "plan": ["--features", tmp_path / "data"],
     }[command]
     code = main([command, *map(str, flags), "--output", str(tmp_path / "out")])
     shown = capsys.readouterr().err
@@ -421,7 +420,7 @@ def test_numbers_that_a_backbone_cannot_make_are_told_as_such(own_photos, monkey
 
 
 def test_images_kept_in_memory_are_those_of_the_folder(own_photos, small_training):
-    """A search keeps decoded images from one training to the next, not if they were replaced."""
+    """A comparison shares decoded images between trainings, not if they were replaced."""
     folder, _, _ = own_photos
     keys = {"labels": str(folder / "train.csv"), "images": str(folder), "test_labels": None}
     keys |= {"image_cache": "1MB", "view": "plain"}

@@ -12,13 +12,13 @@ from xml.sax.saxutils import escape
 
 import pytest
 from PIL import Image
+from tar_shards import tar
 
 from g2netpl.base import stores
 from g2netpl.base.disk import file_digest
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import open_file
 from g2netpl.base.places import Unreachable
-from g2netpl.base.tar import END, entry
 from g2netpl.cli import main
 from g2netpl.images import sources
 from g2netpl.images.loader import ImageSource, plain_groups
@@ -168,7 +168,7 @@ def test_what_was_read_once_is_kept(store, photos, tmp_path):
 
 
 def test_shards_are_read_by_ranges_and_in_blocks(store, monkeypatch):
-    shard = b"".join(entry(f"{row}.png", png(row)) for row in range(40)) + END
+    shard = tar(io.BytesIO(), [(f"{row}.png", png(row)) for row in range(40)]).getvalue()
     store.objects["shards/x-0.tar"] = shard
     monkeypatch.setattr(stores, "BLOCK", 4096)
     names = [f"{row}.png" for row in range(40)]
@@ -263,7 +263,7 @@ def test_an_object_that_was_replaced_is_noticed(store, photos):
 
 
 def test_a_shard_that_was_replaced_is_noticed(store, monkeypatch):
-    shard = b"".join(entry(f"{row}.png", png(row)) for row in range(4)) + END
+    shard = tar(io.BytesIO(), [(f"{row}.png", png(row)) for row in range(4)]).getvalue()
     store.objects["x.tar"] = shard
     places = locate(["1.png", "2.png"], "s3://bucket/x.tar")
     monkeypatch.setenv("XDG_CACHE_HOME", os.environ["XDG_CACHE_HOME"] + "-of-another-machine")

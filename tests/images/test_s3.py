@@ -13,6 +13,7 @@ import sys
 import time
 
 import pytest
+from tar_shards import all_of, write_shards
 
 SERVER = os.environ.get("MOTO_SERVER") or shutil.which("moto_server")
 pytestmark = [
@@ -70,8 +71,7 @@ class Server:
 def server(photos, tmp_path):
     content = tmp_path / "content"
     shutil.copytree(photos, content / "photos")
-    command(tmp_path, "pack", "--labels", photos / "train.csv", "--images", photos, "--output",
-            content / "shards", "--shard-images", "20")  # fmt: skip
+    write_shards(all_of(photos), photos, content / "shards")
     made = Server(content)
     made.start()
     yield made

@@ -2,23 +2,21 @@
 
 import hashlib
 import io
-import json
 import os
 import pickle
 import random
-import subprocess
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
+from tar_shards import all_of, tar, write_shards
 
 from g2netpl.base.disk import file_digest, file_stamp
-from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.errors import InputError
 from g2netpl.base.inside import open_file
 from g2netpl.cli import main
-from g2netpl.images import packing
 from g2netpl.images.loader import TOGETHER, epoch_groups
 from g2netpl.images.sources import (
     find,
@@ -47,29 +45,13 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture
 def packed(photos, tmp_path):
     """The photos of the tests in shards of a quarter each, with their labels."""
-    target = tmp_path / "shards"
-    command = ["pack", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    assert main([*command, "--output", str(target), "--shard-images", "20"]) == 0
-    return target
+    return write_shards(all_of(photos), photos, tmp_path / "shards")
 
 
 def png(shade=0):
     stream = io.BytesIO()
     Image.new("RGB", (8, 8), (shade, 0, 0)).save(stream, "PNG")
     return stream.getvalue()
-
-
-def tar(path, members):
-    """A tar file as Python's own module writes it: names with content, or entries of any kind."""
-    with tarfile.open(path, "w") as file:
-        for name, content in members:
-            if isinstance(content, bytes):
-                info = tarfile.TarInfo(name)
-                info.size = len(content)
-                file.addfile(info, io.BytesIO(content))
-            else:
-                file.addfile(content)
-    return path
 
 
 def content_of(place):
@@ -139,19 +121,6 @@ def test_places_are_what_the_files_were(photos, packed, tmp_path):
             assert len(pickle.dumps(place)) < 600
 
 
-def test_tar_programs_read_what_pack_wrote(photos, packed):
-    """Python's module and the program tar, as WebDataset's readers use them."""
-    first = packed / "images-000000.tar"
-    with tarfile.open(first) as file:
-        members = {each.name: file.extractfile(each).read() for each in file.getmembers()}
-    keys = [f"{row:09}" for row in range(20)]
-    assert list(members) == [f"{key}{ending}" for key in keys for ending in (".png", ".json")]
-    about = json.loads(members["000000003.json"])
-    assert members["000000003.png"] == (photos / about["file_name"]).read_bytes()
-    listed = subprocess.run(["tar", "tf", first], capture_output=True, text=True, check=True)
-    assert listed.stdout.split() == list(members)
-
-
 def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):
     values = [[1, -1, 0], [-1, -1, -1], [0, 1, -1]]
     images = ("sub/ü.v2.png", "sub/ü.png", "a b\n.png")
@@ -159,8 +128,7 @@ def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):
     (tmp_path / "in/sub").mkdir(parents=True)
     for number, name in enumerate(images):
         (tmp_path / "in" / name).write_bytes(png(number))
-    paths = locate(images, tmp_path / "in")
-    packing.pack(table, paths, tmp_path / "out", 10**6, 2)
+    write_shards(table, tmp_path / "in", tmp_path / "out", 2)
     again = read_labels(tmp_path / "out")
     assert (again.images, again.classes, again.groups) == (images, table.classes, table.groups)
     assert again.values.tolist() == values
@@ -497,54 +465,6 @@ def test_labels_and_pictures_of_one_parquet_file_train(photos, tmp_path, small_t
     keys |= {"labels": str(tmp_path / "all.parquet"), "images": None}
     there = train(RunConfig(**small_training("run-parquet", **keys)))
     assert outcome(here) == outcome(there)
-
-
-# Packing
-
-
-def test_packing_is_the_same_every_time_and_goes_on_after_a_kill(
-    photos, packed, tmp_path, monkeypatch
-):
-    table = read_labels(packed)
-    paths = locate(table.images, photos)
-    read = packing._content
-    left = [33]
-
-    def dying(path):
-        left[0] -= 1
-        if not left[0]:
-            raise KeyboardInterrupt
-        return read(path)
-
-    target = tmp_path / "again"
-    monkeypatch.setattr(packing, "_content", dying)
-    with pytest.raises(KeyboardInterrupt):
-        packing.pack(table, paths, target, 10**9, 20)
-    assert sorted(path.name for path in target.iterdir()) == ["images-000000.tar", "packing.json"]
-    (target / ".images-000001.tar.g2netpl-0123456789abcdef.tmp").write_bytes(b"killed")
-    with pytest.raises(Refused, match="begun with other images, labels or sizes"):
-        packing.pack(table, paths, target, 10**9, 30)
-    left[0] = 61  # what was packed is not read again
-    assert packing.pack(table, paths, target, 10**9, 20) == 4
-    for path in packed.iterdir():
-        assert path.read_bytes() == (target / path.name).read_bytes()
-    assert len([*target.iterdir()]) == len([*packed.iterdir()])
-    with pytest.raises(Refused, match="is not empty"):
-        packing.pack(table, paths, target, 10**9, 20)
-    left[0] = 1000
-    assert packing.pack(table, paths, target, 4 * 512 + len(content_of(paths[0])), 20, True) == 80
-
-
-def test_pack_tells_mistakes_in_one_line(photos, tmp_path, capfd):
-    command = ["pack", "--labels", str(photos / "train.csv"), "--output", str(tmp_path / "out")]
-    for more, says in (
-        (["--shard-size", "much"], "--shard-size: must be a size"),
-        (["--shard-images", "0"], "--shard-images: must be 1 or more"),
-        (["--images", str(tmp_path)], "60 of 60 images of the label file are not there"),
-    ):
-        assert main([*command, *more]) == 2
-        assert says in capfd.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 def test_commands_take_shards(packed, photos, tmp_path, capfd, small_training):

@@ -341,7 +341,10 @@ def test_a_screen_reader_finds_its_way(page):
     assert {"header", "nav", "main", "footer"} <= {tag for tag, _ in page.tags}
     drawings = [attrs for attrs in page.attributes("div") if attrs.get("role") == "img"]
     assert len(drawings) == page.source.count("<figure>") == 10
-    assert all(len(attrs["aria-label"]) > 40 for attrs in drawings)
+    titles = re.findall(r'<p class="title">(.*?)</p>', page.source)
+    for attrs, title in zip(drawings, titles, strict=True):
+        assert attrs["aria-label"].startswith(f"{title}: ")
+        assert " over " in attrs["aria-label"]
     assert page.source.count("<details>") == 10  # the numbers of every drawing
     assert all(attrs.get("alt") for attrs in page.attributes("img"))
     assert all("scope" in attrs for attrs in page.attributes("th"))
@@ -403,14 +406,12 @@ def test_colours_can_be_told_from_paper_in_light_dark_and_print(page):
                 assert contrast(whole[f"c{place}"], whole[ground]) >= 3, (place, theme)
 
 
-def test_chosen_classes_alone_have_curves(run, tmp_path):
-    path = tmp_path / "deep" / "chosen.html"
-    assert write_run_report(run.folder, path, classes=("seven", "a, b"), gallery=False) == path
-    chosen = page_of(path)
-    _, rows = chosen.table("Precision and recall on test")
-    assert [row[0] for row in rows] == ["seven", "a, b"]
-    assert not chosen.attributes("img")
-    assert "--no-gallery" in chosen.text
+def test_the_gallery_can_be_left_out(run, tmp_path):
+    path = tmp_path / "deep" / "plain.html"
+    assert write_run_report(run.folder, path, gallery=False) == path
+    plain = page_of(path)
+    assert not plain.attributes("img")
+    assert "--no-gallery" in plain.text
 
 
 def test_the_same_run_gives_the_same_page(run, tmp_path):
@@ -517,7 +518,6 @@ def test_damaged_runs(copied, capsys):
 
 
 MISTAKES = {
-    "an unknown class": (["--classes", "sevn"], 2, "no class 'sevn'.*did you mean 'seven'"),
     "no folder": (["--images", "nowhere"], 2, "--images nowhere: no such folder"),
     "not a page": (["--output", "page.pdf"], 2, "expected a name ending in .html"),
     "a file that is there": (["--output", "there.html"], 3, "there.html: is there already"),
@@ -534,18 +534,6 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, monkeypatch, capsys, mista
     assert re.search(message, error)
     assert error.count("\n") == 1
     assert (tmp_path / "there.html").read_text() == "mine"
-
-
-def test_too_many_curves_are_refused(run, tmp_path):
-    with pytest.raises(InputError, match="at most 12 in one picture, got 13"):
-        write_run_report(run.folder, tmp_path / "many.html", classes=["seven"] * 13)
-
-
-def test_a_class_with_a_comma_can_be_named(run, tmp_path):
-    path = tmp_path / "comma.html"
-    flags = ["--classes", "a, b", "--no-gallery", "--output", str(path)]
-    assert main(["report", str(run.folder), *flags]) == 0
-    assert [row[0] for row in page_of(path).table("Precision and recall on test")[1]] == ["a, b"]
 
 
 def test_what_is_no_run_is_refused(tmp_path, capsys):
@@ -609,8 +597,8 @@ def test_a_comparison_that_goes_on_is_looked_at_and_left_alone(compared, tmp_pat
     (folder / "cells.jsonl").write_text("")
     assert main(["report", str(folder)]) == 2
     assert "no training is finished yet" in capsys.readouterr().err
-    assert main(["report", str(compared), "--classes", "a"]) == 2
-    assert "--classes: only for a run of g2netpl train" in capsys.readouterr().err
+    assert main(["report", str(compared), "--images", "a"]) == 2
+    assert "--images: only for a run of g2netpl train" in capsys.readouterr().err
 
 
 def test_a_demo_keeps_its_own_page(compared, tmp_path):

@@ -16,6 +16,7 @@ import pyarrow
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from tar_shards import write_shards
 
 from g2netpl import load_run, read_labels
 from g2netpl.base.errors import InputError, Refused
@@ -194,8 +195,7 @@ def test_names_of_a_list_that_are_not_there_are_told_at_once(
     predict, tmp_path, photos, capsys, as_rank
 ):
     """In a folder and in shards; a rank tells of its own."""
-    pack = ["pack", "--labels", photos / "train.csv", "--images", photos, "--only-listed"]
-    assert main([*map(str, (*pack, "--output", tmp_path / "shards"))]) == 0
+    write_shards(read_labels(photos / "train.csv"), photos, tmp_path / "shards")
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
     wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
     names.write_text("".join(f"{name}\n" for name in wrong))
@@ -226,7 +226,7 @@ blocks, renames = [int(sys.argv.pop(1))], {"rename": os.rename, "replace": os.re
 
 def patched(rename):
     def counted(old, new, **more):
-        if str(new).endswith((".parquet", ".tar")):
+        if str(new).endswith(".parquet"):
             if not blocks[0]:
                 os.kill(os.getpid(), signal.SIGKILL)
             blocks[0] -= 1
@@ -253,7 +253,7 @@ def copied(photos, folder, times):
     return folder
 
 
-@pytest.mark.parametrize("command", ["predict", "complete", "features", "pack"])
+@pytest.mark.parametrize("command", ["predict", "complete", "features"])
 def test_killed_in_the_middle_it_ends_with_the_same_files(
     small_bundle, small_run, photos, tmp_path, command
 ):
@@ -262,7 +262,6 @@ def test_killed_in_the_middle_it_ends_with_the_same_files(
         "predict": (["predict", small_bundle, "--workers", 1], 25),
         "complete": (["complete", small_run, "--labels", labels, "--workers", 0], 19),
         "features": (["features", "--backbone", "tiny", "--image-size", 32, "--workers", 0], 25),
-        "pack": (["pack", "--labels", labels, "--only-listed", "--shard-images", 4], 75),
     }[command]
     given += ["--images", many, "--output"]
     assert main([*map(str, (*given, tmp_path / "whole"))]) == 0
@@ -280,7 +279,7 @@ def test_killed_in_the_middle_it_ends_with_the_same_files(
 
 
 def finished(folder):
-    return [*folder.glob("*.parquet"), *folder.glob("*.tar")]
+    return [*folder.glob("*.parquet")]
 
 
 def test_readers_end_with_the_process_that_was_killed(small_bundle, photos, tmp_path):

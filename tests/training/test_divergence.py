@@ -10,7 +10,6 @@ from feature_folders import write_folder
 
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments import durations
 from g2netpl.experiments.paper import GAME, RECIPES
 from g2netpl.reports.reproduction import steps
 from g2netpl.reports.tables import summarise
@@ -48,61 +47,6 @@ def one_line(capsys):
 
 def never(*given, **named):
     raise AssertionError("nothing may be trained here")
-
-
-# --- search ---------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def arguments(small_training):
-    keys = small_training("out", method="an", epochs=1, batch_size=None, learning_rate=None)
-    given = {k.replace("_", "-"): v for k, v in keys.items() if v is not None and v is not True}
-    flags = [f"--{key}={value}" for key, value in given.items()]
-    return ["search", "--only-listed", *flags, "--batch-sizes", "8"]
-
-
-def test_a_search_goes_on_after_a_cell_that_diverged(arguments, tmp_path, capsys, monkeypatch):
-    flags = [*arguments, "--learning-rates", "1e12,1e-3"]
-    assert main(flags) == 0
-    shown = capsys.readouterr().out
-    assert re.search(r"1/2 learning rate 1e\+12, batch 8: diverged \(.*smaller learning", shown)
-    assert re.search(r"^ 1e\+12 +diverged *$", shown, re.MULTILINE)
-    written = json.loads((tmp_path / "out" / "search.json").read_text())
-    lost, kept = written["cells"]
-    assert REASON in lost["diverged"]
-    assert lost["validation_map"] is None
-    assert kept["diverged"] is None
-    assert written["chosen"] == kept
-    assert kept["learning_rate"] == 1e-3
-    # again: neither is trained, and what is told is the same
-    monkeypatch.setattr(Session, "play", never)
-    assert main(flags) == 0
-    assert json.loads((tmp_path / "out" / "search.json").read_text()) == written
-    # the note of a cell is not believed of another method
-    assert main([*flags, "--method", "epr"]) == 3
-
-
-def test_a_search_of_which_all_diverged_has_nothing_to_choose(arguments, tmp_path, capsys):
-    flags = [*arguments, "--learning-rates", "1e12,1e13"]
-    for _ in range(2):
-        assert main(flags) == 5
-        shown = one_line(capsys)
-        assert "all 2 trainings diverged; the first: " in shown
-        assert REASON in shown
-        written = json.loads((tmp_path / "out" / "search.json").read_text())
-        assert written["chosen"] is None
-        assert len(written["cells"]) == 2
-
-
-def test_a_study_goes_on_too(arguments, tmp_path):
-    pytest.importorskip("optuna")
-    assert main([*arguments, "--learning-rates", "1e-3,1e14", "--trials", "4"]) == 0
-    written = json.loads((tmp_path / "out" / "search.json").read_text())
-    lost = [cell for cell in written["cells"] if cell["diverged"]]
-    kept = [cell for cell in written["cells"] if cell["diverged"] is None]
-    assert lost
-    assert all(cell["validation_map"] is None for cell in lost)
-    assert written["chosen"] == max(kept, key=lambda cell: cell["validation_map"])
 
 
 # --- compare --------------------------------------------------------------------------------------
@@ -255,15 +199,6 @@ def test_a_reproduction_of_which_all_diverged_is_one_line(features, tmp_path, ca
         assert reproduce(features, tmp_path / "out", "ablation") == 5
     assert "all 20 trainings diverged; the first: epoch 1: no number" in one_line(capsys)
     assert not (tmp_path / "out" / "index.html").exists()
-    # how long it would take is told from a trial at a rate that is none of them
-    tried = []
-    train_cell = comparison.train_cell
-    monkeypatch.setattr(
-        durations, "train_cell", lambda *given: tried.append(given[2]) or train_cell(*given)
-    )
-    more = ["--learning-rates", HUGE, "--dry-run"]
-    assert reproduce(features, tmp_path / "dry", "ablation", *more) == 0
-    assert [cell.learning_rate for cell in tried] == [1e-3]
 
 
 def test_a_run_on_photos_that_diverged_is_not_trained_again(photos, tmp_path, monkeypatch):

@@ -101,6 +101,16 @@ def test_grid_search(run, tmp_path):
     assert "20% of 2400 training labels are known" in shown
 
 
+def test_learning_curve(run):
+    lines = [line.split() for line in run("learning_curve.py", "--epochs", 5).splitlines()]
+    assert [line[0] for line in lines] == ["30", "60", "120", "300", "600"]
+    means = [float(line[3]) for line in lines]
+    chance = make_multilabel_classification(
+        n_samples=900, n_features=30, n_classes=8, length=60, random_state=0
+    )[1].mean()  # mAP of a random order
+    assert chance + 0.05 < means[0] < means[-1] - 0.05
+
+
 def test_own_method(run, tmp_path):
     shown = run("own_method.py", "--scenes", 240, "--epochs", 4)
     rows = {row["method"]: row for row in rows_of(tmp_path / "comparison.csv")}

@@ -38,11 +38,10 @@ class Work:
         total: int,
         unit: str = "images",
         before: int = 0,
-        bar: bool = True,
     ) -> None:
         self.console, self.what, self.total, self.unit = console, what, total, unit
         self.before, self.done, self.ended = before, before, False
-        self.shown = bar and console.is_terminal and not console.quiet
+        self.shown = console.is_terminal and not console.quiet
         self.began = self._spoke = console.get_time()
         self.note, self._lines = "", 0
         self._first: tuple[float, int] | None = None  # when the first of it was done, and how much
@@ -135,8 +134,8 @@ class Cells(Work):
 
     counts = False
 
-    def __init__(self, console: Console, total: int, before: int = 0, bar: bool = True) -> None:
-        super().__init__(console, "cells", total, "", min(before, total), bar)
+    def __init__(self, console: Console, total: int, before: int = 0) -> None:
+        super().__init__(console, "cells", total, "", min(before, total))
 
     @property
     def place(self) -> str:

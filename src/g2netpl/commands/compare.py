@@ -17,8 +17,9 @@ examples:
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
 With --labels networks are trained on image files as g2netpl train does, end to end unless --mode
-says otherwise, each in a folder of its own below OUT/runs; without test labels a fifth of the
-images is the test. A file of complete tags is one of full labels with --absent negative.
+says otherwise, each in a folder of its own below OUT/runs. A file of complete tags is one of full
+labels with --absent negative. Without --test-labels, and for features without test.npz, the table
+has validation mAP, on which the trainings were also chosen.
 Without --features and --labels the data are the built-in scenes, and the network a small CNN.
 For every method, setting and seed the learning rate and batch size are chosen on validation; with
 --search-weights three values of each method's main weight are tried too. Every training goes
@@ -51,7 +52,7 @@ _ADVICE = f"{AGAIN} and --resume"
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add, data = parser.add_argument, parser.add_mutually_exclusive_group()
-    data.add_argument("--features", metavar="DIR", help="folder with train, test and meta.npz")
+    data.add_argument("--features", metavar="DIR", help="folder of g2netpl features")
     add_config_flags(data, ("labels",))
     add(
         "--methods",
@@ -167,12 +168,9 @@ def _train(
     from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import runner_of
     from g2netpl.experiments.compare import CELLS, read_cells, sweep
-    from g2netpl.experiments.data import PhotoData
     from g2netpl.training.divergence import check_some_trained
 
     interrupts.begun(_ADVICE)
-    if isinstance(data, PhotoData):
-        data = data.with_test_part(folder / "labels")
     runner = runner_of(data, folder / "runs", jobs, _ADVICE)
     before = len(read_cells(folder / CELLS))
     with Cells(console, len(comparison.trainings()), before) as work:
@@ -186,11 +184,11 @@ def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, An
     from g2netpl.experiments.cells import choose
     from g2netpl.labels.formats.sheet import write_rows
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.tables import RESULT_COLUMNS, result_lines
+    from g2netpl.reports.tables import result_columns, result_lines
 
     results = choose(cells)
     write_json(folder / "results.json", results)
-    write_rows(folder / "results.csv", RESULT_COLUMNS, result_lines(results))
+    write_rows(folder / "results.csv", result_columns(results), result_lines(results))
     return results, write_comparison_report(folder)
 
 

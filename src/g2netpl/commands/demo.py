@@ -36,7 +36,7 @@ def run(flags: argparse.Namespace) -> None:
     from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import choose, run_cells
     from g2netpl.experiments.compare import CELLS
-    from g2netpl.experiments.data import load_array_data
+    from g2netpl.experiments.data import scenes_data
     from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.comparison import write_comparison_report
     from g2netpl.reports.tables import results_tables
@@ -58,7 +58,8 @@ def run(flags: argparse.Namespace) -> None:
     partial = Comparison(
         methods=("an", "wan", "epr", "role", "g2netpl"), settings=("fspl", "sspl:0.2"), **common
     )
-    arrays = load_array_data(None)
+    arrays = scenes_data()
+    assert arrays.test is not None
     cells = [*full.cells(), *partial.cells()]
     with claimed(folder, "demo", overwrite=flags.overwrite):
         console.print(

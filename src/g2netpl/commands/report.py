@@ -2,7 +2,7 @@
 
 examples:
   g2netpl report runs/first
-  g2netpl report runs/first --classes cat,dog --output first.html
+  g2netpl report runs/first --output first.html
   g2netpl report runs/first --images /mnt/photos               the photos have moved
   g2netpl report runs/first --no-gallery                       no photos on the page
   g2netpl report runs/which                                    a folder of g2netpl compare
@@ -18,7 +18,6 @@ import argparse
 
 from g2netpl.base.errors import InputError
 from g2netpl.commands.labelling import check_target
-from g2netpl.commands.parsing import split_list
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -26,11 +25,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("run", metavar="RUN", help="folder of g2netpl train, compare or demo")
     add("--output", metavar="FILE", help="page to write, .html (default: report.html in RUN)")
     add("--overwrite", action="store_true", help="replace the file of --output")
-    add(
-        "--classes",
-        metavar="A,B",
-        help="classes to draw precision and recall of (default: from the best to the weakest)",
-    )
     add("--images", metavar="DIR", help="folder of the photos (default: as in the run)")
     add("--no-gallery", action="store_true", help="leave out the labels to look at")
 
@@ -38,7 +32,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Read the folder, write the page."""
     from g2netpl.base.console import Console
-    from g2netpl.runs.records import read_run, read_training
+    from g2netpl.runs.records import read_run
 
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
@@ -46,22 +40,14 @@ def run(flags: argparse.Namespace) -> None:
     if kind == "train":
         from g2netpl.reports.run import write_run_report
 
-        wanted = () if flags.classes is None else split_list("--classes", flags.classes, str)
-        if flags.classes in read_training(flags.run)["classes"]:  # a name may hold a comma
-            wanted = (flags.classes,)
         path = write_run_report(
-            flags.run,
-            flags.output,
-            classes=wanted,
-            images=flags.images,
-            gallery=not flags.no_gallery,
+            flags.run, flags.output, images=flags.images, gallery=not flags.no_gallery
         )
     elif kind in ("compare", "demo"):
         from g2netpl.reports.comparison import write_comparison_report
 
-        for name in ("classes", "images"):
-            if getattr(flags, name) is not None:
-                raise InputError(f"--{name}: only for a run of g2netpl train; {flags.run} is none")
+        if flags.images is not None:
+            raise InputError(f"--images: only for a run of g2netpl train; {flags.run} is none")
         path = write_comparison_report(flags.run, flags.output)
     else:
         raise InputError(

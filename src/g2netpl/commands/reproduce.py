@@ -13,7 +13,7 @@ WHAT is table1, table2, ablation, convergence, semi-supervised, parameters, labe
 a folder of VOC 2012, COCO or NUS-WIDE in its official layout, a features folder, or a label file
 with full labels (a fifth of its images becomes the test, unless --test-labels names another file);
 without it, the built-in scenes. On images the paper's protocol is the default: ResNet-50, 448 px,
-10 epochs, 8 cells for each method; --dry-run tells how long that takes. Broken off, the same
+10 epochs, 8 cells for each method; --dry-run lists the trainings. Broken off, the same
 command goes on; more --seeds and --methods may be added behind the others. The folder gets
 index.html, and each table and figure as CSV and PNG.
 """
@@ -31,7 +31,6 @@ from g2netpl.commands.training_flags import OneMore, checked
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from g2netpl.base.console import Console
     from g2netpl.experiments.reproduction import Plan, Protocol
     from g2netpl.runs.config import RunConfig
 
@@ -49,7 +48,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     add("--published", metavar="NAME", help="VOC, COCO or NUS-WIDE (by the classes)")
     add("--methods", metavar="LIST", help="more rows for table1, table2 and semi-supervised: em,gr")
-    add("--dry-run", action="store_true", help="say what would be trained, and for how long")
+    add("--dry-run", action="store_true", help="list what would be trained")
     usual = {"hidden": 0, "mode": None, "epochs": None, **_OF_THE_PAPER}
     add_grid_flags(parser, usual, "images: the paper's; features: 1e-3,3e-4", "8,16; features 64")
 
@@ -71,7 +70,9 @@ def run(flags: argparse.Namespace) -> None:
         for note in plan.left_out(name):
             console.print(f"{name}: {note}")
     if flags.dry_run:
-        _tell(plan, flags.jobs, console)
+        for training in trainings:
+            console.print(str(training))
+        console.print(f"{len(trainings):,} trainings")
         return
     with _begun(folder, to_be_kept(flags, config, plan.any_data.fingerprints)):
         plan = plan.with_test_part(folder / "labels")
@@ -79,18 +80,6 @@ def run(flags: argparse.Namespace) -> None:
         data = flags.published or data_set_of(plan.tables[0].classes)
         page = write_page(plan, found, data, folder)
     console.print(f"{len(trainings):,} trainings; open {page}")
-
-
-def _tell(plan: "Plan", jobs: int, console: "Console") -> None:
-    """What would be trained, and for how long."""
-    from g2netpl.base.progress import about
-    from g2netpl.experiments.durations import estimate_seconds
-
-    trainings = plan.trainings()
-    for training in trainings:
-        console.print(str(training))
-    seconds = estimate_seconds(plan, jobs)
-    console.print(f"{len(trainings):,} trainings, {about(seconds)} on this machine")
 
 
 def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[None]":

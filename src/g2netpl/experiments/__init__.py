@@ -1,8 +1,7 @@
-"""Many trainings: comparisons, searches, the paper's tables, and how much labelling is enough.
+"""Many trainings: comparisons of methods, and the paper's tables.
 
 `data` is what they run on, `grid` says which cells there are, `cells` trains them, `compare` keeps
-them in a folder, `search` chooses a learning rate, `paper` has the published numbers, and
-`reproduction` and `labelling_plan` build on all of it.
+them in a folder, `paper` has the published numbers, and `reproduction` builds on all of it.
 
     comparison = Comparison(None, ("an", "g2netpl"), ("fspl",), seeds=(0, 1))    # on the scenes
     rows = choose([outcome.row for outcome in run_cells(comparison, jobs=2)])
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from g2netpl.experiments.data import scenes_data as scenes_data
     from g2netpl.experiments.grid import Cell as Cell
     from g2netpl.experiments.grid import Comparison as Comparison
-    from g2netpl.experiments.search import search_grid as search_grid
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
@@ -35,6 +33,5 @@ __getattr__, __dir__, __all__ = lazily(
         "experiments.compare": "sweep",
         "experiments.data": "ArrayData find_dataset load_array_data PhotoData scenes_data",
         "experiments.grid": "Cell Comparison",
-        "experiments.search": "search_grid",
     },
 )

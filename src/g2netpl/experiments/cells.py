@@ -7,8 +7,8 @@ labels are followed over the epochs, that is done on at most 2,000 images of the
 A cell is one training: (method, setting, seed, learning rate, batch size), through all its epochs:
 no method is stopped early at an equilibrium that others do not have. For every (method,
 setting, seed) the cell with the best validation mAP becomes the row of the results table; the test
-part is looked at after a training is over, never to choose anything. A cell that diverged has a row
-that says so.
+part, if there is one, is looked at after a training is over, never to choose anything. A cell that
+diverged has a row that says so.
 """
 
 import signal
@@ -168,7 +168,7 @@ def describe_row(row: Row) -> str:
 def train_cell(
     arrays: ArrayData, comparison: Comparison, cell: Cell, console: Console | None = None
 ) -> Outcome:
-    """Train one cell and measure it on the test part, at the best epoch and at the last."""
+    """Train one cell and measure it on the test part, if any, at the best epoch and at the last."""
     began = time.perf_counter()
     session = session_of(arrays, comparison, cell)
     data, inputs, mode = session.data, session.inputs, session.mode
@@ -209,7 +209,9 @@ def train_cell(
 def session_of(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Session:
     """The training of a cell, ready to play."""
     config = comparison.config_of(cell, arrays.keys)
-    data = replace(observe_data(config, arrays.train), test=Listed(arrays.test, []))
+    data = observe_data(config, arrays.train)
+    if arrays.test is not None:
+        data = replace(data, test=Listed(arrays.test, []))
     backbone = None if arrays.is_features else backbone_of(config)
     inputs = ArrayInputs(data, arrays.train_inputs, arrays.test_inputs, backbone)
     # an estimate is not to see the whole truth of the images that are held out
@@ -240,8 +242,8 @@ def _score(row: Row) -> float:
 
 def _test_map(session: Session, state: State) -> float | None:
     inputs, test = session.inputs.test(session.mode), session.data.test
-    assert inputs is not None
-    assert test is not None
+    if inputs is None or test is None:
+        return None
     return ranked_map(session.predict(state, inputs), test.table.values)
 
 

@@ -1,8 +1,9 @@
 """What an experiment runs on: features, the built-in scenes, or images with a label file.
 
 `Dataset` says where it is, `ArrayData` holds features and scenes in memory, `PhotoData` knows the
-images to train on and those of the test; without a test file they are a fifth of the label file.
-Both say what a training on them needs (`keys`), and `check` a comparison before it begins.
+images to train on and those of the test. There may be no test: then a comparison reports validation
+mAP, and a reproduction makes a fifth of the label file the test. Both say what a training on them
+needs (`keys`), and `check` a comparison before it begins.
 """
 
 import hashlib
@@ -84,7 +85,7 @@ def find_dataset(
 
 
 def with_test_part(
-    dataset: Dataset, folder: Path, table: LabelTable | None = None, format: str | None = None
+    dataset: Dataset, folder: Path, table: LabelTable, format: str | None = None
 ) -> Dataset:
     """A label file without a test file is split once: a fifth of its images become the test.
 
@@ -95,13 +96,10 @@ def with_test_part(
         return dataset
     images = dataset.images or str(image_folder(dataset.labels, format))
     parts = [folder / f"{part}.csv" for part in ("train", "test")]
-    if table is None and not all(part.is_file() for part in parts):
-        table = read_labels(dataset.labels, format)
-    if table is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for part, rows in zip(parts, split_rows(table), strict=True):
-            if not _says(part, table.take(rows)):
-                write_labels(table.take(rows), part)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, rows in zip(parts, split_rows(table), strict=True):
+        if not _says(part, table.take(rows)):
+            write_labels(table.take(rows), part)
     return Dataset("images", dataset.root, str(parts[0]), str(parts[1]), images)
 
 
@@ -124,8 +122,8 @@ class ArrayData:
 
     train_inputs: Tensor
     train: LabelTable
-    test_inputs: Tensor
-    test: LabelTable
+    test_inputs: Tensor | None
+    test: LabelTable | None
     backbone: str = "features"
 
     @property
@@ -140,7 +138,7 @@ class ArrayData:
         return {"labels": "arrays", "mode": mode, "backbone": self.backbone, "device": "cpu"}
 
     @property
-    def tables(self) -> tuple[LabelTable, LabelTable]:
+    def tables(self) -> tuple[LabelTable, LabelTable | None]:
         """The labels to train on and those of the test."""
         return self.train, self.test
 
@@ -149,13 +147,10 @@ class ArrayData:
         """What the labels and the inputs say, in short."""
         every = hashlib.sha256()
         for inputs in (self.train_inputs, self.test_inputs):
-            content: Any = inputs.contiguous().numpy()
-            every.update(content)
-        return {
-            "training": self.train.fingerprint(),
-            "test": self.test.fingerprint(),
-            "all inputs": every.hexdigest(),
-        }
+            if inputs is not None:
+                content: Any = inputs.contiguous().numpy()
+                every.update(content)
+        return {**_fingerprints(*self.tables), "all inputs": every.hexdigest()}
 
     def check(self, comparison: Comparison) -> list[str]:
         """Find what does not fit the data, before anything is trained or written."""
@@ -167,12 +162,8 @@ def load_array_data(features: str | None) -> ArrayData:
     """Read a features folder, or without one make the built-in scenes."""
     if features is not None:
         folder = read_features(features)
-        return ArrayData(
-            torch.from_numpy(folder.train_features),
-            folder.train,
-            torch.from_numpy(folder.test_features),
-            folder.test,
-        )
+        test = None if folder.test_features is None else torch.from_numpy(folder.test_features)
+        return ArrayData(torch.from_numpy(folder.train_features), folder.train, test, folder.test)
     return scenes_data()
 
 
@@ -195,6 +186,7 @@ class PhotoData:
     dataset: Dataset
     own_keys: dict[str, Any]
     told: set[str] = field(default_factory=set)  # which images cannot be read
+    splits_test: bool = False  # without a test file, off the label file
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -209,10 +201,10 @@ class PhotoData:
         return read_training_data(self._config)
 
     @cached_property
-    def parts(self) -> tuple[Listed, Listed]:
+    def parts(self) -> tuple[Listed, Listed | None]:
         """What is trained on and what is tested on."""
         whole = Listed(self.read.table, self.read.paths)
-        if self.read.test is not None:
+        if self.read.test is not None or not self.splits_test:
             return whole, self.read.test
         train, test = (
             Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
@@ -221,15 +213,15 @@ class PhotoData:
         return train, test
 
     @property
-    def tables(self) -> tuple[LabelTable, LabelTable]:
+    def tables(self) -> tuple[LabelTable, LabelTable | None]:
         """The labels of both."""
-        return self.parts[0].table, self.parts[1].table
+        train, test = self.parts
+        return train.table, None if test is None else test.table
 
     @property
     def fingerprints(self) -> dict[str, str]:
         """What the label files say, in short."""
-        train, test = self.tables
-        return {"training": train.fingerprint(), "test": test.fingerprint()}
+        return _fingerprints(*self.tables)
 
     @property
     def _config(self) -> RunConfig:
@@ -255,10 +247,11 @@ class PhotoData:
         """
         config, (train, test) = self._config, self.parts
         apart = []
-        if config.test_labels is None:  # else it was looked at when they were read
+        if test is not None and config.test_labels is None:  # else it was looked at when read
             way_out = "keep them together with --groups, which g2netpl check --groups-out writes"
             apart = keep_test_apart(train, test, config, way_out)
-        tried = [by_headers(part.paths, config.most_bad(len(part.paths))) for part in (train, test)]
+        parts = [part for part in (train, test) if part is not None]
+        tried = [by_headers(part.paths, config.most_bad(len(part.paths))) for part in parts]
         check_bad(*tried)
         self.told.update(*(each.problems for each in tried))
         notes = [f"note: {note}" for note in (*self.read.notes, *apart)]
@@ -278,11 +271,19 @@ class PhotoData:
         rows = split_table(train, VALIDATION_FRACTION, 0, labelled)[1]
         chooses = can_choose_by(train.take(rows).values)
         held_out = len(rows) if chooses else 0  # else all are trained on
+        trained, classes = len(train) - held_out, f"{len(train.classes):,} classes"
+        if test is None:
+            return f"{trained:,} training and {held_out:,} validation images of {classes}, no test"
         tested = int((per_class(test.values, POSITIVE) > 0).sum())
         return (
-            f"{len(train) - held_out:,} training, {held_out:,} validation and {len(test):,} test "
-            f"images of {len(train.classes):,} classes, {tested:,} of them in the test"
+            f"{trained:,} training, {held_out:,} validation and {len(test):,} test "
+            f"images of {classes}, {tested:,} of them in the test"
         )
+
+
+def _fingerprints(train: LabelTable, test: LabelTable | None) -> dict[str, str]:
+    tables = {"training": train, "test": test}
+    return {name: table.fingerprint() for name, table in tables.items() if table is not None}
 
 
 Data = ArrayData | PhotoData

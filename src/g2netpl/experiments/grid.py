@@ -104,13 +104,14 @@ class Comparison:
         return RunConfig.read(values, "a cell")
 
     def check(
-        self, train: LabelTable, test: LabelTable, keys: Mapping[str, Any] | None = None
+        self, train: LabelTable, test: LabelTable | None, keys: Mapping[str, Any] | None = None
     ) -> RunConfig:
         """Find what does not fit the data, before anything is trained or written.
 
-        `keys` are those that the data need; gives the first training.
+        Without a test, validation mAP is all there is. `keys` are those that the data need; gives
+        the first training.
         """
-        if not can_rank(test.values):
+        if test is not None and not can_rank(test.values):
             raise InputError(
                 f"{counted(len(test), 'test image')}: no class has both a positive and a negative "
                 "there, so mAP cannot be had; more images are needed, or full labels (g2netpl "
@@ -120,7 +121,13 @@ class Comparison:
         views = keys is not None and "images" in keys and keys["mode"] == "end-to-end"
         for setting in self.settings:
             share, seed = VALIDATION_FRACTION, self.seeds[0]
-            visible = split_and_observe(train, Setting.parse(setting), share, seed).visible
+            data = split_and_observe(train, Setting.parse(setting), share, seed)
+            visible = data.visible
+            if test is None and data.validation is None:
+                raise InputError(
+                    f"setting {setting}: no test images, and no class has both a positive and a "
+                    "negative among the held-out ones, so there is no mAP; give --test-labels"
+                )
             check_learnable(visible, f"setting {setting}")
             for method in self.methods:
                 name, changes = self.options_of(method)

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from g2netpl.base.console import Console
+from g2netpl.base.errors import InputError
 from g2netpl.base.progress import Cells
 from g2netpl.experiments.cells import Row, choose, runner_of
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison, options_of
 from g2netpl.experiments.paper import Recipe
-from g2netpl.experiments.search import PAPER_BATCHES, PAPER_RATES
 from g2netpl.game.methods import needs_of
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import Mode
@@ -45,7 +45,7 @@ class Protocol:
 USUAL: dict[Kind, tuple[int, tuple[float, ...], tuple[int, ...]]] = {
     "features": (10, (1e-3, 3e-4), (64,)),
     "scenes": (12, (3e-3,), (32,)),
-    "images": (10, PAPER_RATES, PAPER_BATCHES),
+    "images": (10, (1e-2, 1e-3, 1e-4, 1e-5), (8, 16)),
 }
 """Epochs, learning rates and batch sizes where nobody says: of images, the paper's."""
 LINEAR_INIT_EPOCHS = 5  # of everything, after those of the classifier; the paper's
@@ -138,7 +138,7 @@ class Plan:
         if mode not in self._data:
             keys = {**self.protocol.photos, "mode": mode}
             self._data[mode] = (
-                PhotoData(self.dataset, keys, self.told)
+                PhotoData(self.dataset, keys, self.told, splits_test=True)
                 if self.dataset.kind == "images"
                 else load_array_data(self.dataset.features)
             )
@@ -152,7 +152,10 @@ class Plan:
     @property
     def tables(self) -> tuple[LabelTable, LabelTable]:
         """The labels to train on and those of the test."""
-        return self.any_data.tables
+        train, test = self.any_data.tables
+        if test is None:
+            raise InputError(f"{self.dataset.name}: no test.npz; reproduce needs a test split")
+        return train, test
 
     def with_test_part(self, folder: Path) -> "Plan":
         """The same, with label files in `folder` where the test is a part of the label file."""
@@ -202,6 +205,6 @@ def check(plan: Plan) -> list[str]:
     """
     planned = [(plan.data(name), each) for name in plan.recipes for each in plan.comparisons(name)]
     for data, comparison in planned:
-        comparison.check(*data.tables, data.keys)
+        comparison.check(*plan.tables, data.keys)
     photos = [data for data, _ in planned if isinstance(data, PhotoData)]
     return photos[0].look_at_files() if photos else []

@@ -2,7 +2,7 @@
 
 Every view begins with the squashed image, so batches are the same bit for bit with a cache and
 without. Each process of a training has a cache of its own, which its loader workers share, and the
-trainings of a search one after the other. What is kept is gone with the process.
+trainings of a comparison one after the other. What is kept is gone with the process.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Frozen features: computed once by a backbone, kept as files, read back for linear training.
 
-A features folder holds `train.npz` and `test.npz` (`features` float or uint8, `labels` int8 N×L of
-1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features are
-multiplied by). All of them are finite numbers.
+A features folder holds `train.npz` and optionally `test.npz` (`features` float or uint8, `labels`
+int8 N×L of 1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features
+are multiplied by). All of them are finite numbers.
 """
 
 import zipfile
@@ -29,12 +29,12 @@ Features = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class FeatureFolder:
-    """Features and labels of a training and a test part."""
+    """Features and labels of a training part, and of a test part if there is one."""
 
     train_features: Features
     train: LabelTable
-    test_features: Features
-    test: LabelTable
+    test_features: Features | None = None
+    test: LabelTable | None = None
 
 
 def read_features(folder: str | Path) -> FeatureFolder:
@@ -50,7 +50,10 @@ def read_features(folder: str | Path) -> FeatureFolder:
             f"{about}: scale: column {column}: expected a finite number, "
             f"got {meta['scale'].ravel()[column]}"
         )
-    train, test = (_part(folder / f"{part}.npz", classes, scale) for part in ("train", "test"))
+    train = _part(folder / "train.npz", classes, scale)
+    if not (folder / "test.npz").is_file():
+        return FeatureFolder(*train)
+    test = _part(folder / "test.npz", classes, scale)
     if train[0].shape[1] != test[0].shape[1]:
         raise InputError(f"{folder}: train and test features have different widths")
     return FeatureFolder(*train, *test)
@@ -122,7 +125,7 @@ def _names(path: Path, name: str, values: npt.NDArray[Any]) -> tuple[str, ...]:
 
 def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
-        raise InputError(f"{path}: no such file (a features folder has train, test and meta.npz)")
+        raise InputError(f"{path}: no such file (a features folder has train.npz and meta.npz)")
     try:
         arrays = read_npz(path, available_memory())
     except ValueError as problem:
@@ -141,6 +144,8 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
         ("train", features.train_features, features.train),
         ("test", features.test_features, features.test),
     ):
+        if values is None or table is None:
+            continue
         names = {"images": np.array(table.images)}
         if table.groups is not None:
             names["groups"] = np.array(table.groups)

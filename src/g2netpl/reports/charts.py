@@ -25,7 +25,6 @@ _INK = "#1c2430"
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 _STROKES = ("none", "5 2", "1.5 1.5", "6 2 1.5 2")  # the same for the key
 _SIZE = (4.4, 2.9)  # inches: on a phone its letters are as large as the text
-_MOST_SUMMARISED = 6
 _FEW_POINTS = 40
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -106,11 +105,9 @@ class Chart:
     across: Point | None = None
     reference: tuple[str, float, float] | None = None  # a straight line: name, height at 0, slope
     names: Sequence[str] = ()  # what stands at 0, 1, … from top to bottom; x and y change places
-    log_ticks: Sequence[float] = ()
     keyed: bool = True
     note: str = ""
-    words: str = ""  # instead of those made from the lines
-    numbers: Table | None = None  # the same of the table
+    numbers: Table | None = None  # instead of those made from the lines
 
     def draw(self, panel: Any) -> None:
         """Draw it into a panel of matplotlib."""
@@ -126,10 +123,6 @@ class Chart:
             panel.set_xlim(self.across)
         if self.x == "epoch":
             panel.xaxis.get_major_locator().set_params(integer=True, nbins=8, min_n_ticks=1)
-        if self.log_ticks:
-            panel.set_xscale("log")
-            panel.set_xticks(self.log_ticks, [f"{tick:,}" for tick in self.log_ticks])
-            panel.set_xticks([], minor=True)
         if self.names:
             panel.set_yticks(range(len(self.names)), self.names)
             panel.invert_yaxis()
@@ -160,8 +153,8 @@ class Chart:
 
     @property
     def summary(self) -> str:
-        """The chart in words."""
-        return self.words or f"{self.title}: {self.y} over {self.x}. {self._in_words()}"
+        """For those who do not see it; the numbers are in the table."""
+        return f"{self.title}: {self.y} over {self.x}"
 
     @property
     def table(self) -> Table:
@@ -172,22 +165,6 @@ class Chart:
         columns = [dict(each.points) for each in self.series]
         rows = [[f"{at:g}", *(number(column.get(at)) for column in columns)] for at in places]
         return [self.x, *(each.name for each in self.series)], rows
-
-    def _in_words(self) -> str:
-        parts = []
-        for each in self.series[:_MOST_SUMMARISED]:
-            if each.known:
-                (first, begin), (last, end) = each.known[0], each.known[-1]
-                top = max(each.known, key=lambda point: point[1])
-                parts.append(
-                    f"{each.name}: {number(begin)} at {self.x} {first:g}, {number(end)} at "
-                    f"{self.x} {last:g}, highest {number(top[1])} at {self.x} {top[0]:g}."
-                )
-        if len(self.series) > _MOST_SUMMARISED:
-            parts.append("The table below has all lines.")
-        if self.reference is not None:
-            parts.append(f"{self.reference[0]} is {number(self.reference[1])}.")
-        return " ".join(parts)
 
 
 @dataclass(frozen=True)

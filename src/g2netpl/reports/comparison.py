@@ -26,7 +26,7 @@ from g2netpl.reports.run_charts import (
     player_comparison,
     truth_chart,
 )
-from g2netpl.reports.tables import Grid, grid, groups, moments, spread, summarise
+from g2netpl.reports.tables import Grid, grid, groups, measures, moments, spread, summarise
 from g2netpl.runs.records import CellResult, Content, read_run
 
 PAGES = {"compare": "report.html", "demo": "comparison.html"}
@@ -59,7 +59,7 @@ def write_comparison_report(
     trained = {cell_of(row): row for row in rows}
     chosen = [trained[cell_of(row)] for row in _chosen(folder, rows)]
     taken = {cell_of(row) for row in chosen}
-    table = _grid(chosen)
+    table, has_test = _grid(chosen), measures(chosen) != ("validation_map",)
     ks = {f"{row['expected_positives']:.2f}" for row in chosen if "expected_positives" in row}
     return write_page(
         folder / PAGES[command] if output is None else output,
@@ -68,6 +68,7 @@ def write_comparison_report(
         version=__version__,
         finished=(folder / _RESULTS[command]).is_file(),
         grid=table,
+        has_test=has_test,
         about=about,
         seeds=sorted({row["seed"] for row in chosen}),
         ks=sorted(ks),
@@ -77,8 +78,8 @@ def write_comparison_report(
         players=[(setting, _players(chosen, setting)) for setting in table.settings],
         truths=_truths(chosen),
         histograms=_histograms(chosen),
-        trainings=_trainings(chosen),
-        others=_trainings([row for row in rows if cell_of(row) not in taken]),
+        trainings=_trainings(chosen, has_test),
+        others=_trainings([row for row in rows if cell_of(row) not in taken], has_test),
         demo=_demo(outcomes, chosen) if outcomes else None,
     )
 
@@ -97,9 +98,10 @@ def _chosen(folder: Path, rows: Sequence[Row]) -> list[Row]:
 
 
 def _grid(rows: Sequence[Row]) -> Grid:
-    """Test mAP of every method and setting; one with a seed that diverged is never the highest."""
+    """mAP of every method and setting; one with a seed that diverged is never the highest."""
+    measure = measures(rows)[0]
     means = {
-        key: None if lost else moments([row["test_map"] for row in trained])[0]
+        key: None if lost else moments([row[measure] for row in trained])[0]
         for key, (trained, lost) in groups(rows).items()
     }
     return grid(summarise(rows), means, {row["method"]: row["method"] for row in rows})
@@ -159,12 +161,11 @@ def _histograms(rows: Sequence[Row]) -> Sequence[Chart]:
     return [chart for chart in charts if chart is not None][:_MOST_HISTOGRAMS]
 
 
-def _trainings(rows: Sequence[Row]) -> dict[str, list[Any]]:
+def _trainings(rows: Sequence[Row], has_test: bool) -> dict[str, list[Any]]:
     """What was chosen, and its figures."""
     shares = {
         "validation_map": "validation mAP",
-        "test_map": "test mAP",
-        "last_test_map": "last test mAP",
+        **({"test_map": "test mAP", "last_test_map": "last test mAP"} if has_test else {}),
         "pseudo_label_map": "pseudo-label mAP",
         "undecided": "undecided",
     }

@@ -186,28 +186,3 @@ def parameter_lines(beta: float, gamma: float) -> Lines:
         for places in [torch.linspace(first, last, 101, dtype=torch.float64)]
         for x, y in zip(places.tolist(), curve(places, value).tolist(), strict=True)
     ]
-
-
-def plan_figure(lines: Lines, today: int) -> Figure:
-    """Measured points, and the curve with its band beyond them; `lines` as in the header."""
-
-    def points(what: str) -> list[tuple[float, float]]:
-        return [(line[0], line[2]) for line in lines if line[1] == what]
-
-    curve = [line for line in lines if line[1] == "curve"]
-    heights = [value for line in curve for value in line[3:5]]
-    series = [
-        Series("repeat", points("repeat"), 7, marker=".", joined=False),
-        Series("measured", points("measured"), 0, marker="o", joined=False),
-        Series(
-            "curve through the measured points, 90 % band",
-            points("curve"),
-            band=[(line[0], line[3], line[4]) for line in curve],
-        ),
-        Series(
-            "labelled today", [(today, min(heights)), (today, max(heights))], 1, 1, marker="none"
-        ),
-    ]
-    ticks = [min(line[0] for line in curve), today, 2 * today, 4 * today]
-    chart = Chart("", series, "labelled images", "mAP × 100", log_ticks=ticks)
-    return ("labelled images", "what", "mAP x 100", "low", "high"), lines, [chart]

@@ -5,11 +5,11 @@ words are in templates/run.html.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from g2netpl import __version__
-from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.base.errors import InputError
 from g2netpl.game.methods import METHODS
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.reports.gallery import Opinions, make_shelves, photo_finder
@@ -32,7 +32,6 @@ from g2netpl.runs.run import Run
 from g2netpl.runs.tables import PARTS, HeldOut
 from g2netpl.training.progress import collapsed, restless, restless_words
 
-MOST_CURVES = 12  # in one picture
 _MOST_ROWS = 400  # of the table of classes
 
 
@@ -40,24 +39,21 @@ def write_run_report(
     folder: str | Path,
     output: str | Path | None = None,
     *,
-    classes: Sequence[str] = (),
     images: str | None = None,
     gallery: bool = True,
 ) -> Path:
     """Write the page, by default as report.html in the run folder; returns where it is.
 
-    `classes` have their precision–recall curves drawn; `images` is the folder of the photos, if
-    they are no longer where the run found them.
+    `images` is the folder of the photos, if they are no longer where the run found them.
     """
     run = Run.open(folder)
-    columns = _columns(run.classes, classes)
     if images is not None and not os.path.isdir(images):
         raise InputError(f"--images {images}: no such folder")
     completed = complete(run) if run.is_finished else None
     held_out = run.held_out if run.is_finished else {}
     content = _epochs(run)
     if completed is not None:
-        content |= _results(run, completed, held_out, columns)
+        content |= _results(run, completed, held_out)
         content |= _gallery(run, completed, images) if gallery else {}
     return write_page(
         run.folder / PAGE if output is None else output,
@@ -70,16 +66,6 @@ def write_run_report(
         without_gallery=not gallery,
         **content,
     )
-
-
-def _columns(known: tuple[str, ...], wanted: Sequence[str]) -> list[int]:
-    """Where the wanted classes are."""
-    for name in wanted:
-        if name not in known:
-            raise InputError(f"--classes: no class {name!r} ({did_you_mean(name, known)})")
-    if len(wanted) > MOST_CURVES:
-        raise InputError(f"--classes: at most {MOST_CURVES} in one picture, got {len(wanted)}")
-    return [known.index(name) for name in wanted]
 
 
 def _epochs(run: Run) -> Content:
@@ -99,9 +85,7 @@ def _epochs(run: Run) -> Content:
     }
 
 
-def _results(
-    run: Run, completed: Completed, held_out: Mapping[str, HeldOut], columns: list[int]
-) -> Content:
+def _results(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]) -> Content:
     """What a finished run has reached: tables, and its scores against the truth."""
     header = ["part", "images", "mAP", "mAP, classes present", "precision", "recall", "F1"]
     header += ["accuracy"] if run.thresholds.one_of else []
@@ -119,7 +103,7 @@ def _results(
     ranked = {part: each for part, each in judged.items() if can_rank(each.truth)}
     classes = _class_table(run, completed, judged)
     content = {"metrics": (header, rows), "parts": PARTS, "classes": classes}
-    return content | (_against_truth(run, ranked, columns) if ranked else {})
+    return content | (_against_truth(run, ranked) if ranked else {})
 
 
 def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]) -> Content:
@@ -160,18 +144,12 @@ def _class_table(run: Run, completed: Completed, held_out: Mapping[str, HeldOut]
     return {"header": header, "rows": shown, **told}
 
 
-def _against_truth(run: Run, ranked: Mapping[str, HeldOut], columns: list[int]) -> Content:
+def _against_truth(run: Run, ranked: Mapping[str, HeldOut]) -> Content:
     """Reliability, precision and recall."""
     part = "test" if "test" in ranked else "validation"
-    truth = ranked[part].truth
-    both = (truth == POSITIVE).any(axis=0) & (truth == NEGATIVE).any(axis=0)
-    drawn = (
-        [column for column in columns if both[column]] if columns else spread_classes(ranked[part])
-    )
+    drawn = spread_classes(ranked[part])
     return {
         "judged_part": part,
-        "of_one_sign": [run.classes[column] for column in columns if not both[column]],
-        "are_chosen": bool(columns),
         "reliability": reliability_chart(ranked, run.thresholds),
         "precision": precision_recall_chart(ranked[part], part, run.thresholds, drawn)
         if drawn

@@ -167,15 +167,7 @@ def histogram_chart(history: History, title: str) -> HeatChart | None:
         places = np.unique(np.linspace(0, len(kept) - 1, _MOST_COLUMNS).round().astype(int))
         kept = [kept[place] for place in places]
     columns = [(epoch, [count / sum(counts) for count in counts]) for epoch, counts in kept]
-    ends = []
-    for epoch, shares in (columns[0], columns[-1]):
-        tenth = max(1, len(shares) // 10)
-        low, high = sum(shares[:tenth]), sum(shares[-tenth:])
-        ends.append(
-            f"after epoch {epoch:g}, {100 * low:.1f} % lie below 0.1, {100 * high:.1f} % above 0.9"
-        )
-    words = f"{title}: {'; '.join(ends)}."
-    return HeatChart(title, (), "epoch", "soft label", words=words, columns=columns)
+    return HeatChart(title, (), "epoch", "soft label", columns=columns)
 
 
 def reliability_chart(parts: Mapping[str, HeldOut], thresholds: Thresholds) -> Chart:
@@ -190,9 +182,6 @@ def reliability_chart(parts: Mapping[str, HeldOut], thresholds: Thresholds) -> C
         for own in found:
             figures = (number(own.score), number(own.positive), f"{own.count:,}")
             rows.append([part, f"{own.low:.1f}–{own.high:.1f}", *figures])
-    about = (
-        f"Score and share of positives differ by {' and '.join(errors)} on average over all labels"
-    )
     return Chart(
         "Reliability of the calibrated scores",
         lines,
@@ -201,10 +190,8 @@ def reliability_chart(parts: Mapping[str, HeldOut], thresholds: Thresholds) -> C
         limits=_UNIT,
         across=_UNIT,
         reference=("perfectly calibrated", 0.0, 1.0),
-        words=f"Reliability diagram in ten bins. {about}.",
         numbers=(("part", "scores", "mean score", "share positive", "labels"), rows),
-        note=f"{about} (expected calibration error). Bars are 95 % intervals; the table tells how "
-        "many labels each point stands for.",
+        note=f"Expected calibration error: {', '.join(errors)}. Bars are 95 % intervals.",
     )
 
 

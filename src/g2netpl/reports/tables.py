@@ -11,10 +11,8 @@ Row = dict[str, Any]
 Place = tuple[str, str]  # a method and a setting
 
 LOST = "diverged"  # where the figures of a row would stand
-RESULT_COLUMNS = (
-    *("method", "setting", "seeds", "learning rate", "batch size", "weight"),
-    *("best epoch", "± best", "last epoch", "± last", "undecided %", "diverged"),
-)
+_TEST_COLUMNS = ("best epoch", "± best", "last epoch", "± last")
+_VALIDATION_COLUMNS = ("validation mAP", "± validation mAP")
 _UNDECIDED = "undecided: soft labels between 0.25 and 0.75"
 
 
@@ -47,20 +45,27 @@ def groups(rows: Sequence[Row]) -> dict[Place, tuple[list[Row], int]]:
     return {key: (own, len(found[key]) - len(own)) for key, own in trained.items()}
 
 
+def measures(rows: Sequence[Row]) -> tuple[str, ...]:
+    """What the table shows: test mAP at the best epoch and at the last, or else validation mAP."""
+    has_test = any(row["test_map"] is not None for row in rows)
+    return ("test_map", "last_test_map") if has_test else ("validation_map",)
+
+
 def summarise(rows: Sequence[Row]) -> dict[Place, list[str]]:
-    """For every (method, setting): test mAP at the best epoch and at the last, undecided.
+    """For every (method, setting): its mAP, see `measures`, and undecided labels.
 
     Seeds that diverged are counted, and left out of the means.
     """
-    return {key: _summary(*group) for key, group in groups(rows).items()}
+    keys = measures(rows)
+    return {key: _summary(*group, keys) for key, group in groups(rows).items()}
 
 
-def _summary(trained: Sequence[Row], lost: int) -> list[str]:
+def _summary(trained: Sequence[Row], lost: int, keys: Sequence[str]) -> list[str]:
     if not trained:
         return [LOST]
-    best, last = (spread([row[key] for row in trained]) for key in ("test_map", "last_test_map"))
+    best, *last = (spread([row[key] for row in trained]) for key in keys)
     undecided, _ = moments([row["undecided"] for row in trained])
-    lines = [best, f"last {last}"]
+    lines = [best, *(f"last {each}" for each in last)]
     if undecided is not None:
         lines.append(f"{undecided:.0f} % undecided")
     return [*lines, f"{lost} of {lost + len(trained)} seeds diverged"] if lost else lines
@@ -79,11 +84,14 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     widest = max(len(text) for text in (*settings, *texts)) + 3
     many = max(1, (width - names - 4) // widest)
     seeds = len({row["seed"] for row in rows})
+    measured = "test mAP × 100 at the best validation epoch and at the last"
+    if measures(rows) == ("validation_map",):
+        measured = "validation mAP × 100, on which epoch and cell were chosen"
     tables = []
     for start in range(0, len(settings), many):
         shown = settings[start : start + many]
         table = Table(
-            title=f"test mAP × 100 at the best validation epoch and at the last, {seeds} seed(s)",
+            title=f"{measured}, {seeds} seed(s)",
             title_justify="left",
             caption=_UNDECIDED if any(line.endswith("undecided") for line in texts) else None,
             caption_justify="left",
@@ -100,11 +108,19 @@ def results_tables(rows: Sequence[Row], width: int) -> list[Table]:
     return tables
 
 
+def result_columns(rows: Sequence[Row]) -> tuple[str, ...]:
+    """The header of results.csv."""
+    maps = _VALIDATION_COLUMNS if measures(rows) == ("validation_map",) else _TEST_COLUMNS
+    chosen = ("method", "setting", "seeds", "learning rate", "batch size", "weight")
+    return (*chosen, *maps, "undecided %", "diverged")
+
+
 def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
-    """The results as numbers, a line for every method and setting: see RESULT_COLUMNS.
+    """The results as numbers, a line for every method and setting: see `result_columns`.
 
     What the seeds chose stands there once where they agree.
     """
+    keys = measures(rows)
     return [
         [
             *key,
@@ -115,8 +131,11 @@ def result_lines(rows: Sequence[Row]) -> list[list[Any]]:
                 )
                 for of in ("learning_rate", "batch_size", "weight")
             ),
-            *(_two_digits(each) for each in moments([row["test_map"] for row in trained])),
-            *(_two_digits(each) for each in moments([row["last_test_map"] for row in trained])),
+            *(
+                _two_digits(each)
+                for measure in keys
+                for each in moments([row[measure] for row in trained])
+            ),
             _two_digits(moments([row["undecided"] for row in trained])[0]),
             lost,
         ]

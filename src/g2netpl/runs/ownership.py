@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -167,11 +167,9 @@ def _defaults() -> dict[str, Any]:
     return {key: field.get_default(call_default_factory=True) for key, field in fields}
 
 
-def _changed_keys(
-    began: dict[str, Any], now: dict[str, Any], free: Collection[str] = ()
-) -> list[str]:
+def _changed_keys(began: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Keys with another value. Files that moved together with the run folder are the same."""
-    compared = [key for key in now if key not in free and key not in FREE_TO_CHANGE]
+    compared = [key for key in now if key not in FREE_TO_CHANGE]
     changed = [key for key in compared if began.get(key) != now[key]]
     return [key for key in changed if key not in PATHS or _way(began, key) != _way(now, key)]
 
@@ -188,30 +186,6 @@ def _way(config: dict[str, Any], key: str) -> Files | None:
         return os.path.relpath(path, folder) if known and same_drive else path
 
     return of_each(paths, way)
-
-
-def check_same_training(
-    folder: Path,
-    config: RunConfig,
-    fingerprints: dict[str, str] | None,
-    free: set[str],
-) -> None:
-    """Refuse to stand beside a run that was trained otherwise, but for the keys that are `free`."""
-    before = read_training(folder)
-    began = {**_defaults(), **before["config"]}
-    epochs = config.epochs_on(before["data"]["training_images"])
-    whole = config.model_copy(update={"epochs": epochs, "output": os.path.abspath(folder)})
-    now = json.loads(whole.model_dump_json())
-    keys = _changed_keys(began, now, free)
-    changed = ["--" + key.replace("_", "-") for key in keys]
-    if not changed and fingerprints not in (None, before["data"]["fingerprints"]):
-        changed = ["content of the label files"]
-    if changed:
-        flags = ", ".join(changed)
-        raise Refused(
-            f"{folder.parent}: other {flags} than {folder.name} was trained with; choose another "
-            "--output"
-        )
 
 
 def check_unchanged(folder: Path, description: dict[str, Any]) -> str:

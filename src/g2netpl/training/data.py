@@ -139,14 +139,6 @@ def read_training_data(config: RunConfig) -> TrainingData:
     return replace(data, test=test, paths=paths, notes=(*notes, *found))
 
 
-def read_images(config: RunConfig) -> tuple[Listed, list[str]]:
-    """All images of the label files and around them, and what to tell about them."""
-    listed, notes = _read_listed(config)
-    table, paths, found = _with_unlisted(listed, config, [])
-    table, _, told = _grouped(table, [], config)
-    return Listed(table, paths), [*notes, *found, *told]
-
-
 def observe_data(config: RunConfig, table: LabelTable) -> TrainingData:
     """A table in memory, split and observed as the configuration says."""
     setting = Setting.parse(config.setting)

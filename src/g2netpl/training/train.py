@@ -46,7 +46,7 @@ from g2netpl.training.devices import accelerator_of
 from g2netpl.training.divergence import check_given_up
 from g2netpl.training.foresight import foresee
 from g2netpl.training.inputs import ImageInputs, backbone_of
-from g2netpl.training.modes import told_mode
+from g2netpl.training.modes import usual_mode
 from g2netpl.training.results import finish
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.session import Session, Watch
@@ -201,7 +201,7 @@ class _FolderTraining:
         backbone.module.to(accelerator.device)
         inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
         if self.undecided and not self.console.quiet:
-            self.console.print(told_mode(config, inputs))
+            self.console.print("mode: {} ({})".format(*usual_mode(config)))
         k = expected.as_before(self.folder) if self.resume else None
         session = Session(config, data, inputs, k, accelerator, processes)
         if config.resume_labels is not None:

@@ -21,7 +21,7 @@ def at_address(address: str) -> Catalogue:
     if not images and any(each.lower().endswith((".parquet", ".pq")) for each in found):
         raise InputError(
             f"{address}: Parquet is read from this machine only; copy it here, or put tar shards "
-            "there (g2netpl pack)"
+            "there, in WebDataset layout"
         )
     if not images:
         raise InputError(f"{address}: no images there, and no tar shards")
