@@ -25,7 +25,6 @@ from g2netpl.commands import (
     demo,
     export,
     features,
-    import_weights,
     merge,
     methods,
     observe,
@@ -36,16 +35,14 @@ from g2netpl.commands import (
     reproduce,
     review,
     search,
-    serve,
     train,
 )
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, report, predict, complete, review, serve, export, plan),
+    *(demo, check, train, report, predict, complete, review, export, plan),
     *(observe, convert, merge, pack, search, compare, reproduce, features, methods),
-    import_weights,
 )
 _TAKE_METHODS = (train, plan, search, compare, reproduce, methods)
 
@@ -128,8 +125,8 @@ def _add_flags(command: ModuleType, parser: argparse.ArgumentParser) -> None:
 
 
 def name_of(command: ModuleType) -> str:
-    """`import_weights.py` is `g2netpl import-weights`."""
-    return command.__name__.rpartition(".")[2].replace("_", "-")
+    """`train.py` is `g2netpl train`."""
+    return command.__name__.rpartition(".")[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -22,7 +22,7 @@ decided.jsonl     what people had decided in reviews before the run began
 
 .before holds the old results, while a run that replaces them has no checkpoint; see backup.py
 
-review.jsonl, of `g2netpl review` and `serve`, holds the answers of people: no training ever removes
+review.jsonl, of `g2netpl review`, holds the answers of people: no training ever removes
 it.
 """
 

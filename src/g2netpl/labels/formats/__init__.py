@@ -2,7 +2,7 @@
 
 A file per format, with `recognises`, `read` and `write`: `coco`, `csv_table` (workbooks too),
 `fiftyone`, `huggingface` (`huggingface_data` are its files), `imagefolder`, `label_studio`
-(`label_studio_tasks` its images and answers, `label_studio_controls` its fields), `nuswide`,
+(`label_studio_tasks` its images and answers), `nuswide`,
 `openimages`, `parquet`, `photo_tags` (and the folder `photos`), `spml`, `tags`, `voc`,
 `webdataset`, `xlsx`.
 
