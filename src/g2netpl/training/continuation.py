@@ -21,7 +21,8 @@ from torch import Tensor
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.files import replace_file
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.game.network.network import Network, bare, check_numbers
+from g2netpl.game.network.network import Network, bare
+from g2netpl.game.network.weights import check_numbers
 from g2netpl.game.player import LabelPlayer
 from g2netpl.runs.answers import Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig

@@ -151,7 +151,7 @@ def prediction(
     score = _short(np.where(decided, certain, 1 - certain).mean())
     results = []
     if decided.any():
-        names = [classes[column] for column in np.flatnonzero(decided)]
+        names = [classes[column] for column in np.flatnonzero(decided).tolist()]
         results.append({**control.result(names), "score": _short(chances[decided].min())})
     return {"model_version": version, "score": score, "result": results}
 
