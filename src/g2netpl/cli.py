@@ -25,22 +25,19 @@ from g2netpl.commands import (
     demo,
     export,
     features,
-    import_weights,
     methods,
     predict,
     report,
     reproduce,
     review,
-    serve,
     train,
 )
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
 COMMANDS = (
-    *(demo, check, train, report, predict, complete, review, serve, export),
+    *(demo, check, train, report, predict, complete, review, export),
     *(convert, compare, reproduce, features, methods),
-    import_weights,
 )
 _TAKE_METHODS = (train, compare, reproduce, methods)
 
@@ -123,8 +120,8 @@ def _add_flags(command: ModuleType, parser: argparse.ArgumentParser) -> None:
 
 
 def name_of(command: ModuleType) -> str:
-    """`import_weights.py` is `g2netpl import-weights`."""
-    return command.__name__.rpartition(".")[2].replace("_", "-")
+    """`train.py` is `g2netpl train`."""
+    return command.__name__.rpartition(".")[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -143,8 +143,6 @@ def test_answers_are_kept_while_the_file_is_another_one(tmp_path, browser):
         browser.lost()
         assert path.read_bytes() == older
         port = page.port
-    rescued = [json.loads(x) for x in (folder / "review.jsonl.rescued-1").read_text().splitlines()]
-    assert [(x["image"], x["class"], x["action"]) for x in rescued] == told(given)
     with Page(folder, port=port) as page:
         browser.lost()
         browser.follow(address=page.address)
@@ -311,7 +309,7 @@ def test_photos_by_keys(tmp_path, browser):
     assert browser.faults() == []
 
 
-def test_photos_by_clicks_search_and_a_class_of_ones_own(tmp_path, browser):
+def test_photos_by_clicks_and_search(tmp_path, browser):
     names, shape = [f"{row}.png" for row in range(20)], (20, 40)
     write_photos(tmp_path / "photos", names)
     soft = np.random.default_rng(0).random(shape) ** 8  # few are likely
@@ -331,32 +329,23 @@ def test_photos_by_clicks_search_and_a_class_of_ones_own(tmp_path, browser):
         browser.press(key="Enter")
         browser.press(key="/")
         browser.type(text="zebra")
-        assert browser.see()["found"] == ["zebraadd as a new class"]
-        browser.press(key="Enter")  # not yet: it may have been a slip
-        assert "zebra" not in browser.see()["tags"]
+        assert browser.see()["found"] == []
         browser.press(key="Enter")
+        browser.press(key="Escape")
         seen = browser.see()
         assert seen["focus"] == "question"
         name = next(iter(first["tags"]))
-        assert seen["tags"] == first["tags"] | {
-            name: not first["tags"][name],
-            other: True,
-            "zebra": True,
-        }
+        assert seen["tags"] == first["tags"] | {name: not first["tags"][name], other: True}
         browser.press(key="Enter")
         browser.settled()
         assert decided(folder)[seen["image"]] == seen["tags"]
-        assert browser.see()["tags"]["zebra"] is False  # it is offered from now on
         browser.press(key="u")
         browser.settled()
         assert browser.see()["tags"] == seen["tags"]
-        browser.press(key="s")  # nothing is said, and so there is no such class
-        browser.settled()
-        assert "zebra" not in browser.see()["tags"]
         browser.press(key="Enter")
         browser.reload()
         browser.settled()
-    assert "zebra" not in reviewed_labels(folder).classes
+        assert decided(folder)[seen["image"]] == seen["tags"]
     assert browser.faults() == []
 
 
@@ -408,32 +397,3 @@ def test_photos_and_accessibility(tmp_path, browser):
         browser.press(key="Escape")
         browser.press(key="?")
         assert browser.axe(scheme="light", width=1280, height=800)["faults"] == []
-
-
-def test_counts_by_keys_by_typing_and_by_clicks(tmp_path, browser):
-    folder = random_run(tmp_path, images=20, classes=12)
-    with Page(folder, "--ask", "counts", "--limit", "6") as page:
-        browser.open(address=page.address)
-        assert "How many of these 12 classes" in browser.see()["question"]
-        given = [image for image, _, _ in browser.answer(keys=["3", "0", "s"])]
-        assert browser.answer(keys=["+"])  # now a number is typed
-        assert browser.see()["focus"] == "many"
-        given.append(browser.see()["image"])
-        for key in ("1", "1", "Enter"):
-            browser.press(key=key)
-        browser.settled()
-        assert [(x.image, x.new) for x in in_force(read_decisions(folder))] == list(
-            zip(given, (3, 0, -1, 11), strict=True)
-        )
-        browser.press(key="u")
-        browser.settled()
-        assert browser.see()["image"] == given[3]
-        assert browser.see()["counts"] == "3 of 6 answered · 2 counted · 1 skipped"
-        for scheme in ("light", "dark"):
-            for width, height in ((1280, 800), (390, 844)):
-                seen = browser.axe(scheme=scheme, width=width, height=height)
-                assert seen == {"faults": [], "wide": False}
-        browser.answer(keys=["9", "9", "9"])
-        browser.settled()
-        assert "limit is reached" in browser.see()["question"]
-    assert browser.faults() == []

@@ -107,25 +107,12 @@ def test_a_network_without_draws_is_as_it_was():
     assert torch.equal(plain.classifier.weight, shares.weight)
 
 
-def test_without_counts_the_count_changes_no_bit():
+def test_the_presence_is_that_of_n_draws_to_the_bit():
     vectors = torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
     shares = nn.Linear(5, 4)
     logits = Presence(shares, 2.5, 5)(vectors)
     logs = functional.log_softmax(shares(vectors), dim=1)
     assert torch.equal(logits, logits_of_rates(logs + torch.tensor(math.log(2.5))))
-
-
-def test_half_of_what_the_vectors_tell_of_the_count_is_believed():
-    module = Presence(nn.Linear(2, 3), 3.0, 2)
-    module.learn_count(torch.tensor([2.0, -1.0]), 0.5)
-    vectors = torch.tensor([[1.0, 0.5], [0.0, 0.0]])
-    shares = module.shares(vectors).softmax(dim=1)
-    # 2·1 − 0.5 − 0.5 = 1 and −0.5, each with a half
-    counts = torch.tensor([[3.0 * math.exp(0.5)], [3.0 * math.exp(-0.25)]])
-    assert torch.allclose(module(vectors).sigmoid(), 1 - torch.exp(-counts * shares), atol=1e-6)
-    module.begin_anew(2.0)
-    fresh = Presence(module.shares, 2.0, 2)
-    assert torch.equal(module(vectors), fresh(vectors))
 
 
 def two_experts(seed=3):
@@ -149,10 +136,6 @@ def test_what_vectors_tell_of_being_shown_enters_the_presence():
     assert torch.allclose(module(vectors).sigmoid(), shown * before.sigmoid(), atol=1e-6)
     module(vectors).sum().backward()
     assert torch.isfinite(vectors.grad).all()
-    old = {name: value for name, value in module.state_dict().items() if "shown" not in name}
-    loaded = Presence(nn.Identity(), 2.0, 3)
-    loaded.load_state_dict(old)  # of a run that knows nothing of it
-    assert torch.equal(loaded(vectors), before)
     module.begin_anew(2.0)
     assert torch.equal(module(vectors), before)
 
@@ -199,11 +182,3 @@ def test_labels_of_images_without_a_name_answer_the_sigmoids():
     assert torch.equal(answered[1], said[1, 4:])
     alone = network.expert_logits(vectors)[:, :4]
     assert torch.equal(to_answer(said[:, :4], observed), alone)  # one expert
-
-
-def test_two_experts_believe_half_of_the_count_together():
-    rare, scores = Presence(nn.Identity(), 1e-4, 6, nn.Identity()), torch.zeros(1, 6)
-    before = rare(scores)
-    rare.learn_count(torch.zeros(6), 2.0)  # log n(x) less by 2
-    # where the chance is small a log rate is a logit
-    assert torch.allclose(before - rare(scores), torch.full((1, 6), 0.5 * 2.0), atol=1e-3)

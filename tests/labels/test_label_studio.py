@@ -1,4 +1,4 @@
-"""Label Studio's addresses, controls and both of its exports, as version 1.23 writes them."""
+"""Label Studio's addresses and both of its exports, as version 1.23 writes them."""
 
 import json
 
@@ -9,16 +9,10 @@ from PIL import Image
 from g2netpl.base.errors import InputError
 from g2netpl.images.sources import find, locate
 from g2netpl.labels.formats import Reading, read_labels
-from g2netpl.labels.formats.label_studio import propose
-from g2netpl.labels.formats.label_studio_controls import Control, prediction, read_controls
+from g2netpl.labels.formats.label_studio import Control, prediction, propose
 from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, address_in, told_apart
 from g2netpl.labels.table import LabelTable
 
-INTERFACE = """<View><Header value="What is there?"/><Image name="photo" value="$picture"/>
-<Choices name="tags" toName="photo" choice="multiple"><Choice value="cat"/><Choice value="dog"/>
-<Choice value="Great owl" alias="owl"/></Choices>
-<Choices name="light" toName="photo"><Choice value="day"/><Choice value="night"/></Choices>
-<Choices name="absent" toName="photo" choice="multiple"><Choice value="cat"/></Choices></View>"""
 UPLOADS = ("/data/upload/3/377351e8-IMG_1_%C3%BC.png", "/data/upload/3/1ba02287-IMG_2.png")
 
 
@@ -94,7 +88,7 @@ def test_the_same_last_part_in_two_folders_is_told_apart(tmp_path):
 def test_the_key_of_the_image_may_be_any():
     assert address_in({"photo": "a.jpg"}, "") == "a.jpg"
     assert address_in({"photo": "/data/x/a.JPG?b=1", "caption": "a cat"}, "") == "/data/x/a.JPG?b=1"
-    assert address_in({"left": "a.jpg", "right": "b.jpg"}, "", "right") == "b.jpg"
+    assert address_in({"left": "a.jpg", "image": "b.jpg"}, "") == "b.jpg"
     with pytest.raises(InputError, match="expected the image's name in 'data'"):
         address_in({"left": "a.jpg", "right": "b.jpg"}, "task 1")
 
@@ -117,47 +111,15 @@ def test_the_flat_export_is_refused_in_one_line(tmp_path):
         read_labels(put(tmp_path / "min.json", [flat]))
 
 
-def test_controls_of_an_interface():
-    tags, light = read_controls(INTERFACE)
-    assert tags == Control("tags", "photo", "picture", frozenset({"cat", "dog", "owl"}), False)
-    assert light == Control("light", "photo", "picture", frozenset({"day", "night"}), True)
-
-
-@pytest.mark.parametrize(
-    ("interface", "says"),
-    [
-        ("<View>", "not readable XML"),
-        ('<!DOCTYPE x [<!ENTITY e "cat">]><View>&e;</View>', "a DOCTYPE is refused"),
-        (
-            '<View><Text name="t" value="$t"/><Choices name="c" toName="t"/></View>',
-            "expected <Image",
-        ),
-        (
-            '<View><Image name="i" value="$i"/><Choices name="absent" toName="i"/></View>',
-            "expected",
-        ),
-    ],
-)
-def test_an_interface_that_cannot_be_used_is_one_line(interface, says):
-    with pytest.raises(InputError, match=says) as told:
-        read_controls(interface)
-    assert "\n" not in str(told.value)
-
-
 def test_a_prediction_by_hand():
-    """Right are expected 0.9 of cat, 0.7 of dog's absence, 0.5 of owl; of day 0.8 and night 0.4."""
-    classes = ("cat", "dog", "owl", "day", "night", "not asked")
-    chances = np.array([0.9, 0.3, np.nan, 0.8, 0.6, 0.99], dtype=np.float32)
-    decided = np.array([True, False, False, True, False, True])
-    said = prediction(read_controls(INTERFACE), classes, chances, decided, "v1")
-    assert said["score"] == pytest.approx((0.9 + 0.7 + 0.5 + 0.8 + 0.4) / 5, abs=1e-4)
-    assert said["result"] == [
-        {**chosen("cat"), "score": 0.9},
-        {**chosen("day", control="light"), "score": 0.8},
-    ]
-    decided[4] = True  # of a single choice, the likelier
-    both = prediction(read_controls(INTERFACE), classes, chances, decided, "v1")
-    assert both["result"][1]["value"]["choices"] == ["day"]
+    """Right are expected 0.9 of cat, 0.7 of dog's absence, 0.5 of owl."""
+    chances = np.array([0.9, 0.3, np.nan], dtype=np.float32)
+    decided, control = np.array([True, False, False]), Control("tags", "photo")
+    said = prediction(control, ("cat", "dog", "owl"), chances, decided, "v1")
+    assert said["score"] == pytest.approx((0.9 + 0.7 + 0.5) / 3, abs=1e-4)
+    assert said["result"] == [{**chosen("cat"), "score": 0.9}]
+    assert prediction(control, ("cat", "dog", "owl"), chances, ~decided, "v1")["score"] < 0.5
+    assert prediction(control, ("cat",), chances[:1], decided[1:2], "v1")["result"] == []
 
 
 def said_of(table, chances, *about):

@@ -4,17 +4,14 @@ Needs the program `label-studio` (1.23 was tried), on the path or named by LABEL
 """
 
 import json
-import os
 import random
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 from real_label_studio import PROGRAM, LabelStudio
+from test_label_studio_example import Backend
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
@@ -31,28 +28,6 @@ INTERFACE = (
     f'choice="multiple">{CHOICES}</Choices></View>'
 )
 IMAGES, TAGGED, ANSWERED = 300, 150, 60
-
-
-class Serving:
-    """`g2netpl serve` as a process of its own."""
-
-    def __init__(self, run, *flags):
-        command = [sys.executable, "-m", "g2netpl", "serve", "--label-studio", str(run), *flags]
-        source = str(Path(__file__).parents[2] / "src")
-        self.process = subprocess.Popen(
-            [*command, "--port", "0"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": source, "PYTHONUNBUFFERED": "1"},
-        )
-        self.version = self.process.stdout.readline().partition(":")[0]
-        self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
-
-    def close(self):
-        self.process.terminate()
-        said = self.process.communicate(timeout=120)[0]
-        assert self.process.returncode == 0, said
-        return said
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +99,11 @@ def test_from_uploads_to_better_predictions(studio, photos, tmp_path):
     assert {key: made[key] for key in counts} == counts
 
     # by the backend: the same predictions, the most doubtful first, answers, a training
-    serving = Serving(run, "--absent", "negative")
-    try:
-        assert project.connect(serving.address)["model_version"] == serving.version
+    with Backend(run, "--unchosen-is-no") as serving:
+        address = f"http://{serving.host}/{serving.token}"
+        assert project.connect(address)["model_version"] == serving.version
         by_file = project.predictions(serving.version)
-        second.connect(serving.address)
+        second.connect(address)
         second.retrieve()
         by_backend = second.predictions(serving.version)
         said = [
@@ -160,6 +135,5 @@ def test_from_uploads_to_better_predictions(studio, photos, tmp_path):
         assert len(by_next) == IMAGES
         assert share_right(by_next, truth, numbers, asked) == 1.0  # what was answered
         assert share_right(by_next, truth, numbers, rest) > before + 0.01
-    finally:
-        said = serving.close()
-    assert f"trained: {version} predicts from now on" in said
+    assert serving.process.returncode == 0
+    assert f"trained: {version} predicts from now on" in serving.said

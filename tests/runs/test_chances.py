@@ -5,9 +5,7 @@ import pytest
 
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.chances import (
-    count_by_vectors,
     count_to_expect,
-    log_counts,
     log_shares,
     ridge,
     sharpness_by_names,
@@ -108,21 +106,9 @@ def test_the_strength_of_the_ridge_is_that_of_leaving_one_out(images, width):
     assert np.square(missed).sum() == pytest.approx(left_out_error(vectors, values, strength))
 
 
-def test_vectors_that_tell_nothing_of_the_counts_leave_the_constant():
-    vectors = np.ones((60, 5))
-    counts = np.random.default_rng(0).integers(1, 6, 60)
-    weights, centre = count_by_vectors(vectors, counts)
+def test_vectors_that_are_all_alike_have_no_weights():
+    weights, _ = ridge(np.ones((60, 5)), np.random.default_rng(0).normal(size=60))
     assert not weights.any()
-    assert centre == 0.0
-
-
-def test_a_count_of_none_is_taken_for_a_half():
-    random = np.random.default_rng(5)
-    vectors, counts = random.normal(size=(80, 3)), random.integers(0, 5, 80)
-    weights, centre = count_by_vectors(vectors, counts)
-    assert np.isfinite(weights).all()
-    assert np.array_equal(weights, ridge(vectors, np.log(np.where(counts == 0, 0.5, counts)))[0])
-    assert centre == pytest.approx(float((vectors @ weights).mean()))
 
 
 def collection(empty, tagged, images=2000, width=6, seed=0):
@@ -162,16 +148,6 @@ def test_k_of_all_images_counts_those_that_show_nothing():
     assert found.sum(axis=1).mean() == pytest.approx(1.1, rel=1e-6)
 
 
-@pytest.mark.parametrize("k", [0.7, 2.2])
-def test_k_positives_are_expected_where_counts_vary(k):
-    lean = np.random.default_rng(2).normal(0, 0.5, len(SHARES))
-    presence = -np.expm1(-2.0 * np.exp(lean)[:, None] * SHARES)
-    np.testing.assert_allclose(log_counts(presence), np.log(2.0) + lean, atol=1e-6)
-    count = count_to_expect(presence, 1.0, k, lean)
-    found = -np.expm1(-count * np.exp(lean)[:, None] * np.exp(log_shares(presence)))
-    assert found.sum(axis=1).mean() == pytest.approx(k, rel=1e-6)
-
-
 def filled_in(chances, sure=None):
     count, classes = np.shape(chances)
     unknown = np.full((count, classes), -1, dtype=np.int8)
@@ -201,7 +177,7 @@ def test_of_two_experts_the_pool_expects_k():
     random = np.random.default_rng(4)
     first = -np.expm1(-2.0 * SHARES)
     second = random.uniform(0.01, 0.6, SHARES.shape)
-    count = count_to_expect(first, 1.0, 2.2, None, second)
+    count = count_to_expect(first, 1.0, 2.2, second)
     drawn = -np.expm1(-count * SHARES)
     odds = (drawn / (1 - drawn)) ** (2 / 3) * (second / (1 - second)) ** (1 / 3)
     assert (odds / (1 + odds)).sum(axis=1).mean() == pytest.approx(2.2, rel=1e-6)

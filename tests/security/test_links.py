@@ -55,15 +55,6 @@ def contents(folder):
     }
 
 
-def test_the_rest_of_a_torn_answer(tmp_path, outside, link, rejected):
-    run = small_run(tmp_path)
-    (run / "review.jsonl").write_text('{"id": "0123456789abcdef", "ti')
-    before = (run / "review.jsonl").read_bytes()
-    link(outside / "diary.txt", run / "review.jsonl.torn")
-    rejected(run / "review.jsonl.torn", "review", run, "--no-browser")
-    assert (run / "review.jsonl").read_bytes() == before
-
-
 @pytest.mark.parametrize("line", ["dear diary\n", "dear diary", "", '{"id": "0123456789abcdef"'])
 def test_the_file_of_answers(tmp_path, outside, link, rejected, line):
     run = small_run(tmp_path)

@@ -267,13 +267,9 @@ PHOTOS = {
     "a class on and off": lambda s: s.post(DECIDE, photo(off=[0])),
     "tags that are no list": lambda s: s.post(DECIDE, photo(on={"0": 1})),
     "tags in tags": lambda s: s.post(DECIDE, photo(on=[[0]])),
-    "a new class that is off": lambda s: s.post(DECIDE, photo(off=["new"])),
-    "a new class of a known name": lambda s: s.post(DECIDE, photo(on=["cat"])),
-    "a new class on two lines": lambda s: s.post(DECIDE, photo(on=["a\nb"])),
-    "a new class that turns text round": lambda s: s.post(DECIDE, photo(on=["\u202eb"])),
-    "a new class with half a character": lambda s: s.post(DECIDE, photo(on=["\ud800"])),
-    "a new class without end": lambda s: s.post(DECIDE, photo(on=["x" * 3000])),
-    "too many new classes": lambda s: s.post(DECIDE, photo(on=[f"x{n:05}" for n in range(500)])),
+    "a class that is not there": lambda s: s.post(DECIDE, photo(on=["new"])),
+    "a class by its name": lambda s: s.post(DECIDE, photo(off=["cat"])),
+    "tags without end": lambda s: s.post(DECIDE, photo(on=[f"x{n:05}" for n in range(500)])),
     "an answer of the other kind": lambda s: s.post(DECIDE, good()),
 }
 
@@ -286,16 +282,14 @@ def test_odd_photos_are_refused_and_nothing_changed(photo_server, case):
     assert 400 <= status < 500
     assert list(json.loads(body)) == ["error"]
     assert file.read_bytes() == before
-    assert photo_server.review.added == []
     assert_safe(head)
 
 
 def test_the_same_photo_unspoilt_is_saved(photo_server):
-    name = "<script>window.marked=1</script> is mine"
-    assert photo_server.post(DECIDE, photo(on=[0, name]))[0] == 200
-    assert json.loads(photo_server.get(STATE)[2])["added"] == [name]
+    assert photo_server.post(DECIDE, photo())[0] == 200
+    assert photo_server.review.values[1].tolist() == [1, 0, 0]
     assert photo_server.post(UNDO, {"id": "b" * 32, "answer": "a" * 32})[0] == 200
-    assert json.loads(photo_server.get(STATE)[2])["added"] == []
+    assert photo_server.review.values[1].tolist() == [-1, -1, -1]
 
 
 def assert_safe(head):
@@ -359,7 +353,7 @@ def test_odd_requests_are_refused_too(server, case):
 
 def test_the_same_requests_unspoilt_are_answered(server):
     """Without this one, a server that refuses everything would pass."""
-    scripts = ("/review.js", "/page.js", "/labels.js", "/photos.js", "/counts.js")
+    scripts = ("/review.js", "/page.js", "/labels.js", "/photos.js")
     for target in ("/", *scripts):
         kind = "text/javascript" if target in scripts else "text/html"
         status, head, _ = server.get(target, **{TOKEN_HEADER: None})

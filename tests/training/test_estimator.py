@@ -409,8 +409,8 @@ def test_groups_are_held_out_together(monkeypatch):
     seen = []
     on_features = estimator.on_features
 
-    def watched(config, features, table, counts=None):
-        session = on_features(config, features, table, counts)
+    def watched(config, features, table):
+        session = on_features(config, features, table)
         seen.append(session.data)
         return session
 

@@ -50,8 +50,8 @@ def test_flags_are_made_for_the_command_that_is_meant():
         "assert 'numpy' not in sys.modules and 'pydantic' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    parsed = build_parser().parse_args(["import-weights", "a.pth", "--output", "a.safetensors"])
-    assert (parsed.command, parsed.file, parsed.strip) == ("import-weights", "a.pth", [])
+    parsed = build_parser().parse_args(["report", "runs/a", "--output", "a.html"])
+    assert (parsed.command, parsed.run, parsed.output) == ("report", "runs/a", "a.html")
 
 
 def test_importing_the_package_imports_nothing_heavy():
@@ -529,7 +529,7 @@ def test_what_the_machine_lacks_is_no_bug_of_ours(monkeypatch, capsys, problem, 
     assert said.count("\n") == 1 or code == 70
 
 
-@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "serve", "compare"])
+@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "compare"])
 def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
     name, output = "a" * 300, str(tmp_path / "o.csv")
     flags = {
@@ -537,7 +537,6 @@ def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
         "report": [name],
         "complete": [name, "--output", output],
         "review": [name, "--no-browser"],
-        "serve": [name, "--label-studio"],
         "compare": ["--features", name, "--methods", "an", "--settings", "fspl", "--output", "o"],
     }
     assert main([command, *flags[command]]) == 2

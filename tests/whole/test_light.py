@@ -94,7 +94,6 @@ def test_the_labels_of_a_run_are_completed(light, small_run, tmp_path):
         (TRAINING, "train", ["train", "--labels", "a.csv", "--output", "run"]),
         (TRAINING, "train", ["predict", "RUN", "--images", "PHOTOS", "--output", "scores.csv"]),
         (TRAINING, "train", ["methods"]),
-        (TRAINING, "train", ["import-weights", "a.pth", "--output", "a.safetensors"]),
         (TRAINING, "export", ["export", "RUN", "--output", "b.onnx"]),
         ("onnxscript", "export", ["export", "RUN", "--output", "b.onnx"]),
         ("onnxruntime", "onnx", ["predict", "BUNDLE", "--images", "PHOTOS", "--output", "s.csv"]),

@@ -19,7 +19,7 @@ PROMISED = (
 
 def sources():
     """The Python of the examples, the notebook, and the docs."""
-    for path in sorted((ROOT / "examples").glob("*.py")):
+    for path in sorted((ROOT / "examples").rglob("*.py")):
         yield path, path.read_text(encoding="utf-8")
     notebook = ROOT / "examples" / "tour.ipynb"
     for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:

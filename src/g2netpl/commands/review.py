@@ -5,24 +5,21 @@ examples:
   g2netpl review runs/first --order doubtful --limit 200    observed labels that look wrong
   g2netpl review runs/first --classes dog "traffic light"   only about these
   g2netpl review runs/first --ask photos                    a photo at a time, with its likely tags
-  g2netpl review runs/first --ask counts --limit 100        how many classes are in a picture
   g2netpl review runs/first --export labels.csv             what is known now, to train on again
 
 The page asks one question at a time: Y yes, N no, S skip, U undo. With --ask photos it shows a
 photo with its likely classes: 1 to 9 set them right, Enter saves, 0 says that nothing else is
-there, / finds another class or adds a new one. With --ask counts it asks of a random sample how
-many of the classes are in the picture: 0 to 9, + for more. An answer is on the disk, in
-RUN/review.jsonl, before it counts as saved; Ctrl-C ends. The page is for this machine alone, and
-for those who have the address with its token.
+there, / finds another class. An answer is on the disk, in RUN/review.jsonl, before it counts as
+saved; Ctrl-C ends. The page is for this machine alone, and for those who have the address with its
+token.
 
 Orders: useful (in doubt, rare classes first), disagreement (soft label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
 
 g2netpl train --resume-labels RUN --output NEW goes on with the game of RUN, with the answers as
-observed labels. Counts tell it how many positives there are: from 10 on k is their mean, from 50 on
-it learns which images show many. --export writes the labels that the run knew with what was decided
-since, and beside them, in a file that ends in .provenance.csv, which labels were decided, when, and
-what they were before; counts go to one that ends in .counts.csv.
+observed labels. --export writes the labels that the run knew with what was decided since, and
+beside them, in a file that ends in .provenance.csv, which labels were decided, when, and what they
+were before.
 """
 
 import argparse
@@ -33,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from g2netpl.base.disk import DiskTrouble
-from g2netpl.base.errors import InputError, counted
+from g2netpl.base.errors import counted
 from g2netpl.base.system import STOPS, private_file
 from g2netpl.base.terminal import quoted
 from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
@@ -41,8 +38,8 @@ from g2netpl.commands.parsing import check_port
 
 if TYPE_CHECKING:
     from g2netpl.base.console import Console
-    from g2netpl.review.asking import Asking
     from g2netpl.review.server import ReviewServer
+    from g2netpl.review.session import Review
 
 _ORDERS = ("useful", "disagreement", "doubtful", "random")
 
@@ -52,12 +49,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", help="folder with the images (default: where the run had them)")
     parser.add_argument(
         "--ask",
-        choices=("labels", "photos", "counts"),
+        choices=("labels", "photos"),
         default="labels",
-        help="labels: is this class in the picture; photos: which classes are; counts: how many "
-        "are (default: labels)",
+        help="labels: is this class in the picture; photos: which classes are (default: labels)",
     )
-    parser.add_argument("--order", choices=_ORDERS, help="of the questions (default: useful)")
+    parser.add_argument(
+        "--order", choices=_ORDERS, default="useful", help="of the questions (default: useful)"
+    )
     parser.add_argument("--classes", nargs="+", metavar="NAME", help="ask about these alone")
     parser.add_argument(
         "--limit", type=int, metavar="N", help="end after N answers, earlier ones included"
@@ -82,43 +80,28 @@ def run(flags: argparse.Namespace) -> None:
     check_range("--limit", flags.limit, 1)
     check_range("--seed", flags.seed, 0)
     check_port(flags.port)
-    if flags.ask == "counts" and (flags.order or flags.classes):
-        raise InputError(
-            "--ask counts: asks about all classes in pictures drawn at random, or k would not be "
-            f"right; leave out {'--order' if flags.order else '--classes'}"
-        )
     _serve(flags, console)
 
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.images.thumbnails import Pictures, Roots
-    from g2netpl.review.counting import CountReview
     from g2netpl.review.photos import PhotoReview
-    from g2netpl.review.server import CountServer, PhotoServer, ReviewServer
+    from g2netpl.review.server import PhotoServer, ReviewServer
     from g2netpl.review.session import Review
     from g2netpl.runs.records import read_training
 
     roots = Roots.of_run(read_training(flags.run)["config"], flags.images)
-    order = flags.order or "useful"
-    review: Review | CountReview
-    if flags.ask == "counts":
-        review = CountReview(flags.run, flags.limit, flags.seed, roots.has)
-    else:
-        kind = PhotoReview if flags.ask == "photos" else Review
-        review = kind(flags.run, flags.classes, flags.limit, flags.seed)
+    kind, serve = (PhotoReview, PhotoServer) if flags.ask == "photos" else (Review, ReviewServer)
+    review = kind(flags.run, flags.classes, flags.limit, flags.seed)
     try:
         roots.check(review.saved.images)
+        review.questions(flags.order, 1)  # put in order before anybody waits; refuses early
         pictures = Pictures(review.saved.images, roots)
-        if isinstance(review, CountReview):
-            server: ReviewServer = CountServer(review, pictures, flags.port)
-        else:
-            review.questions(order, 1)  # put in order before anybody waits; refuses early
-            serve = PhotoServer if flags.ask == "photos" else ReviewServer
-            server = serve(review, pictures, order, flags.port)
-        if review.log.torn:
+        server = serve(review, pictures, flags.order, flags.port)
+        if review.log.is_torn:
             console.print(
-                f"note: the last line of {review.log.path} was cut short by a crash: "
-                f"{counted(review.log.torn, 'byte')} moved to {review.log.path.name}.torn"
+                f"warning: the last line of {review.log.path} is incomplete after a crash and is "
+                "skipped; answers before it are complete"
             )
         with server:
             _wait(review, server, console, open_browser=not flags.no_browser)
@@ -127,7 +110,7 @@ def _serve(flags: argparse.Namespace, console: "Console") -> None:
 
 
 def _wait(
-    review: "Asking", server: "ReviewServer", console: "Console", *, open_browser: bool
+    review: "Review", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
     """Serve until somebody ends it; then say what was saved."""
     before = review.progress()["answered"]
@@ -155,12 +138,9 @@ def _wait(
     if not answered:
         console.print(f"\nno answers yet; to go on: g2netpl review {folder}")
         return
-    new = ", ".join(map(quoted, review.added))
-    go_on = f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER"
-    anew = f"new classes: {new}; the network does not know them, so train anew on a label file"
     console.print(
-        f"\n{counted(answered, 'answer')} saved in {review.log.path}: "
-        f"{review.told()}\n{anew if new else go_on}\n"
+        f"\n{counted(answered, 'answer')} saved in {review.log.path}: {review.told()}\n"
+        f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
         f"as a label file: g2netpl review {folder} --export labels.csv"
     )
 
@@ -189,29 +169,17 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
 
     target = Path(flags.export)
     beside = target.with_name(f"{target.stem}.provenance.csv")
-    numbers = target.with_name(f"{target.stem}.counts.csv")
     check_target(str(beside), None, flags.overwrite)
     run = Run.open(flags.run)
     decisions = answers.read_decisions(flags.run)
-    before = answers.with_added(run.observed(), decisions)
+    before = run.observed()
     table = answers.apply_decisions(before, decisions, run.config.one_of)
-    counts = answers.of_counts(decisions)
-    if counts:
-        check_target(str(numbers), None, flags.overwrite)
     for note in write_new(table, flags.export, flags.to, flags.overwrite):
         console.print(f"note: {note}")
     count = answers.write_provenance(before, decisions, beside)
-    if counts:
-        answers.write_counts(decisions, numbers)
-        mean = sum(each.new for each in counts) / len(counts)
-        images = counted(len(counts), "image")
-        console.print(f"{images} counted, {mean:.2f} classes on average: {numbers}")
-    new = answers.added_classes(run.observed().classes, decisions)
-    if new:
-        console.print(f"new classes: {', '.join(map(quoted, new))}")
     changed = int((table.values != before.values).sum())
     held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
-    k = answers.mean_count(decisions) or run.expected_positives
+    k = run.expected_positives
     is_mistaken = run.observation == "draw" != look(table.values, k)[0]
     draw = " --observation draw" if is_mistaken else ""
     console.print(

@@ -93,14 +93,6 @@ class Roots:
         except Unreachable as problem:  # a page is shown without its photo
             raise InputError(str(problem)) from None
 
-    def has(self, name: str) -> bool:
-        """Whether there is a file of this name."""
-        try:
-            self.path(name)
-        except InputError:
-            return False
-        return True
-
     def check(self, names: Sequence[str]) -> None:
         """Refuse a folder that holds none of the first images."""
         some = names[:20]

@@ -27,7 +27,6 @@ Observation = Literal["draw", "random", "complete"]
 _ENOUGH_COMPLETE = 10
 _MANY_COMPLETE = 50  # beside others that are known in part
 _ALIKE = 1.15  # times as often as others, and chance, are likely labels known at most
-_ENOUGH_COUNTED = 10  # images; the mean of fewer tells less than an estimate
 
 
 def look(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[Observation, str]:
@@ -112,14 +111,6 @@ def from_complete(labels: LabelMatrix) -> float | None:
     if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
         return None
     return float(per_image(complete, POSITIVE).mean())
-
-
-def from_counted(counts: npt.NDArray[np.float64]) -> float | None:
-    """k from images whose classes somebody counted, NaN: nobody did; None if they are too few."""
-    counted = counts[~np.isnan(counts)]
-    if len(counted) < _ENOUGH_COUNTED:
-        return None
-    return max(float(counted.mean()), 1.0 / len(counted))  # none anywhere: fewer than one was seen
 
 
 def from_both_signs(labels: LabelMatrix) -> float | None:

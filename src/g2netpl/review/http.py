@@ -1,10 +1,9 @@
-"""A small server for pages and programs on this machine, which trusts nobody.
+"""A small server for pages on this machine, which trusts nobody.
 
 It listens on the loopback address alone. Every request must name exactly this host and port, so no
-other site can be made to look like ours; everything but the page's own files needs the token, a
-header of the page or the first part of a program's address; what writes is a POST of JSON from our
-own page, or from a program and no browser at all. Addresses are compared as they stand, and no
-request is larger than the server says: a few kilobytes from a page.
+other site can be made to look like ours; everything but the page's own files needs the token, in a
+header; what writes is a POST of JSON from our own page. Addresses are compared as they stand, and
+no request is larger than a few kilobytes.
 """
 
 import hmac
@@ -58,14 +57,9 @@ class Refusal(Exception):
 class LocalServer(PatientServer):
     """Serves some files to anybody on this machine, and the rest to whom we gave the token."""
 
-    most_bytes = MOST_BYTES
-    for_programs = False  # which have the token in their address, and send no Origin
-
-    def __init__(
-        self, files: Mapping[str, Answer], port: int = 0, token: str | None = None
-    ) -> None:
+    def __init__(self, files: Mapping[str, Answer], port: int = 0) -> None:
         self.files = files
-        self.token = token or secrets.token_urlsafe(32)
+        self.token = secrets.token_urlsafe(32)
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as problem:
@@ -77,7 +71,7 @@ class LocalServer(PatientServer):
         raise Refusal(HTTPStatus.NOT_FOUND, "no such page")
 
     def post(self, path: str, body: dict[str, Any]) -> Answer:
-        """Answer a POST that has our token and comes from whom we serve; raises `Refusal`."""
+        """Answer a POST that has our token and comes from our page; raises `Refusal`."""
         raise Refusal(HTTPStatus.NOT_FOUND, "no such page")
 
     @property
@@ -146,14 +140,14 @@ class _Handler(BaseHTTPRequestHandler):
         if path in self.server.files:
             only(query)
             return self.server.files[path]
-        path = self._admitted(path)
+        self._check_token()
         with self.server.serving(self.connection):
             return self.server.get(path, query)
 
     def _post(self, path: str, query: dict[str, str]) -> Answer:
-        path = self._admitted(path)
+        self._check_token()
         only(query)
-        if self._one("Origin") is None and not self.server.for_programs:
+        if self._one("Origin") is None:
             raise Refusal(HTTPStatus.FORBIDDEN, "expected an Origin header")
         body = self._body()
         with self.server.serving(self.connection):
@@ -165,8 +159,6 @@ class _Handler(BaseHTTPRequestHandler):
         if host not in self.server.hosts:
             raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "unknown host")
         origin, site = self._one("Origin"), self._one("Sec-Fetch-Site")
-        if self.server.for_programs and (origin is not None or site is not None):
-            raise Refusal(HTTPStatus.FORBIDDEN, "not for browsers")
         if origin is not None and origin != f"http://{host}":
             raise Refusal(HTTPStatus.FORBIDDEN, "foreign origin")
         opens_page = self.command == "GET" and self.path == "/"
@@ -177,16 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "GET" and self._one("Content-Length") not in (None, "0"):
             raise Refusal(HTTPStatus.BAD_REQUEST, "a GET has no body")
 
-    def _admitted(self, path: str) -> str:
-        """The path that is asked for by one who has the token."""
+    def _check_token(self) -> None:
         given = self._one(TOKEN_HEADER) or ""
-        if self.server.for_programs:
-            given, _, path = path[1:].partition("/")
-            path = f"/{path}"
         token = self.server.token.encode()
         if not hmac.compare_digest(given.encode("latin-1", "replace"), token):
             raise Refusal(HTTPStatus.UNAUTHORIZED, "open the address that this start has printed")
-        return path
 
     def _target(self) -> tuple[str, dict[str, str]]:
         target = self.requestline.split()[1]  # as it came; self.path has been tidied up
@@ -212,9 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
         length = self._one("Content-Length") or ""
         if not _NUMBER.fullmatch(length):
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "expected Content-Length")
-        most = self.server.most_bytes
-        if int(length) > most:
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {most} bytes")
+        if int(length) > MOST_BYTES:
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MOST_BYTES} bytes")
         content = self.rfile.read(int(length))
         try:
             if len(content) != int(length):

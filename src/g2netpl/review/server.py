@@ -7,13 +7,10 @@ from typing import Any
 
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.images.thumbnails import SIZES, Pictures
-from g2netpl.review.asking import Asking
-from g2netpl.review.counting import CountReview
 from g2netpl.review.http import Answer, LocalServer, Refusal, number, only, to_json
-from g2netpl.review.photos import PhotoReview, Tag, new_class_problem
+from g2netpl.review.photos import PhotoReview
 from g2netpl.review.questions import ORDERS
 from g2netpl.review.session import Review
-from g2netpl.runs.answers import COUNTS, MOST
 
 _MOST_QUESTIONS = 20
 _ID = re.compile(r"[0-9a-f]{16,64}")
@@ -22,7 +19,7 @@ _FILES = {
     "/review.css": ("review.css", "text/css; charset=utf-8"),
     **{
         f"/{name}": (name, "text/javascript; charset=utf-8")
-        for name in ("review.js", "page.js", "labels.js", "counts.js", "photos.js")
+        for name in ("review.js", "page.js", "labels.js", "photos.js")
     },
 }
 
@@ -30,10 +27,8 @@ _FILES = {
 class ReviewServer(LocalServer):
     """Serves one review; images are asked for by their row and sent as small JPEGs."""
 
-    review: Review
-
-    def __init__(self, review: Asking, pictures: Pictures, order: str, port: int = 0) -> None:
-        self.review, self.pictures, self.order = review, pictures, order  # type: ignore[assignment]
+    def __init__(self, review: Review, pictures: Pictures, order: str, port: int = 0) -> None:
+        self.review, self.pictures, self.order = review, pictures, order
         folder = files("g2netpl.review") / "page"
         super().__init__(
             {
@@ -112,30 +107,6 @@ class ReviewServer(LocalServer):
             raise Refusal(HTTPStatus.BAD_REQUEST, "class: not one of this review")
 
 
-class CountServer(ReviewServer):
-    """Serves the question how many of the classes are in a picture."""
-
-    review: CountReview  # type: ignore[assignment]
-
-    def __init__(self, review: CountReview, pictures: Pictures, port: int = 0) -> None:
-        super().__init__(review, pictures, COUNTS, port)
-
-    def _questions(self, query: dict[str, str]) -> dict[str, Any]:
-        only(query, "order", "count")
-        _counts_alone(query["order"])
-        found = self.review.questions(number(query["count"], _MOST_QUESTIONS + 1))
-        return {"questions": found, "progress": self.review.progress()}
-
-    def _decide(self, body: dict[str, Any]) -> None:
-        only(body, "id", "row", "answer", "order")
-        row, answer = self._check_row(body["row"]), body["answer"]
-        most = min(len(self.review.saved.classes), MOST)
-        _counts_alone(body["order"])
-        if answer != "skip" and (type(answer) is not int or not 0 <= answer <= most):
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"answer: expected 0 to {most} or skip")
-        self.review.decide(_id(body), row, None if answer == "skip" else answer)
-
-
 class PhotoServer(ReviewServer):
     """Serves photos with their likely classes."""
 
@@ -144,7 +115,7 @@ class PhotoServer(ReviewServer):
     def _decide(self, body: dict[str, Any]) -> None:
         only(body, "id", "row", "answer", "on", "off")
         id, row, answer = _id(body), self._check_row(body["row"]), body["answer"]
-        on, off = self._check_tags(body["on"], added=True), self._check_tags(body["off"])
+        on, off = self._check_tags(body["on"]), self._check_tags(body["off"])
         if not 0 < len(on) + len(off) == len({*on, *off}):
             raise Refusal(HTTPStatus.BAD_REQUEST, "expected what was shown, each class once")
         if self.review.one_of and len(on) > 1:
@@ -156,24 +127,12 @@ class PhotoServer(ReviewServer):
         else:
             raise Refusal(HTTPStatus.BAD_REQUEST, "answer: expected save, rest or skip")
 
-    def _check_tags(self, tags: object, *, added: bool = False) -> list[Tag]:
-        """Classes by column, or by name where somebody has added them, or does so now."""
-        if not isinstance(tags, list):
+    def _check_tags(self, columns: object) -> list[int]:
+        if not isinstance(columns, list):
             raise Refusal(HTTPStatus.BAD_REQUEST, "expected a list of classes")
-        for tag in tags:
-            if not isinstance(tag, str):
-                self._check_column(tag)
-            elif tag not in self.review.added:
-                known = self.review.saved.classes
-                problem = new_class_problem(tag, known) if added else "no such class"
-                if problem:
-                    raise Refusal(HTTPStatus.BAD_REQUEST, problem)
-        return tags
-
-
-def _counts_alone(name: object) -> None:
-    if name != COUNTS:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"order: {COUNTS} alone is asked for here")
+        for column in columns:
+            self._check_column(column)
+        return columns
 
 
 def _known_order(name: object) -> None:

@@ -9,9 +9,6 @@ Photos without a name may show no class at all. Nothing says so, but if it is ch
 name, photos that show something get one equally often, whatever they show. So a photo of a kind
 that has a name half as often shows something with a chance of a half: a(x), the chance of a name by
 a ridge regression, in parts of that of photos with a name, each left out of it in its turn.
-
-Where people have counted how many classes are in some images, the count varies from image to image:
-its logarithm is a ridge regression on the classifier's input vectors.
 """
 
 import numpy as np
@@ -25,7 +22,6 @@ _FEWEST = 20  # names on held-out images; with fewer the shares stay as they are
 _TINY = 1e-9  # the least share, and the distance of a chance from 1
 _STRENGTHS = np.logspace(-3, 3, 25)  # of a ridge, times the mean square along a direction
 _TOLD = 0.02  # share of the variance that vectors must tell of whether an image has a name
-_NONE = 0.5  # what a count of 0 is taken for, since it has no logarithm
 
 Floats = npt.NDArray[np.float64]
 
@@ -55,13 +51,6 @@ def sharpness_by_names(scores: Scores, known: npt.NDArray[np.int8]) -> float:
     return float(np.exp(found.x))
 
 
-def log_counts(scores: npt.ArrayLike) -> Floats:
-    """Log of n(x) behind presences (N, L), of readable rows: the sum of n(x)·share."""
-    rates = -np.log1p(-np.minimum(_readable(scores), 1.0 - _TINY))
-    logs: Floats = np.log(rates.sum(axis=1))
-    return logs
-
-
 def _readable(scores: npt.ArrayLike) -> Floats:
     """The rows of images that could be read."""
     present = np.asarray(scores, dtype=np.float64)
@@ -72,23 +61,19 @@ def count_to_expect(
     scores: Scores,
     sharpness: float,
     k: float,
-    lean: Floats | None = None,
     others: Scores | None = None,
     shown: Floats | None = None,
 ) -> float:
     """The n at which k classes per image are expected, Σ 1 − exp(−n·share) on average.
 
-    `lean` has the log of n(x) / n for each readable row, where counts vary, and `others` what a
-    second expert says of every row; then it is their pool that expects k. `shown` has the chance
-    that a readable row shows anything, where k is of all images.
+    `others` has what a second expert says of every row; then it is their pool that expects k.
+    `shown` has the chance that a readable row shows anything, where k is of all images.
     """
     from scipy.optimize import brentq
 
     shares = np.exp(log_shares(scores, sharpness))
     if not len(shares) or not 0 < k < shares.shape[1]:
         return max(k, _TINY)
-    if lean is not None:
-        shares *= np.exp(lean)[:, None]
     second = None if others is None else _readable(others)
 
     def surplus(log_count: float) -> float:
@@ -113,13 +98,6 @@ def _pooled(present: Floats, others: Floats | None) -> Floats:
     first, second = (logit(np.clip(each, _TINY, 1.0 - _TINY)) for each in (present, others))
     together: Floats = expit((first + POOLED * second) / (1.0 + POOLED))
     return together
-
-
-def count_by_vectors(vectors: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[Floats, float]:
-    """Weights (D,) and centre of weights · x − centre, the log of n(x) less its mean."""
-    rows = np.asarray(vectors, dtype=np.float64)
-    weights, _ = ridge(rows, np.log(np.maximum(np.asarray(counts, dtype=np.float64), _NONE)))
-    return weights, float(rows.mean(axis=0) @ weights)
 
 
 def shown_by_vectors(

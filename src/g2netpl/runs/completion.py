@@ -79,11 +79,9 @@ class Completed:
     def as_tags(self, reviewed: LabelTable) -> tuple[LabelTable, npt.NDArray[np.bool_]]:
         """What people said, also since, and positives that were filled in; which of them those are.
 
-        Negatives that were filled in are left unknown: only people may say no to a tag. Of classes
-        that they have added, which come last, nothing is filled in.
+        Negatives that were filled in are left unknown: only people may say no to a tag.
         """
-        known, positive = reviewed.values != UNOBSERVED, np.zeros(reviewed.values.shape, dtype=bool)
-        positive[:, : self.values.shape[1]] = self.values == POSITIVE
+        known, positive = reviewed.values != UNOBSERVED, self.values == POSITIVE
         filled_in = np.where(positive, POSITIVE, UNOBSERVED)
         return reviewed.with_values(np.where(known, reviewed.values, filled_in)), positive & ~known
 

@@ -20,7 +20,7 @@ report.html       all of this as a page, by `g2netpl report`
 completed.csv     each image with its labels as tags, and those added, by `g2netpl complete`
 decided.jsonl     what people had decided in reviews before the run began
 
-review.jsonl, of `g2netpl review` and `serve`, holds the answers of people: no training ever removes
+review.jsonl, of `g2netpl review`, holds the answers of people: no training ever removes
 it.
 """
 

@@ -165,7 +165,8 @@ class Run(Classifier):
     @cached_property
     def network(self) -> "Network":
         """The network of the chosen epoch, on the CPU, in eval mode."""
-        from g2netpl.game.network.network import build_backbone, build_network, load_weights
+        from g2netpl.game.network.network import build_backbone, build_network
+        from g2netpl.game.network.weights import load_weights
 
         name, size = self.config.backbone, self.config.image_size
         backbone = build_backbone(name, pretrained=False, image_size=size)

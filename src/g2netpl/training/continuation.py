@@ -1,9 +1,8 @@
 """To go on after a review: what people decided is observed from now on, and the game continues.
 
 The run that was reviewed gives its configuration, its k and its split: labels that were chosen to
-be asked about tell neither how many positives there are nor how good a network is. Images to be
-counted are drawn at random: where there are enough of them, k is their mean. Both players go on
-from where they stood, the network with the weights and the labels with the û of that run.
+be asked about tell neither how many positives there are nor how good a network is. Both players go
+on from where they stood, the network with the weights and the labels with the û of that run.
 
 decided.jsonl in the new run folder holds all decisions behind it, also those of earlier reviews:
 the first run may be reviewed further while the second is trained, and the second one reviewed too.
@@ -22,18 +21,10 @@ from torch import Tensor
 from g2netpl.base.errors import InputError, Refused, counted
 from g2netpl.base.files import replace_file
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.game.network.network import Network, bare, check_numbers
+from g2netpl.game.network.network import Network, bare
+from g2netpl.game.network.weights import check_numbers
 from g2netpl.game.player import LabelPlayer
-from g2netpl.runs.answers import (
-    Decision,
-    added_classes,
-    apply_decisions,
-    counts_of,
-    latest,
-    of_counts,
-    of_labels,
-    read_decisions,
-)
+from g2netpl.runs.answers import Decision, apply_decisions, latest, read_decisions
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import DECIDED, MODEL, REVIEW
 from g2netpl.runs.run import Run
@@ -80,13 +71,6 @@ def _decisions_about(folder: Path) -> list[Decision]:
             f"resume_labels: {folder / REVIEW} holds no answers; review the run first with "
             f"g2netpl review {quote(str(folder))}"
         )
-    added = added_classes(Run.open(folder).labels.classes, found)
-    if added:
-        raise Refused(
-            f"resume_labels: {folder}: the network does not know {', '.join(map(repr, added))}, "
-            "which the review has added; train anew on the file of g2netpl review "
-            f"{quote(str(folder))} --export labels.csv"
-        )
     return found
 
 
@@ -123,11 +107,6 @@ def with_decisions(
     data: TrainingData, decisions: list[Decision], one_of: bool = False
 ) -> TrainingData:
     """The decisions as observed labels. What the epoch is chosen by stays as it was."""
-    counts = counts_of(data.table, decisions)
-    if counts is not None:
-        note = f"{counted(len(of_counts(decisions)), 'image')} with a count by review"
-        data = replace(data, counts=counts, notes=(*data.notes, note))
-    decisions = of_labels(decisions)
     if not decisions:
         return data
     trained = set(data.visible.images)

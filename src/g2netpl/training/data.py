@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from g2netpl.base.errors import InputError, counted
 from g2netpl.images.inspection import several_tags
@@ -26,10 +25,6 @@ from g2netpl.runs.config import GROUPS_BY_FOLDER, RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training.listed import Listed, held_apart, keep_test_apart, keep_validation_apart
 
-ENOUGH_COUNTED = 50  # training images; with fewer the count is the same for all
-
-Counts = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class TrainingData:
@@ -42,15 +37,9 @@ class TrainingData:
     validation: LabelTable | None = None  # their labels, or those of an own validation file
     test: Listed | None = None
     paths: list[str] = field(default_factory=list)  # of all images
-    counts: Counts | None = None  # of all images: how many classes people counted, NaN: nobody did
     validation_paths: list[str] | None = None  # of the user's own file
     note: str = ""  # how the epoch will be chosen
     notes: tuple[str, ...] = ()  # what else a person should be told
-
-    @property
-    def counted(self) -> int:
-        """How many training images people have counted the classes of."""
-        return 0 if self.counts is None else int((~np.isnan(self.counts[self.training])).sum())
 
     @property
     def hides_truth(self) -> bool:

@@ -28,7 +28,6 @@ from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
 from g2netpl.training.checks import check_one_of
-from g2netpl.training.data import Counts
 from g2netpl.training.results import completed_labels, thresholds_of
 from g2netpl.training.session import Session, on_features, on_images
 from g2netpl.training.settling import settle
@@ -123,14 +122,10 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         X: npt.ArrayLike | Images,
         y: npt.ArrayLike,
         groups: npt.ArrayLike | None = None,
-        counts: npt.ArrayLike | None = None,
     ) -> Self:
         """Train on what is observed in y; where that fails, all stays as it was.
 
         Images of one of the `groups` (a sequence, a patient) are held out together or not at all.
-        `counts` (N,) says how many classes each image shows, where somebody has counted them in a
-        random sample of the images; −1 or NaN elsewhere. With 10 or more k is their mean; with 50
-        or more, where labels are names (observation "draw"), the count follows from the image.
         """
         with _as_value_error(), _unchanged_by_failure(self):
             config = self._checked()
@@ -140,13 +135,13 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 features = self._features(X, reset=True)
                 table = label_table(y, len(features), self.classes)
                 table = table.with_groups(group_names(groups))
-                session = on_features(config, features, table, count_array(counts, table))
+                session = on_features(config, features, table)
             else:
                 for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
                     self.__dict__.pop(name, None)
                 table = label_table(y, len(paths), self.classes)
                 table = table.with_groups(group_names(groups))
-                session = on_images(config, paths, table, console, count_array(counts, table))
+                session = on_images(config, paths, table, console)
             snapshot = session.play(console=console)
         self._take(session, snapshot)
         view, images = session.inputs.backbone, paths is not None
@@ -304,28 +299,6 @@ def group_names(groups: Any) -> list[str] | None:
     if given.ndim != 1:
         raise InputError(f"groups: expected one per image, got {given.ndim} dimensions")
     return ["" if name is None or name != name else str(name) for name in given]
-
-
-def count_array(counts: Any, table: LabelTable) -> Counts | None:
-    """How many classes each image shows, NaN where nobody counted; None without any."""
-    if counts is None:
-        return None
-    try:
-        values = np.ma.filled(np.ma.asarray(counts, dtype=np.float64), np.nan)
-    except (TypeError, ValueError):
-        raise InputError("counts: expected numbers, and -1 or NaN where nobody counted") from None
-    values = np.where(values == UNOBSERVED, np.nan, values)
-    if values.shape != (len(table),):
-        raise InputError(f"counts: expected {len(table)} numbers, got shape {values.shape}")
-    known = np.nan_to_num(values, posinf=-2.0, neginf=-2.0)
-    wrong = (known != np.round(known)) | (known < 0) | (known > len(table.classes))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"counts: image {row}: expected 0 to {len(table.classes)}, or -1 or NaN where nobody "
-            f"counted, got {values[row]:g}"
-        )
-    return None if np.isnan(values).all() else values
 
 
 def _values(y: Any) -> npt.NDArray[Any]:

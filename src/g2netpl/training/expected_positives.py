@@ -1,11 +1,10 @@
 """k, the expected number of positives per image, for people who cannot know it.
 
-Images whose labels are all known tell it directly, and images whose classes people have counted
-(`g2netpl review --ask counts`), a sample that they did not choose. Where labels of both signs are
-missing at random, the share of positives among the observed labels of each class tells. People who
-name what they see and a few things that are not there observe positives far more often than
-negatives: so likely labels, by a classifier that has not seen the image, must be known no more
-often than others, and where negatives are few, both rates are compared, too.
+Images whose labels are all known tell it directly. Where labels of both signs are missing at
+random, the share of positives among the observed labels of each class tells. People who name what
+they see and a few things that are not there observe positives far more often than negatives: so
+likely labels, by a classifier that has not seen the image, must be known no more often than others,
+and where negatives are few, both rates are compared, too.
 
 Otherwise rank all (image, class) pairs of the labelled images by a classifier of shares (`draw`)
 that has not seen the image. The share of the top pairs that was observed is the chance that a
@@ -38,7 +37,6 @@ from g2netpl.images.loader import ArraySource
 from g2netpl.labels.observation import (
     from_both_signs,
     from_complete,
-    from_counted,
     looked_alike,
     observed_alike,
 )
@@ -97,9 +95,6 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> Expected:
         return Expected(wanted, "given")
     if wanted == "truth":
         return Expected(_of_truth(data.table.values[data.training]), "the truth's mean")
-    counted = from_counts(data)
-    if counted is not None:
-        return counted
     if config.resume_labels is not None:
         before = read_training(config.resume_labels)
         return Expected(before["expected_positives"], "as before the review")
@@ -115,16 +110,6 @@ def as_before(folder: Path) -> Expected:
     about = read_training(folder)
     drawn = about.get("observation") == "draw"
     return Expected(about["expected_positives"], "as before", alike=not drawn)
-
-
-def from_counts(data: TrainingData) -> Expected | None:
-    """k by images that people counted; None for too few, or where held-out images tell all."""
-    if data.validation is not None and from_complete(data.validation.values) is not None:
-        return None
-    k = None if data.counts is None else from_counted(data.counts)
-    if data.counts is None or k is None:
-        return None
-    return Expected(k, f"from {(~np.isnan(data.counts)).sum():,} counted images")
 
 
 def _of_truth(labels: LabelMatrix) -> float:

@@ -39,7 +39,7 @@ from g2netpl.runs.records import read_training
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checkpoints import bytes_of
 from g2netpl.training.checks import FULL, VIEWS, check_method, check_view
-from g2netpl.training.data import ENOUGH_COUNTED, Counts, TrainingData, observe_data
+from g2netpl.training.data import TrainingData, observe_data
 from g2netpl.training.devices import OneDevice
 from g2netpl.training.epochs import Loop, Schedule, fit
 from g2netpl.training.inputs import ArrayInputs, ImageInputs, Inputs, backbone_of
@@ -137,15 +137,7 @@ class Session:
         return (
             f"observation: {self.observation} ({self.reason}); "
             f"k = {self.k:.2f} ({self.origin_of_k})"
-            f"{self._told_of_counts}"
         )
-
-    @property
-    def _told_of_counts(self) -> str:
-        counted = self.data.counted
-        if not self.network.draws or counted < ENOUGH_COUNTED:
-            return ""
-        return f"; n(x) from {counted:,} counted training images"
 
     @property
     def device(self) -> torch.device:
@@ -335,26 +327,18 @@ def network_of(
     )
 
 
-def on_features(
-    config: RunConfig, features: Features, table: LabelTable, counts: Counts | None = None
-) -> Session:
-    """A training on feature vectors (N, D); `counts` (N,) of classes, NaN where nobody counted."""
+def on_features(config: RunConfig, features: Features, table: LabelTable) -> Session:
+    """A training on feature vectors (N, D)."""
     config = config.model_copy(update={"mode": "linear"})
     _check_method(config, table, images=False)
-    data = replace(observe_data(config, table), counts=counts)
+    data = observe_data(config, table)
     return Session(config, data, ArrayInputs(data, torch.from_numpy(features)))
 
 
-def on_images(
-    config: RunConfig,
-    paths: list[str],
-    table: LabelTable,
-    console: Console,
-    counts: Counts | None = None,
-) -> Session:
+def on_images(config: RunConfig, paths: list[str], table: LabelTable, console: Console) -> Session:
     """A training on image files, or on what the frozen part of the backbone makes of them."""
     _check_method(config, table, images=True)
-    data = replace(observe_data(config, table), paths=paths, counts=counts)
+    data = replace(observe_data(config, table), paths=paths)
     backbone = backbone_of(config)
     backbone.module.to(device_of(config.device))
     inputs = ImageInputs(config, data, backbone, console)

@@ -1,4 +1,4 @@
-"""After the last epoch: a network of shares is made to say chances, by names and counts alone."""
+"""After the last epoch: a network of shares is made to say chances, by names alone."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,46 +12,36 @@ from g2netpl.images.loader import Part, Source
 from g2netpl.labels.observation import telling
 from g2netpl.labels.table import POSITIVE, per_image
 from g2netpl.runs.chances import (
-    count_by_vectors,
     count_to_expect,
-    log_counts,
     sharpness_by_names,
     shown_by_vectors,
 )
-from g2netpl.training.data import ENOUGH_COUNTED
-from g2netpl.training.expected_positives import from_counts
 from g2netpl.training.session import Session
 from g2netpl.training.snapshots import Snapshot, State, load_network
 
 _LOOKED_AT = 4000  # images, whether they have a name
 _SETTLED = tuple(
-    f"classifier.{name}"
-    for name in ("sharpness", "log_count", "count", "centre", "shown", "shown_alike")
+    f"classifier.{name}" for name in ("sharpness", "log_count", "shown", "shown_alike")
 )
 
 
 def settle(session: Session, snapshot: Snapshot) -> None:
-    """Calibrate what a network of shares says, where nothing but names is known of presence.
-
-    Where enough images were counted, the count varies from image to image from now on.
-    """
+    """Calibrate what a network of shares says, where nothing but names is known of presence."""
     classifier, inputs = session.network.classifier, session.inputs
     if not isinstance(classifier, Presence):
         return
-    varies = _learn_count(session, classifier, snapshot)
     held = inputs.validation(session.mode)
     if held is not None:
         scores = session.predict(snapshot.best_network, held.source)
         if len(telling(held.truth, session.k, scores)):
             return
     drawn, others = _experts(session, snapshot.best_network, inputs.training(session.mode))
-    lean = log_counts(drawn) - float(classifier.log_count) if varies else None
     sharpness = 1.0
     if held is not None:
         said, _ = _experts(session, snapshot.best_network, held.source)
         sharpness = sharpness_by_names(said, held.truth)
     shown = _learn_shown(session, classifier, snapshot)
-    count = count_to_expect(drawn, sharpness, session.k, lean, others, shown)
+    count = count_to_expect(drawn, sharpness, session.k, others, shown)
     classifier.settle(sharpness, count)
     _keep(session, snapshot)
 
@@ -75,8 +65,7 @@ def _learn_shown(
     named, unknown = per_image(visible, POSITIVE) > 0, per_image(visible) == 0
     if not unknown.any():
         return None
-    counted = session.data.counts is not None and from_counts(session.data) is not None
-    of_all = counted or session.config.expected_positives != "estimate"  # else of those with a name
+    of_all = session.config.expected_positives != "estimate"  # else of those with a name
     rows = np.arange(len(named))
     if not of_all and len(rows) > _LOOKED_AT:
         rows = np.random.default_rng(session.config.seed).permutation(rows)[:_LOOKED_AT]
@@ -93,23 +82,6 @@ def _learn_shown(
     _keep(session, snapshot)
     shown = np.clip(vectors[readable] @ weights + alike, LEAST_SHOWN, 1.0)
     return shown if of_all else None
-
-
-def _learn_count(session: Session, classifier: Presence, snapshot: Snapshot) -> bool:
-    """How n(x) follows from the vectors, by the training images that were counted."""
-    data = session.data
-    if data.counted < ENOUGH_COUNTED or data.counts is None:
-        return False
-    counts = data.counts[data.training]
-    rows = np.flatnonzero(~np.isnan(counts))
-    load_network(session.learner, snapshot.best_network)
-    source = Part(session.inputs.training(session.mode), rows)
-    vectors = compute_features(session.learner.backbone, source, processes=session.processes)
-    readable = np.isfinite(vectors).all(axis=1)
-    weights, centre = count_by_vectors(vectors[readable], counts[rows[readable]])
-    classifier.learn_count(torch.from_numpy(weights), centre)
-    _keep(session, snapshot)
-    return bool(weights.any())
 
 
 def _keep(session: Session, snapshot: Snapshot) -> None:

@@ -6,7 +6,7 @@ a machine without access to a model hub has pretrained backbones too; `features`
 they are.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,9 +20,8 @@ from torch.nn import functional
 from g2netpl.base.disk import is_full
 from g2netpl.base.errors import InputError, closest
 from g2netpl.game.network.presence import Presence
+from g2netpl.game.network.weights import load_weights
 
-FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -188,9 +187,9 @@ def build_network(
 ) -> Network:
     """A network for `classes` classes; the seed decides its random start.
 
-    `weights` is a safetensors file of the backbone; `width` is needed for `features` alone. With
-    `draws`, k at the start, the classifier says shares of what is named (`presence`), and if it
-    `pools`, together with a second expert.
+    `weights` is a safetensors or PyTorch file of the backbone; `width` is needed for `features`
+    alone. With `draws`, k at the start, the classifier says shares of what is named (`presence`),
+    and if it `pools`, together with a second expert.
     """
     if isinstance(backbone, str):
         backbone = build_backbone(
@@ -247,62 +246,6 @@ def build_backbone(
         load_weights(backbone.module, weights)
     backbone.module.to(memory_format=torch.channels_last)  # faster convolutions on a CPU
     return backbone
-
-
-def load_weights(module: nn.Module, path: str | Path) -> None:
-    """Load a safetensors file strictly; a difference in names, shapes or kinds is named."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load
-
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such weights file")
-    try:
-        state = load(Path(path).read_bytes())  # its own opening wants UTF-8 in the path
-    except (SafetensorError, OSError) as problem:
-        raise InputError(
-            f"{path}: not a safetensors file ({problem}); g2netpl import-weights reads a .pth"
-        ) from None
-    expected = module.state_dict()
-    for key in expected:
-        if key not in state:
-            raise InputError(f"{path}: tensor {key!r} of the backbone is missing in the file")
-        if state[key].shape != expected[key].shape:
-            raise InputError(
-                f"{path}: tensor {key!r}: expected shape {tuple(expected[key].shape)}, "
-                f"got {tuple(state[key].shape)}"
-            )
-    extra = sorted(set(state) - set(expected))
-    if extra:
-        raise InputError(f"{path}: tensor {extra[0]!r:.100} does not belong to this backbone")
-    check_numbers(module, state, path)
-    module.load_state_dict(state)
-
-
-def check_numbers(module: nn.Module, state: Mapping[str, Tensor], path: str | Path) -> None:
-    """See that tensors of a file are of the kind that the module has there, and finite."""
-    for key, own in module.state_dict().items():
-        value = state.get(key, own)
-        if _kind(value.dtype) != _kind(own.dtype):
-            raise InputError(
-                f"{path}: tensor {key!r}: expected {_kind(own.dtype)}, got {name_of(value.dtype)}"
-            )
-        if torch.isfinite(own).all() and not torch.isfinite(value.to(own.dtype)).all():
-            raise InputError(
-                f"{path}: tensor {key!r}: expected finite numbers of {name_of(own.dtype)}, got NaN "
-                "or infinite ones"
-            )
-
-
-def name_of(dtype: torch.dtype) -> str:
-    """`float32`."""
-    return str(dtype).removeprefix("torch.")
-
-
-def _kind(dtype: torch.dtype) -> str:
-    """What a tensor is made of, in whatever precision."""
-    if dtype in FLOATS:
-        return "floating point"
-    return "integers" if dtype in INTEGERS else name_of(dtype)
 
 
 def _tiny(pretrained: bool) -> Backbone:

@@ -4,14 +4,10 @@ What somebody named is a draw from what is in the image. So the classifier says 
 each class is the one that is named. A class is there unless none of n draws would name it, n being
 the number of things to name:
 
-    presence  ŷ_j = 1 − exp(−n(x) · share_j),    so that  −log(1 − ŷ_j) = n(x) · share_j
-
-n(x) is the same for all images, unless people have counted. Then log n(x) leans by a·r(x), r(x) a
-ridge regression of the logarithm of their counts on the vectors, less its mean. a = 0.5 was found
-to rank best: a count that is read off the vectors is uncertain (docs/method/counts.md).
+    presence  ŷ_j = 1 − exp(−n · share_j),    so that  −log(1 − ŷ_j) = n · share_j
 
 The module gives logits of the presence, as every classifier here does: `sigmoid` of them is ŷ, and
-`softplus` of them is n(x)·share_j. docs/method/observation.md has the derivation.
+`softplus` of them is n·share_j. docs/method/observation.md has the derivation.
 
 Where photos without a name look other than those with one, some of them may show no class at all:
 all chances of a photo are multiplied by a(x), the chance that it shows anything (`runs.chances`).
@@ -21,14 +17,12 @@ the network says is the pool of both, the weighted mean of their logits.
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 POOLED = 0.5  # weight of the sigmoids in the pool; that of the shares is 1
-COUNT_WORTH = 0.5  # a: how much of what the vectors tell of log n(x) is believed
 LEAST_SHOWN = 0.02  # chance that a photo shows anything
 _LOWEST = -60.0  # of a logarithm whose exponential single precision can hold
 
@@ -47,12 +41,8 @@ class Presence(nn.Module):
         self.sigmoids = sigmoids
         self.log_count: Tensor
         self.sharpness: Tensor
-        self.count: Tensor
-        self.centre: Tensor
         self.register_buffer("log_count", torch.tensor(math.log(expected)))
         self.register_buffer("sharpness", torch.tensor(1.0))
-        self.register_buffer("count", torch.zeros(width))
-        self.register_buffer("centre", torch.tensor(0.0))
         self.shown: Tensor
         self.shown_alike: Tensor
         self.register_buffer("shown", torch.zeros(width))
@@ -76,19 +66,12 @@ class Presence(nn.Module):
 
     def _log_rates(self, vectors: Tensor) -> Tensor:
         shares = functional.log_softmax(self.shares(vectors).float() * self.sharpness, dim=1)
-        worth = COUNT_WORTH * (1.0 if self.sigmoids is None else 1.0 + POOLED)  # so in the pool
-        lean = worth * (vectors.float() @ self.count - self.centre)
-        return shares + self.log_count + lean[:, None]
+        return shares + self.log_count
 
     def settle(self, sharpness: float, count: float) -> None:
         """Say from now on what these two make of the shares; `runs.chances` finds them."""
         self.sharpness.fill_(sharpness)
         self.log_count.fill_(math.log(count))
-
-    def learn_count(self, weights: Tensor, centre: float) -> None:
-        """Take log n(x) to vary as weights · x − centre says."""
-        self.count.copy_(weights)
-        self.centre.fill_(centre)
 
     def learn_shown(self, weights: Tensor, alike: float) -> None:
         """Take a(x), the chance that an image shows anything, to be weights · x + alike."""
@@ -98,13 +81,7 @@ class Presence(nn.Module):
     def begin_anew(self, expected: float) -> None:
         """Forget what was settled after an earlier training: as the classifier was trained."""
         self.settle(1.0, expected)
-        self.learn_count(torch.zeros_like(self.count), 0.0)
         self.learn_shown(torch.zeros_like(self.shown), 1.0)
-
-    def _load_from_state_dict(self, state: dict[str, Tensor], prefix: str, *more: Any) -> None:
-        for name in ("shown", "shown_alike"):  # which runs before version 0.3 do not have
-            state.setdefault(f"{prefix}{name}", getattr(self, name))
-        super()._load_from_state_dict(state, prefix, *more)
 
 
 def pool(drawn: Tensor, sigmoids: Tensor | None = None) -> Tensor:

@@ -1,8 +1,8 @@
 """Label files in and out: `catalogue` has FORMATS, a row each, `label_files` reads and writes them.
 
 A file per format, with `recognises`, `read` and perhaps `write`: `coco`, `csv_table` (workbooks
-too), `huggingface`, `imagefolder`, `label_studio` (`label_studio_tasks` its images and answers,
-`label_studio_controls` its fields), `nuswide`, `openimages`, `parquet`, `photo_tags` (and the
+too), `huggingface`, `imagefolder`, `label_studio` (`label_studio_tasks` its images and answers),
+`nuswide`, `openimages`, `parquet`, `photo_tags` (and the
 folder `photos`), `spml`, `tags`, `voc`, `webdataset`, `xlsx`.
 
 What they share: `reading` says how a file is to be understood, `problems` keeps all mistakes,

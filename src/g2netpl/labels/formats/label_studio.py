@@ -8,7 +8,8 @@ JSON-MIN, the flat export, does not say what is a choice and what is free text: 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from g2netpl.base.disk import write_text_whole
 from g2netpl.base.errors import InputError, counted
 from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.json_file import member, read_json
-from g2netpl.labels.formats.label_studio_controls import Control, prediction
 from g2netpl.labels.formats.label_studio_tasks import (
     ABSENT,
     ImagesByAddress,
@@ -34,6 +34,23 @@ from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
 from g2netpl.labels.formats.text import beginning
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
+
+
+@dataclass(frozen=True)
+class Control:
+    """A field where classes of an image are chosen."""
+
+    name: str = "label"
+    to_name: str = "image"
+
+    def result(self, names: Sequence[str]) -> dict[str, Any]:
+        """These classes, chosen."""
+        return {
+            "from_name": self.name,
+            "to_name": self.to_name,
+            "type": "choices",
+            "value": {"choices": list(names)},
+        }
 
 
 def recognises(path: Path) -> bool:
@@ -107,9 +124,7 @@ def propose(
         if row is None:
             left += 1
             continue
-        says = prediction(
-            [control or Control()], table.classes, chances[row], decided[row], version
-        )
+        says = prediction(control or Control(), table.classes, chances[row], decided[row], version)
         id = member(task, "id", int, where)
         same = {} if project is None else {"task": id, **says}
         said.append({**task, "predictions": [says], **same})
@@ -123,6 +138,31 @@ def propose(
             'name="label" toName="image">, and Label Studio leaves out what fits no control'
         )
     return notes
+
+
+def prediction(
+    control: Control,
+    classes: Sequence[str],
+    chances: Scores,
+    decided: npt.NDArray[np.bool_],
+    version: str,
+) -> dict[str, Any]:
+    """What a model says of an image.
+
+    The score is the share of the labels that is expected to be right: Label Studio's uncertainty
+    sampling asks about the lowest first.
+    """
+    certain = np.nan_to_num(chances, nan=0.5)
+    score = _short(np.where(decided, certain, 1 - certain).mean())
+    results = []
+    if decided.any():
+        names = [classes[column] for column in np.flatnonzero(decided).tolist()]
+        results.append({**control.result(names), "score": _short(chances[decided].min())})
+    return {"model_version": version, "score": score, "result": results}
+
+
+def _short(chance: Any) -> float:
+    return round(float(chance), 4)
 
 
 def _made_up(table: LabelTable) -> Iterator[dict[str, Any]]:

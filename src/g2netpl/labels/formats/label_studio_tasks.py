@@ -35,14 +35,14 @@ def local_address(name: str) -> str:
     return f"{_LOCAL_FILES}?d={quote(name)}"
 
 
-def address_in(data: dict[str, Any], where: str, key: str = "image") -> str:
-    """The address of the image in the data of a task: under `key`, or else the only one."""
+def address_in(data: dict[str, Any], where: str) -> str:
+    """The address of the image in the data of a task: under `image`, or else the only one."""
     texts = [value for name, value in data.items() if isinstance(value, str) and name != "text"]
     if len(texts) > 1:
         texts = [text for text in texts if _looks_like_image(text.lower())]
-    address = data.get(key, texts[0] if len(texts) == 1 else None)
+    address = data.get("image", texts[0] if len(texts) == 1 else None)
     if not isinstance(address, str) or not address.strip():
-        raise mistake(where, f"expected the image's name in 'data', as {{{key!r}: name}}")
+        raise mistake(where, "expected the image's name in 'data', as {'image': name}")
     return address
 
 

@@ -16,7 +16,6 @@ export const page = {
   undoing: 0,
   filter: 0, // changes with every filter, so that late answers to old ones are dropped
   pictures: new Map(),
-  added: [], // classes that the run does not know
   answer: null, // what a way of asking calls with what was said of the question on the screen
 };
 

@@ -3,11 +3,9 @@
 import { $, ask, element, page, percent, showKnown } from "/page.js";
 
 const KEYED = 9; // tags that a number key toggles
-const OFFERED = 3; // of the classes that were added, the latest
 const MOST_FOUND = 6;
 
 export function start() {
-  page.added = page.state.added;
   $("rest").hidden = !page.state.can_say_rest;
   $("save").onclick = () => give("save");
   $("rest").onclick = () => give("rest");
@@ -15,9 +13,7 @@ export function start() {
   $("find").onkeydown = inSearch;
   $("finder").onsubmit = (event) => {
     event.preventDefault();
-    const first = $("found").querySelector("button");
-    if (first?.dataset.adds) first.focus(); // a second Enter adds it: a slip of the finger does not
-    else first?.click();
+    $("found").querySelector("button")?.click();
   };
 }
 
@@ -33,10 +29,6 @@ export const skip = () => give("skip");
 export const subject = (question) => question.image;
 
 export function show(question) {
-  question.tags = question.tags.filter(({ column, name, on }) => column !== null || on || page.added.includes(name));
-  for (const name of page.added.slice(-OFFERED)) {
-    if (!question.tags.some((tag) => tag.name === name)) question.tags.push(newTag(name));
-  }
   ask("What is in this picture?");
   $("why").textContent = "What is off is saved as not in it. What is not shown stays unknown.";
   $("find").value = "";
@@ -50,7 +42,6 @@ export function show(question) {
 
 // Tags
 
-const newTag = (name) => ({ column: null, name, known: false, on: false, chance: null });
 const tags = () => page.upcoming[0]?.tags ?? [];
 
 function showTags() {
@@ -105,15 +96,11 @@ function give(kind) {
   if (!question || page.undoing || (kind === "rest" && !page.state.can_say_rest)) return;
   if (kind !== "skip" && !allSeen(question)) return;
   const [on, off] = [true, false].map((side) => question.tags.filter((tag) => tag.on === side));
-  const adds = on.filter(({ column, name }) => column === null && !page.added.includes(name));
-  const seen = off.filter(({ column, name }) => column !== null || page.added.includes(name)); // not: added and regretted
-  const names = (found) => found.map(({ column, name }) => column ?? name);
-  if (kind !== "skip") page.added = [...page.added, ...adds.map(({ name }) => name)];
-  const shown = kind === "skip" ? on.filter((tag) => !adds.includes(tag)) : on;
+  const columns = (found) => found.map(({ column }) => column);
   const told = on.length ? on.map(({ name }) => name).join(", ") : "nothing of what was shown";
-  const said = kind === "skip" ? { skipped: shown.length + seen.length } : { yes: on.length, no: seen.length };
+  const said = kind === "skip" ? { skipped: on.length + off.length } : { yes: on.length, no: off.length };
   const words = { save: told, rest: `${on.length ? told : "nothing"}, and nothing else`, skip: `${question.image}: skipped` };
-  page.answer({ answer: kind, on: names(shown), off: names(seen) }, words[kind], said);
+  page.answer({ answer: kind, on: columns(on), off: columns(off) }, words[kind], said);
 }
 
 // Other classes
@@ -126,19 +113,13 @@ function inSearch(event) {
 }
 
 function showFound() {
-  const text = $("find").value.trim().normalize("NFC"), folded = text.toLowerCase();
+  const folded = $("find").value.trim().normalize("NFC").toLowerCase();
   const there = new Set(tags().map(({ name }) => name));
-  const all = [...page.state.classes, ...page.added.map((name) => ({ column: null, name }))];
-  const hits = folded ? all.filter(({ name }) => name.toLowerCase().includes(folded)) : [];
+  const hits = folded ? page.state.classes.filter(({ name }) => name.toLowerCase().includes(folded)) : [];
   const begins = ({ name }) => name.toLowerCase().startsWith(folded);
   hits.sort((a, b) => begins(b) - begins(a) || a.name.length - b.name.length);
   const found = hits.slice(0, MOST_FOUND).map(({ column, name }) => choice(name, () => pick(column, name), there.has(name) ? "is shown" : ""));
-  const isKnown = [...all, ...tags()].some(({ name }) => name.toLowerCase() === folded);
-  if (folded && !isKnown) {
-    found.push(choice(text, () => pick(null, text), "add as a new class"));
-    found.at(-1).dataset.adds = "yes";
-  }
-  $("found").replaceChildren(...found);
+  $("found").replaceChildren(...(folded && !found.length ? [element("p", "no such class", "soft")] : found));
 }
 
 function choice(name, act, about) {
@@ -150,8 +131,8 @@ function choice(name, act, about) {
 }
 
 function pick(column, name) {
-  let tag = tags().find((each) => each.name === name);
-  if (!tag) page.upcoming[0]?.tags.push((tag = { ...newTag(name), column }));
+  let tag = tags().find((each) => each.column === column);
+  if (!tag) page.upcoming[0]?.tags.push((tag = { column, name, known: false, on: false, chance: null }));
   turn(tag, true);
   $("find").value = "";
   showFound();

@@ -1,16 +1,15 @@
-// The review page: questions come, answers go. What is asked is up to labels.js, photos.js or counts.js.
+// The review page: questions come, answers go. What is asked is up to labels.js or photos.js.
 
 import { $, ask, page } from "/page.js";
-import * as counts from "/counts.js";
 import * as labels from "/labels.js";
 import * as photos from "/photos.js";
 
-const WAYS = { labels, photos, counts };
+const WAYS = { labels, photos };
 const AHEAD = 6; // questions to have at hand
 const COUNT = 12; // questions to ask for at a time
 const RETRY = 1000; // milliseconds between tries while the server is away
 
-const buttons = () => $("answers").querySelectorAll("button:not(#undo), input");
+const buttons = () => $("answers").querySelectorAll("button:not(#undo)");
 const key = (question) => `${question.row} ${question.column ?? ""}`;
 
 class NotWelcome extends Error {}
@@ -110,7 +109,7 @@ function refill() {
 }
 
 async function fetchMore(filter) {
-  const query = new URLSearchParams({ order: $("order").value || page.state.order, count: COUNT });
+  const query = new URLSearchParams({ order: $("order").value, count: COUNT });
   if ($("class").value) query.set("class", $("class").value);
   const text = $("search").value.trim();
   if (text) query.set("search", text);
@@ -305,7 +304,6 @@ async function send() {
 
 function undone(question) {
   page.undoing = Math.max(0, page.undoing - 1);
-  if (question.added) page.added = question.added;
   page.answered.delete(key(question));
   page.confirmed = page.confirmed.filter((each) => each !== key(question));
   page.upcoming = [question, ...page.upcoming.filter((each) => key(each) !== key(question))];
