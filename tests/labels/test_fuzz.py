@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import struct
+import tarfile
 import warnings
 import zipfile
 import zlib
@@ -28,19 +29,50 @@ PARTIAL = LabelTable(
     ("cat", "dog", "señal"),
     np.array([[1, 0, -1], [-1, 1, 0], [-1, -1, 1], [0, 0, 0]]),
 )
-FULL = LabelTable(
-    ("2008_000001.jpg", "2008_000002.jpg", "2008_000003.jpg"),
-    ("cat", "dog"),
-    np.array([[1, 0], [0, 1], [0, 0]]),
-)
 
 
-def written(name, path, table=PARTIAL):
+def written(name, path):
     def make(folder):
-        write_labels(table, folder / path, name)
+        write_labels(PARTIAL, folder / path, name)
         return folder / path
 
     return make
+
+
+def voc_lists(folder):
+    main = folder / "VOC2012/ImageSets/Main"
+    put(main / "cat_train.txt", "2008_000001  1\n2008_000002 -1\n2008_000003  0\n")
+    put(main / "dog_train.txt", "2008_000001 -1\n2008_000002  1\n2008_000003 -1\n")
+    return put(main / "train.txt", "2008_000001\n2008_000002\n2008_000003\n")
+
+
+def nuswide(folder):
+    put(folder / "NUS/Concepts81.txt", "cat\ndog\n")
+    put(folder / "NUS/TrainTestLabels/Labels_cat_Test.txt", "1\n0\n0\n")
+    put(folder / "NUS/TrainTestLabels/Labels_dog_Test.txt", "0\n1\n0\n")
+    return put(folder / "NUS/ImageList/TestImagelist.txt", "a\\1.jpg\nb\\2.jpg\nc.jpg\n")
+
+
+def spml(folder):
+    values = np.where(PARTIAL.values == -1, 0, np.where(PARTIAL.values == 0, -1, 1))
+    names = {"labels_obs": values.astype(float), "images": PARTIAL.images}
+    for name, content in {**names, "classes": PARTIAL.classes}.items():
+        np.save(folder / f"formatted_train_{name}.npy", np.array(content))
+    return folder / "formatted_train_labels_obs.npy"
+
+
+def shard(folder):
+    lines = [
+        {"file_name": "a.jpg", "labels": ["cat"], "absent": ["dog"]},
+        {"file_name": "sub/ü,1.jpg", "labels": "dog;señal", "group": "x"},
+    ]
+    with tarfile.open(folder / "labels.tar", "w") as file:
+        for row, line in enumerate(lines):
+            content = json.dumps(line, ensure_ascii=False).encode()
+            member = tarfile.TarInfo(f"{row}.json")
+            member.size = len(content)
+            file.addfile(member, io.BytesIO(content))
+    return folder / "labels.tar"
 
 
 def openimages(folder):
@@ -75,7 +107,8 @@ def coco(folder):
         ],
         "categories": [{"id": 1, "name": "cat"}, {"id": 3, "name": "d\u00f6g \U0001f600"}],
     }
-    return put(folder / "instances_val2014.json", json.dumps(content))
+    text = json.dumps(content, ensure_ascii=False)
+    return put(folder / "instances_val2014.json", text)
 
 
 def tasks(folder):
@@ -149,14 +182,14 @@ BASES = {
     "parquet with lists": ("parquet", tag_lists),
     "coco": ("coco", coco),
     "label-studio": ("label-studio", tasks),
-    "voc": ("voc", written("voc", "VOC2012/ImageSets/Main/train.txt", FULL)),
+    "voc": ("voc", voc_lists),
     "voc by xml": ("voc", voc_xml),
-    "nuswide": ("nuswide", written("nuswide", "NUS/ImageList/TestImagelist.txt", FULL)),
-    "spml": ("spml", written("spml", "formatted_train_labels_obs.npy")),
+    "nuswide": ("nuswide", nuswide),
+    "spml": ("spml", spml),
     "imagefolder": ("imagefolder", lines),
     "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
     "huggingface as saved": ("huggingface", lambda folder: pictures(folder / "saved")),
-    "webdataset": ("webdataset", written("webdataset", "labels.tar")),
+    "webdataset": ("webdataset", shard),
     "photo-tags": ("photo-tags", photo_tags),
     "photo-tags in one sidecar": ("photo-tags", one_sidecar),
 }

@@ -194,8 +194,11 @@ def _opened(path: Path, problems: Problems) -> Any:
                 if os.path.basename(file["filename"]) != file["filename"]:
                     what = f"leads out of the folder: {file['filename']!r:.60}"
                     problems.stop(str(path / _STATE), "files", what)
-            return datasets.load_from_disk(str(path))
-        return datasets.Dataset.from_parquet([str(each) for each in _files(path)])
+            data = datasets.load_from_disk(str(path))
+        else:
+            data = datasets.Dataset.from_parquet([str(each) for each in _files(path)])
+        data.data.table.validate(full=True)
+        return data
     except InputError:
         raise
     except Exception as problem:  # a damaged file can say anything

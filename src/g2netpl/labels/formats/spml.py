@@ -77,13 +77,14 @@ def _names(path: Path, count: int, what: str) -> list[str]:
     names: Any = _load(path)
     if names.ndim != 1 or len(names) != count or names.dtype.kind not in "US":
         raise InputError(f"{path}: expected {count} {what} names, got {names.dtype} {names.shape}")
+    width = names.dtype.itemsize
+    content = names.astype(names.dtype.newbyteorder("<")).tobytes()
+    encoding = "utf-8" if names.dtype.kind == "S" else "utf-32-le"
     try:
-        texts: list[str] = [
-            each.decode() if isinstance(each, bytes) else each for each in names.tolist()
-        ]
-    except (ValueError, SystemError):  # of numpy, for numbers that are no characters
+        pieces = [content[at : at + width] for at in range(0, len(content), width)]
+        return [piece.decode(encoding).rstrip("\0") for piece in pieces]
+    except UnicodeDecodeError:  # numpy does not look whether the numbers are characters
         raise InputError(f"{path}: the {what} names are not text") from None
-    return texts
 
 
 def _load(path: Path) -> npt.NDArray[Any]:
