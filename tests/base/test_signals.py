@@ -82,6 +82,61 @@ def test_nobody_takes_it_for_a_mistake_of_theirs(tmp_path, monkeypatch):
     assert not source.bad
 
 
+class Deleted:
+    """Sends signals where Python drops whatever is raised."""
+
+    def __init__(self, *numbers):
+        self.numbers = numbers
+
+    def __del__(self):
+        send(*self.numbers)
+
+
+def fork(number):
+    """As a loader of images does; the call of `at_fork` stays for the rest of the process."""
+    at_fork.append(number)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+at_fork = []
+os.register_at_fork(after_in_parent=lambda: at_fork and send(at_fork.pop()))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("place", [Deleted, fork])
+def test_a_signal_where_python_drops_exceptions_is_not_lost(place, number, capfd):
+    def work():
+        place(number)
+        wait()
+
+    hook = sys.unraisablehook
+    with pytest.raises(Stopped), Interrupts():
+        work()
+    assert sys.unraisablehook == hook
+    assert capfd.readouterr().err == ""
+
+
+def test_nor_is_a_second_ctrl_c():
+    def work():
+        Deleted(signal.SIGINT)
+        wait()
+
+    with Interrupts():
+        with pytest.raises(Stopped):
+            send(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            work()
+
+
+def wait():
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def test_handlers_are_put_back():
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     with pytest.raises(Stopped), Interrupts(), Interrupts():

@@ -7,14 +7,17 @@ the process was started to ignore (`nohup`, or `&` in a script) stays ignored.
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from g2netpl.base.system import STOPS
 
 AGAIN = "go on with the same command"
+_SOON = 0.05  # seconds
 NOTHING_KEPT = "nothing is kept; run the same command again"
 
 
@@ -42,6 +45,9 @@ class Interrupts:
         self._keys = 0  # how often Ctrl-C was pressed
         self._before: dict[signal.Signals, object] = {}
         self._process = os.getpid()
+        self._last = 0
+        self._later: threading.Timer | None = None
+        self._hook: Callable[[Any], object] | None = None
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
@@ -51,13 +57,30 @@ class Interrupts:
                 self._before[number] = before = signal.signal(number, self._receive)
                 outer = getattr(before, "__self__", None)
                 self.wanted |= isinstance(outer, Interrupts) and outer.wanted
+            self._hook, sys.unraisablehook = sys.unraisablehook, self._dropped
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self._later is not None:
+            self._later.cancel()
+        if self._hook is not None:
+            sys.unraisablehook, self._hook = self._hook, None
         for number, handler in self._before.items():
             # None: one that was not set from Python, and cannot be set back from there
             signal.signal(number, signal.SIG_DFL if handler is None else handler)  # type: ignore[arg-type]
         self._before = {}
+
+    def _dropped(self, what: Any) -> None:
+        """Python drops what is raised in a destructor or while it forks: signal again soon."""
+        if not isinstance(what.exc_value, Stopped | KeyboardInterrupt):
+            (self._hook or sys.__unraisablehook__)(what)
+            return
+        if isinstance(what.exc_value, Stopped):
+            self.wanted = False
+            self._keys -= self._last == signal.SIGINT
+        self._later = threading.Timer(_SOON, os.kill, (self._process, self._last))
+        self._later.daemon = True
+        self._later.start()
 
     def begun(self, advice: str) -> None:
         """From now on there is something to go on with, unless told otherwise by `advice`."""
@@ -82,6 +105,7 @@ class Interrupts:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
             return  # a loader process that is about to ignore signals
+        self._last = number
         again, self.wanted = self.wanted, True
         self._keys += number == signal.SIGINT
         if self._keys > 1:
