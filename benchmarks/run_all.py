@@ -29,7 +29,6 @@ PARTS = {  # module, function, what is less than by default
     "images": ("reading", "images", {}),
     "labels": ("reading", "labels", {"rounds": 1, "shares": (0.3,)}),
     "few-labels": ("labels_at_scale", "labels_at_scale", {}),
-    "review": ("review_load", "review", {"requests": 200}),
     "features": ("frozen_features", "frozen_features", {"rounds": 1}),
     "bundle": ("export_speed", "bundle_against_torch", {"rounds": 1}),
     "memory": ("options", "kept_memory", {}),
