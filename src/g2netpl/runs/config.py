@@ -161,9 +161,7 @@ class RunConfig(Options):
     )
     backbone: str = Field(default="lite0", description="tiny, lite0 to lite2, or any timm name")
     pretrained: bool = Field(default=True, description="start from pretrained weights")
-    weights: str | None = Field(
-        default=None, description="own file of the backbone, .safetensors or .pth"
-    )
+    weights: str | None = Field(default=None, description="backbone file, .safetensors or .pth")
     hidden: int = Field(default=0, ge=0, le=WIDEST, description="width of a hidden layer; 0: none")
     image_size: int = Field(
         default=224, ge=16, le=LARGEST_IMAGE, description="images are squashed to this square"

@@ -78,7 +78,7 @@ class ImagesByAddress:
         self._stored = {stored(name): name for name in reversed(images) if "/" not in name}
         self._folder = Path(folder).resolve().parts
 
-    def names(self, address: str, where: str) -> Iterator[str]:
+    def _names(self, address: str, where: str) -> Iterator[str]:
         """What the image can be called here, the surest first."""
         name = plain_name(image_name(address, where))
         yield name
@@ -96,7 +96,7 @@ class ImagesByAddress:
 
     def row(self, address: str, where: str) -> int | None:
         """The row of the image at an address; None of one that the run does not know."""
-        found = (self._rows[name] for name in self.names(address, where) if name in self._rows)
+        found = (self._rows[name] for name in self._names(address, where) if name in self._rows)
         return next(found, None)
 
 
