@@ -2,7 +2,7 @@
 PYTHON ?= python3
 READY := .venv/.ready
 
-.PHONY: demo test docs faults browser-test lint bench clean
+.PHONY: demo test docs browser-test lint bench clean
 
 demo: $(READY)
 	.venv/bin/g2netpl demo --output runs/demo --overwrite
@@ -25,10 +25,6 @@ lint: $(READY)
 # The docs as a site in site/; a link that leads nowhere is an error.
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
-
-# A thousand trainings that are killed, stopped and damaged: half an hour.
-faults: $(READY)
-	cd tests && ../.venv/bin/python -m faults
 
 # A table of ratios and their bars.
 bench: $(READY)

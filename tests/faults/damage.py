@@ -2,15 +2,12 @@
 
 import json
 import random
-import subprocess
-import sys
 from hashlib import sha256
 
 import torch
 from safetensors.torch import load_file
 
-from faults.driver import environment
-from faults.scene import content, difference, everything
+from faults.scene import everything
 
 
 def stopped(lab, kind, steps, **changes):
@@ -132,44 +129,6 @@ def _is_whole(folder):
         sha256((folder / f"{name}.safetensors").read_bytes()).hexdigest() == digest
         for name, digest in manifest["sha256"].items()
     )
-
-
-_SMALL = """
-mount -t tmpfs -o size=16m none "$1" || exit 99
-cd "$1"; python=$2; shift 2
-"$python" -m g2netpl "$@" & run=$!
-while [ ! -d run/checkpoints/0-000001-00000000 ] && kill -0 $run; do sleep 0.02; done
-head -c 99m /dev/zero > filler
-wait $run; code=$?
-[ $code = 74 ] || exit 98
-rm filler
-"$python" -m g2netpl train --resume --output run || exit 97
-cp -r run "$OUT"
-"""
-
-
-def small_disk(lab, kind="g2netpl"):
-    """A file system that really is full in the middle of a training; where we may make one."""
-    training = lab.new(kind, epochs=6)
-    whole = lab.new(kind, epochs=6)
-    whole.run()
-    mount = lab.root / "mount"
-    mount.mkdir()
-    out, training.folder = training.folder, mount / "run"
-    words = ["unshare", "-rm", "sh", "-c", _SMALL, "sh", str(mount), sys.executable]
-    done = subprocess.run(
-        [*words, *training.arguments()],
-        capture_output=True,
-        text=True,
-        env=environment(OUT=str(out)),
-    )
-    what = {"at": "a tmpfs of 16 MB"}
-    if done.returncode == 99 or "unshare" in done.stderr:
-        return  # not allowed here
-    if done.returncode != 0 or "bytes free" not in done.stderr:
-        yield what, f"{done.returncode}: {done.stdout[-400:]} {done.stderr[-900:]}"
-    else:
-        yield what, difference(content(whole.folder), content(out))
 
 
 NAN = {"at": "g2netpl.game.network_step:strong_view", "action": "nan"}

@@ -190,39 +190,33 @@ def crashes(lab, kind="g2netpl linear", every=1):
 
 
 REPLACING = (
-    {"at": "g2netpl.runs.backup:_move"},
-    {"at": "os:rename", "number": 3},
-    {"at": "os:rename", "matching": ".moving", "after": True},
+    {"at": "g2netpl.runs.ownership:set_aside"},
+    {"at": "os:rename"},
+    {"at": "os:rename", "after": True},
     {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
-    {"at": "g2netpl.training.rehearsal:rehearse", "after": True},
     {"at": "g2netpl.game.network_step:network_cost", "number": 2},
-    {"at": "os:rename", "matching": "checkpoints"},
-    {"at": "os:rename", "matching": "checkpoints", "after": True},
-    {"at": "os:rename", "matching": ".before"},
-    {"at": "os:rename", "matching": ".before", "after": True},
-    {"at": "shutil:rmtree", "matching": ".replaced"},
     {"at": "g2netpl.training.saving:CheckpointSaver.epoch", "number": 2},
 )
 
 
-def overwrites(lab, kind="role linear", old="g2netpl linear", moments=REPLACING, tries=20):
-    """`kill -9` while a finished run is replaced: it is back as it was, or the new one goes on."""
-    finished, chance = lab.new(old), random.Random("overwrite")
+def overwrites(lab, kind="role linear", old="g2netpl linear", moments=REPLACING):
+    """`kill -9` while a finished run is replaced: nothing is lost, and the new one goes on."""
+    finished = lab.new(old)
     finished.run()
     before = everything(finished.folder)
-    for moment in (*moments, *anywhere(lab, kind, tries, chance)):
+    for moment in moments:
         training = lab.new(kind)
         shutil.copytree(finished.folder, training.folder)
-        words = training.arguments("--overwrite")
-        outcome = lab.driver.run(words, {"action": "kill", **moment})
-        again = lab.driver.run(["train", "--resume", "--output", str(training.folder)])
-        if again.code != 0 or outcome.code not in (-9, 0):
-            yield moment, f"{outcome.code}, then {again.code}: {again.said[-900:]}"
-        elif everything(training.folder) == before:
-            problem = "" if "finished already" in again.said else again.said[-900:]
-            yield moment, problem or ("" if outcome.code == -9 else "was not replaced")
+        outcome = lab.driver.run(training.arguments("--overwrite"), {"action": "kill", **moment})
+        kept = training.folder.with_name(f"{training.folder.name}.old-1")
+        if outcome.code != -9:
+            yield moment, f"{outcome.code}: {outcome.said[-900:]}"
+        elif not kept.exists():
+            same = everything(training.folder) == before
+            yield moment, "" if same else "the old run is not as it was"
         else:
-            yield moment, training.unlike()
+            same = everything(kept) == before
+            yield moment, training.finished() if same else "the old run is not as it was"
 
 
 WORKERS = (

@@ -33,25 +33,6 @@ def two_runs(lab, kind="g2netpl"):
     yield {"at": "a new folder"}, "" if good else f"{outcome.code}: {outcome.said[-900:]}"
 
 
-def two_processes(lab, kind="g2netpl"):
-    """The same with a real process that trains, and is stopped afterwards."""
-    training = lab.new(kind)
-    words = [sys.executable, "-m", "g2netpl", *training.arguments(epochs=400, patience=0)]
-    with subprocess.Popen(
-        words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        while not training.checkpoints() and process.poll() is None:
-            time.sleep(0.05)
-        for more in ((), ("--resume",), ("--overwrite",)):
-            outcome = lab.driver.run(training.arguments(*more), HEAVY)
-            good = outcome.code == 3 and outcome.is_one_line
-            yield {"at": f"{more}"}, "" if good else f"{outcome.code}: {outcome.said[-900:]}"
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate()[1]
-    good = process.returncode == 75 and "--resume" in said
-    yield {"at": "SIGTERM"}, "" if good else f"{process.returncode}: {said}"
-
-
 def early_signals(lab, kind="g2netpl", delays=(0.3, 1.0, 2.0, 4.0, 8.0)):
     """Signals to a real process while it starts: nothing is left behind that is in the way."""
     for number, delay in enumerate(delays):
@@ -111,7 +92,6 @@ def changes(lab, kind="g2netpl"):
         ("the training labels", {}, ("train.csv", swap)),
         ("the test labels", {}, ("test.csv", flip)),
         ("classes", {}, (("train.csv", "test.csv"), rename)),
-        ("the image files", {}, ("train-00003.png", None)),
     ]
     for words, flags, edit in cases:
         before = everything(training.folder)
@@ -132,9 +112,6 @@ def changes(lab, kind="g2netpl"):
 def _edit(photos, names, change):
     for name in (names,) if isinstance(names, str) else names:
         path = photos / name
-        if change is None:
-            shutil.copy(photos / "train-00001.png", path)
-            continue
         with path.open(newline="") as file:
             rows = list(csv.reader(file))
         change(rows)

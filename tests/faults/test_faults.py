@@ -1,10 +1,13 @@
-"""Some of the trials of `make faults`, at fixed moments: real runs that are killed and go on."""
+"""Real runs that are killed, stopped and damaged at many moments, and go on.
+
+`pytest -m long tests/faults` tries more of them.
+"""
 
 import pytest
 
 from faults import damage, deaths, refusals
 from faults.driver import Driver
-from faults.scene import Lab, make_photos
+from faults.scene import KINDS, Lab, make_photos
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +59,8 @@ def test_a_crash_at_calls_of_the_disk(lab):
     held(deaths.crashes(lab, every=71))
 
 
-def test_killed_while_a_run_is_replaced_one_of_the_two_is_whole(lab):
-    held(deaths.overwrites(lab, moments=deaths.REPLACING[::2], tries=2))
+def test_killed_while_a_run_is_replaced_nothing_is_lost(lab):
+    held(deaths.overwrites(lab))
 
 
 def test_labels_are_kept_as_long_as_a_checkpoint_needs_them(lab):
@@ -101,3 +104,42 @@ def test_what_changed_is_named(lab):
 
 def test_an_unfinished_training_is_not_begun_again(lab):
     held(refusals.unfinished(lab))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_twenty_random_moments(lab, kind):
+    held(deaths.kills(lab, kind))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["g2netpl", "role linear"])
+def test_killed_twenty_times_in_a_row(lab, kind):
+    held(deaths.hard_life(lab, kind))
+
+
+@pytest.mark.long
+def test_stopped_at_every_moment_between_the_steps(lab):
+    held(deaths.stops(lab, "g2netpl"))
+    held(deaths.stops_between(lab))
+    held(deaths.stops_before(lab))
+    held(deaths.second_keys(lab))
+
+
+@pytest.mark.long
+def test_a_crash_at_every_call_of_the_disk(lab):
+    held(deaths.crashes(lab))
+
+
+@pytest.mark.long
+def test_signals_to_a_real_process(lab):
+    held(refusals.early_signals(lab))
+    held(refusals.at_the_terminal(lab))
+
+
+@pytest.mark.long
+def test_every_damage(lab):
+    held(damage.damages(lab))
+    held(damage.teeth(lab))
+    held(damage.full_disks(lab))
+    held(damage.non_finite(lab))

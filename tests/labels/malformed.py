@@ -697,20 +697,24 @@ CASES = {
     # SPML
     "npy: pickled objects": Case(
         spml(saved(np.array([[{}]], dtype=object), pickled=True)),
-        "formatted_val_labels.npy: not a readable .npy file (it holds pickled objects",
+        "formatted_val_labels.npy: not a readable .npy file (Object arrays cannot be loaded",
     ),
     "npy: a header that claims too much": Case(
         spml(
             header("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000, 1000000000), }")
         ),
-        "(its header claims 8,000,000,000,000,000,000 bytes of labels, 0 are there)",
+        "formatted_val_labels.npy: not a readable .npy file (",
     ),
-    "npy: cut off": Case(spml(saved(LABELS)[:-1]), "claims 32 bytes of labels, 31 are there"),
+    "npy: cut off": Case(
+        spml(saved(LABELS)[:-1]), "formatted_val_labels.npy: not a readable .npy file ("
+    ),
     "npy: a negative shape": Case(
         spml(header("{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -1), }") + bytes(8)),
         "formatted_val_labels.npy: not a readable .npy file (",
     ),
-    "npy: version 9": Case(spml(header("{}", b"\x09\x00")), "(of version (9, 0), expected 1, 2 or"),
+    "npy: version 9": Case(
+        spml(header("{}", b"\x09\x00")), "formatted_val_labels.npy: not a readable .npy file ("
+    ),
     "npy: a header that is a list": Case(spml(header("[]")), "(Header is not a dictionary: []"),
     "npy: text": Case(spml(b"image,cat\n"), "(the magic string is not correct"),
     "npy: an archive": Case(

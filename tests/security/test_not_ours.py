@@ -10,6 +10,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from feature_folders import write_folder
+from g2netpl.runs.backup import BEFORE
 from review_runs import small_run as small_review
 
 from g2netpl.base.disk import is_full
@@ -17,7 +18,6 @@ from g2netpl.cli import main
 from g2netpl.images import kept_tables
 from g2netpl.labels.formats import photo_tags
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.backup import BEFORE
 from g2netpl.training.saving import CheckpointSaver
 
 FULL = "image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n"

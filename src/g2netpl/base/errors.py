@@ -6,7 +6,6 @@ Whatever derives from `UserError` reaches the user as one line; everything else 
 import difflib
 import heapq
 from collections.abc import Iterable
-from itertools import takewhile
 
 
 class UserError(Exception):
@@ -69,8 +68,7 @@ def listed(names: Iterable[str], most: int = 5) -> str:
     return ", ".join(every[:most]) + more
 
 
-_COMPARED = 1_500  # words that one is compared with letter by letter, which takes time
-_NEAR = 200  # of still more words
+_MOST = 5_000  # known words: to compare with more takes long
 _LONG = 60  # letters of a word from which on nobody has mistyped another
 
 
@@ -85,24 +83,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most like another one, if any is; quick however many there are.
-
-    Among very many only those are looked at that begin or end like the word: a slip of the pen
-    leaves one of its halves as it was.
-    """
+    """The known word that is most like another one, if any is."""
     known = list(known)
-    if len(word) > _LONG:
+    if len(word) > _LONG or len(known) > _MOST:
         return None
-    if len(known) > _COMPARED:
-        half = max(len(word) // 2, 1)
-        start, end = word[:half], word[-half:]
-        near = (each for each in known if each.startswith(start) or each.endswith(end))
-        known = heapq.nlargest(_NEAR, near, key=lambda each: _shared(word, each))
     found = difflib.get_close_matches(word, known, n=1)
     return found[0] if found else None
-
-
-def _shared(one: str, other: str) -> int:
-    """Letters that two words have in common at their start and at their end."""
-    pairs = zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False)
-    return sum(sum(1 for _ in takewhile(lambda two: two[0] == two[1], each)) for each in pairs)

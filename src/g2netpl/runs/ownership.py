@@ -58,7 +58,7 @@ def set_aside(folder: Path) -> None:
     """Rename a folder with old results to NAME.old-1 (-2, …)."""
     if is_empty(folder):
         return
-    with locked(folder):  # refused if somebody works there
+    with locked(folder):  # refused if another process works there
         pass
     rename_old(folder)
 

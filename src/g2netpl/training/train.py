@@ -123,7 +123,7 @@ class _FolderTraining:
             inputs = [getattr(self.config, key) for key in PATHS - {"output", "cache"}]
             given = [path for each in inputs if each is not None for path in each_file(each)]
             check_folder(self.folder, "train", overwrite=self.overwrite, inputs=given)
-        if self.processes.is_main and not self.replaces:
+        if self.processes.is_main:
             self.lock.enter_context(locked(self.folder))
 
     def run(self, kept: KeptImages | None) -> Run:
@@ -215,6 +215,7 @@ class _FolderTraining:
         """Take the folder, after everything that a mistake of the user could stop."""
         if self.processes.is_main and not self.resume:
             if self.replaces:
+                self.lock.close()
                 set_aside(self.folder)
                 self.lock.enter_context(locked(self.folder))
             write_json(self.folder / RUN, description)

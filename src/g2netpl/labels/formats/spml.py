@@ -6,14 +6,16 @@ files know no class names: classes are called `class_0`, `class_1`, … unless a
 `formatted_train_classes.npy` of ours lies there too.
 """
 
+import io
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib import format as npy
 
-from g2netpl.base.arrays import in_short, parse_npy
+from g2netpl.base.arrays import in_short
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.groups import Groups
 from g2netpl.labels.formats.problems import Problems
@@ -88,9 +90,9 @@ def _names(path: Path, count: int, what: str) -> list[str]:
 
 
 def _load(path: Path) -> npt.NDArray[Any]:
-    """An array whose header agrees with the size of the file; never a pickled one."""
-    content = read_bytes(path)
+    """An array of a .npy file; never a pickled one."""
+    content = io.BytesIO(read_bytes(path))
     try:
-        return parse_npy(content, "labels")
+        return npy.read_array(content, allow_pickle=False)
     except Exception as problem:  # the header of a damaged file can say anything
         raise InputError(f"{path}: not a readable .npy file ({in_short(problem)})") from None
