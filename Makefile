@@ -46,7 +46,7 @@ ifdef CPU  # the newest builds without CUDA that the package index has for this 
 	done; \
 	.venv/bin/python -m pip install --quiet $$builds
 endif
-	.venv/bin/python -m pip install --quiet --editable '.[train,export,fast,parquet,remote,xlsx,pretrained,study,tensorboard,dev,docs]'
+	.venv/bin/python -m pip install --quiet --editable '.[train,export,parquet,remote,xlsx,pretrained,study,tensorboard,dev,docs]'
 	touch $(READY)
 
 clean:

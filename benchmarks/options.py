@@ -2,8 +2,6 @@
 
 1. Memory that the C library keeps (training does this): a step of lite0 without it : with it.
 2. bf16: a step in float32 : in bf16, for lite0 and ResNet-50.
-3. Photos of 256 px and 640 × 480 to squashed pixels: Pillow : simplejpeg (extra `fast`),
-   Pillow : the cache.
 
     python benchmarks/options.py
 """
@@ -11,18 +9,13 @@
 import json
 import subprocess
 import sys
-import tempfile
-import time
-from pathlib import Path
 
 import numpy as np
 import torch
-from measure import Figure, make_photos, one_thread, show, side_by_side
+from measure import Figure, one_thread, show, side_by_side
 from torch.nn import functional
 
 from g2netpl.game.network.network import build_network
-from g2netpl.images.cache import ImageCache
-from g2netpl.images.pixels import squashed
 
 STEP = """
 import json, sys, time, torch
@@ -77,36 +70,5 @@ def half_precision(rounds: int = 3) -> list[Figure]:
     return figures
 
 
-def decoding(rounds: int = 3, size: int = 224) -> list[Figure]:
-    figures = []
-    for width, height in ((256, 256), (640, 480)):
-        with tempfile.TemporaryDirectory() as made, one_thread():
-            paths = make_photos(Path(made), 60, width, height)
-            cache = ImageCache(len(paths), size)
-            for row, path in enumerate(paths):
-                cache.put(row, squashed(path, size))
-
-            def pillow(paths=paths) -> None:
-                for path in paths:
-                    squashed(path, size, "pillow")
-
-            def fast(paths=paths) -> None:
-                for path in paths:
-                    squashed(path, size, "simplejpeg")
-
-            def kept(cache=cache) -> None:
-                for row in range(cache.count):
-                    np.array(cache.get(row))
-
-            slow, quick, there = side_by_side(rounds, pillow, fast, kept, clock=time.process_time)
-        photos = f"photos of {width} × {height}, Pillow"
-        note = f"Pillow {1e3 * slow / len(paths):.2f} ms each"
-        figures += [
-            Figure(f"{photos} : simplejpeg", slow / quick, "{:.2f} ×", note=note),
-            Figure(f"{photos} : cache", slow / there, "{:.0f} ×"),
-        ]
-    return figures
-
-
 if __name__ == "__main__":
-    show([*kept_memory(), *half_precision(), *decoding()])
+    show([*kept_memory(), *half_precision()])

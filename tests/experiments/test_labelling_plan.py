@@ -273,7 +273,7 @@ def test_mistakes_are_told(folder, capsys, flags, problem):
     assert not (folder / "plan").exists()
 
 
-@pytest.mark.parametrize("flag", ["--resume-labels", "--image-cache"])
+@pytest.mark.parametrize("flag", ["--resume-labels"])
 def test_flags_that_mean_nothing_to_a_plan_are_not_taken(flag, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["plan", "--labels", "l.csv", "--output", str(tmp_path / "p"), flag, "x"])

@@ -50,7 +50,6 @@ def test_the_best_on_validation_is_chosen(arguments, tmp_path, capsys):
     assert f"test mAP {best['test_map']:.1%}" in shown.splitlines()[-2]
     # no test figure of another cell is shown
     assert shown.count("test mAP") == 1
-    assert shown.count("image cache: ") == 1  # the cells share their decoded images
 
 
 def test_a_search_that_was_broken_off_goes_on(arguments, tmp_path):

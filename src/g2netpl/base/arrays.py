@@ -43,17 +43,14 @@ def write_npz(
                 write_npy(member, table)
 
 
-def read_npz(path: Path, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an .npz file, of at most so many bytes; whatever is wrong is a ValueError.
+def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file; whatever is wrong is a ValueError.
 
     Sums, headers and sizes must agree. What was pickled is never read.
     """
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             members = [each for each in archive.infolist() if each.filename.endswith(".npy")]
-            size = sum(each.file_size for each in members)
-            if most is not None and size > most:
-                raise ValueError(f"{size:,} bytes of arrays, and there is memory for {most:,}")
             return {
                 each.filename.removesuffix(".npy"): parse_npy(_content(archive, each))
                 for each in members

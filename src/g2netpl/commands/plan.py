@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _NOT_HERE = (
     *("mode", "train_from", "linear_epochs", "view", "precision", "thresholds", "track"),
     *("test_labels", "test_images", "validation_labels", "setting", "resume_labels"),
-    "image_cache",
 )
 
 

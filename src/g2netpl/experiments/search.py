@@ -21,7 +21,6 @@ from g2netpl.base.disk import write_json
 from g2netpl.base.errors import InputError, Refused
 from g2netpl.base.options import in_full
 from g2netpl.base.signals import AGAIN
-from g2netpl.images.cache import KeptImages
 from g2netpl.labels.files import named
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import DIVERGED, RESULT, is_begun
@@ -74,17 +73,16 @@ def search_grid(
     study = None if trials is None else _study(config, rates, trials)
     config = check_config(config)  # one mode for all cells
     _check(config)
-    images: KeptImages = {}
     if study is None:
         for batch in batches:
             for rate in rates:
-                yield _train_cell(config, rate, batch, console, images)
+                yield _train_cell(config, rate, batch, console)
         return
     for _ in range(trials or 0):
         trial = study.ask()
         rate = trial.suggest_float("learning_rate", min(rates), max(rates), log=True)
         batch = trial.suggest_categorical("batch_size", list(batches))
-        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console, images)
+        cell = _train_cell(config, float(f"{rate:.3g}"), int(batch), console)
         study.tell(trial, cell.validation_map or 0.0)  # to diverge is the worst
         yield cell
 
@@ -165,16 +163,14 @@ def _found(folder: Path) -> Found:
     return Found(*cell, run.result["validation_map"], run.result["best_epoch"], place)
 
 
-def _train_cell(
-    config: RunConfig, rate: float, batch: int, console: Console | None, images: KeptImages
-) -> Found:
+def _train_cell(config: RunConfig, rate: float, batch: int, console: Console | None) -> Found:
     folder = Path(config.output) / f"rate-{in_full(rate)}-batch-{batch}"
     changes = {"learning_rate": rate, "batch_size": batch, "output": str(folder)}
     cell = RunConfig.read({**config.model_dump(), **changes}, "search")
 
     def trained() -> Found:
         again = is_begun(folder)
-        run = train(cell, resume=again, console=console, kept=images, advice=AGAIN)
+        run = train(cell, resume=again, console=console, advice=AGAIN)
         score, epoch = run.result["validation_map"], run.result["best_epoch"]
         return Found(rate, batch, score, epoch, str(run.folder))
 

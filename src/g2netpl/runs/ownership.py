@@ -170,7 +170,7 @@ _OF_CELL = {*FILES["train"], RUN, LOCK, REPLACED, *WHOLE_FOLDERS["train"]}
 
 
 FREE_TO_CHANGE = {  # when a folder is gone on with
-    *("output", "workers", "cache", "device", "max_bad", "image_cache", "overlap"),
+    *("output", "workers", "cache", "device", "max_bad", "overlap"),
     *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
 

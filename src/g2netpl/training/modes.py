@@ -75,7 +75,7 @@ def _seconds_per_image(config: RunConfig, inputs: ImageInputs) -> tuple[float, f
     device = next(module.parameters()).device
     images = torch.zeros(_TRIED, 3, size, size, device=device)
     images = images.to(memory_format=torch.channels_last)
-    load = _seconds(lambda: [squashed(path, size, config.decoder) for path in paths])
+    load = _seconds(lambda: [squashed(path, size) for path in paths])
     with torch.random.fork_rng(devices=[]):
         with torch.inference_mode():
             module.eval()(images)  # the first time takes longer

@@ -8,7 +8,6 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.memory import available_memory, show_size
 from g2netpl.game.batches import Batch, readable_batch, stacked_views, strong_view
 from g2netpl.game.methods import find_method
 from g2netpl.game.network.network import any_batch_size
@@ -18,22 +17,6 @@ from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.epochs import NumericalStop
 from g2netpl.training.session import Phase, Session
-
-_EVALUATED = 16  # images at a time, at the least
-_PIXEL = 5  # bytes of a colour on its way to a network on the CPU: as it is decoded, and as a float
-
-
-def check_memory(config: RunConfig, images: int, device: torch.device) -> None:
-    """Refuse images of which not even one batch can be had; what the network needs comes on top."""
-    at_once = min(images, max(_EVALUATED, config.batch_size if "end-to-end" in config.modes else 0))
-    needed = at_once * 3 * config.image_size**2 * (_PIXEL if device.type == "cpu" else 1)
-    free = available_memory()
-    if needed > free:
-        raise InputError(
-            f"image_size {config.image_size:,}: {at_once} images at once take "
-            f"{show_size(needed)}, and {show_size(free)} of memory are free; use a smaller "
-            "--image-size or --batch-size"
-        )
 
 
 def rehearse(session: Session) -> None:

@@ -14,7 +14,6 @@ from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.plugins import LOADED
-from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.runs.answers import Decision
 from g2netpl.runs.backup import Backup, recover
@@ -47,7 +46,7 @@ from g2netpl.training.divergence import check_given_up
 from g2netpl.training.foresight import foresee
 from g2netpl.training.inputs import ImageInputs, backbone_of
 from g2netpl.training.modes import told_mode
-from g2netpl.training.rehearsal import check_memory, rehearse
+from g2netpl.training.rehearsal import rehearse
 from g2netpl.training.results import finish
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.session import Session, Watch
@@ -63,7 +62,6 @@ def train(
     progress: bool = False,
     console: Console | None = None,
     on_epoch: Watch | None = None,
-    kept: KeptImages | None = None,
     advice: str | None = None,
     on_saved: Callable[[], None] | None = None,
 ) -> Run:
@@ -72,9 +70,8 @@ def train(
     With `progress` it says what `g2netpl train` says, on standard output: a bar on a terminal,
     elsewhere a line about every half minute; `console` is another place for that.
 
-    `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
-    given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
-    to go on after a stop, where that is not by `g2netpl train`. `on_saved` is called whenever a
+    `on_epoch` is called after every epoch with all there is: for experiments. `advice` says how to
+    go on after a stop, where that is not by `g2netpl train`. `on_saved` is called whenever a
     checkpoint is on the disk; old results may wait for that, so one step is tried first.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
@@ -93,7 +90,7 @@ def train(
             around = (console, interrupts, processes, lock)
             training = _FolderTraining(config, undecided, overwrite, *around, on_epoch, on_saved)
             training.take_folder(resume)
-            return training.run(kept)
+            return training.run()
 
 
 @dataclass
@@ -128,18 +125,16 @@ class _FolderTraining:
         if self.processes.is_main:
             self.lock.enter_context(locked(self.folder))
 
-    def run(self, kept: KeptImages | None) -> Run:
+    def run(self) -> Run:
         """Read, prepare, play, and write down what came of it."""
         began = time.perf_counter()
         accelerator = accelerator_of(self.config)
         decisions = decisions_for(self.config, self.resume, self.processes)
         data = self.read_data(decisions)
-        if not self.resume:
-            check_memory(self.config, len(data.paths), accelerator.device)
         description = self.describe(data)
         if self.resume and self.is_finished(description):
             return load_run(self.folder)
-        session = self.prepare(data, accelerator, kept)
+        session = self.prepare(data, accelerator)
         backbone = session.inputs.backbone
         description |= {
             "expected_positives": session.k,
@@ -198,13 +193,13 @@ class _FolderTraining:
             say("nothing was saved yet: beginning with the first epoch")
         return False
 
-    def prepare(self, data: TrainingData, accelerator: Any, kept: KeptImages | None) -> Session:
+    def prepare(self, data: TrainingData, accelerator: Any) -> Session:
         """The session, after everything that takes long or can fail."""
         config, processes = self.config, self.processes
         backbone = backbone_of(config)
         agree_on_backbone(processes, backbone.module)
         backbone.module.to(accelerator.device)
-        inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
+        inputs = ImageInputs(config, data, backbone, self.console, processes)
         if self.undecided and not self.console.quiet:
             self.console.print(told_mode(config, inputs))
         k = expected.as_before(self.folder) if self.resume else None

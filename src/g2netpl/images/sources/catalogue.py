@@ -99,7 +99,7 @@ class InShards(Catalogue):
             index = shard.index()
             hashes.frombytes(hashes_of(index.names).tobytes())
             starts.append(starts[-1] + len(index.names))
-            self._together += shard.kind.together(index.rows)
+            self._together += [len(index.names)] if index.names else []
             self.notes += index.notes
         self._names, every = _Names(shards, starts), np.frombuffer(hashes, np.int64)
         for row, before in repeated(self._names, every)[:1]:

@@ -20,36 +20,34 @@ import numpy.typing as npt
 from g2netpl.base.disk import user_cache
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit
-from g2netpl.base.places import Opened, Place, Stamp
+from g2netpl.base.places import LARGEST, Opened, Place, Stamp
 from g2netpl.base.sealed import read_sealed, write_sealed
 from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import is_text, name_problem
 
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
-_VERSION = 1
+_VERSION = 2
 _OPEN = 2  # indexes at a time
-_NUMBERS = ("first", "second", "size")
-_ROW = np.dtype([*((name, "<i8") for name in _NUMBERS), ("sum", "V32"), ("fine", "?")])
+_ROW = np.dtype([("start", "<i8"), ("size", "<i8"), ("sum", "V32"), ("fine", "?")])
 
 Rows = npt.NDArray[np.void]
 Scan = Callable[[list[str]], Iterable["Entry"]]  # of a shard; it adds to some notes
 
 
 class Entry(NamedTuple):
-    """One image of a shard: two numbers say where it is."""
+    """One image of a shard."""
 
     name: str
-    first: int
-    second: int
+    start: int  # of its content
     size: int
     sum: bytes
     fine: bool  # its first bytes are those of an image
 
     @classmethod
-    def of(cls, name: str, first: int, second: int, content: bytes) -> Self:
+    def of(cls, name: str, start: int, content: bytes) -> Self:
         """What its content says."""
         fine = header_problem(name, io.BytesIO(content)) is None
-        return cls(name, first, second, len(content), hashlib.sha256(content).digest(), fine)
+        return cls(name, start, len(content), hashlib.sha256(content).digest(), fine)
 
 
 class Held(Place):
@@ -71,11 +69,6 @@ class Held(Place):
         """What is read together."""
         return str(self.holder)
 
-    @classmethod
-    def together(cls, rows: Rows) -> list[int]:
-        """How many images in a row are read together."""
-        return [len(rows)] if len(rows) else []
-
     @property
     def looked_at(self) -> bool:
         """Whether its header was found right."""
@@ -90,13 +83,12 @@ class Held(Place):
         """As the index says, as long as nobody touched the shard."""
         return self.entry.sum if self.holder.stamp() == self.seen else super().digest()
 
-    def content(self) -> bytes:
-        """The bytes at the place that the index says."""
-        raise NotImplementedError
-
     def open(self) -> Opened:
         """The image that was indexed, and no other."""
-        content = self.content()
+        start, size = self.entry.start, self.entry.size
+        if not 0 <= start <= start + size <= self.seen[0] or size > LARGEST:
+            raise Unfit(CHANGED)
+        content = self.holder.read(start, start + size)
         if hashlib.sha256(content).digest() != self.entry.sum:
             raise Unfit(CHANGED)
         return io.BytesIO(content)
@@ -116,8 +108,8 @@ class Index(NamedTuple):
 class Shard:
     """A file that holds images; `scan` finds out which where no index was kept."""
 
-    def __init__(self, holder: Place, kind: type[Held], scan: Scan) -> None:
-        self.holder, self.kind, self.scan = holder, kind, scan
+    def __init__(self, holder: Place, scan: Scan) -> None:
+        self.holder, self.scan = holder, scan
         self.seen = holder.stamp()
         self.unkept: Index | None = None  # an index that cannot be kept in a file
         if self.seen[0] < 0:
@@ -129,7 +121,7 @@ class Shard:
 
     def held(self, name: str, row: np.void) -> Held:
         """One of its images."""
-        return self.kind(self.holder, Entry(name, *row.item()), self.seen)
+        return Held(self.holder, Entry(name, *row.item()), self.seen)
 
 
 @lru_cache(maxsize=_OPEN)
