@@ -2,7 +2,7 @@
 
     python benchmarks/predict_at_scale.py                     1,000,000 images, killed 10 times
     python benchmarks/predict_at_scale.py --images 20000 --kills 3 --output runs/scale
-    python benchmarks/predict_at_scale.py --images 60000 --kills 0 --ray    --part and Ray, images/s
+    python benchmarks/predict_at_scale.py --images 60000 --kills 0 --ray    with Ray beside
 
 Small PNG pictures in tar shards of 10,000 are made and a tiny network to score them. `predict` into
 a folder is killed (SIGKILL) at random moments and started again until it ends by itself. Its memory
@@ -185,21 +185,18 @@ def timed(what: str, said: list[list[str]], count: int) -> None:
 
 
 def side_by_side(bundle: Path, images: Path, folder: Path, count: int) -> None:
-    """One process, two parts at once, and Ray with as many workers as cores."""
+    """One process, and Ray with as many workers as cores."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    for name in ("one", "parts", "ray"):
+    for name in ("one", "ray"):
         shutil.rmtree(folder / name, ignore_errors=True)
     here = ("--workers", "0")
     timed("one process", [command(bundle, images, folder / "one", *here)], count)
-    parts = [command(bundle, images, folder / "parts", *here, "--part", f"{i}/2") for i in (1, 2)]
-    timed("--part 1/2 and 2/2", parts, count)
     timed("--engine ray", [command(bundle, images, folder / "ray", "--engine", "ray")], count)
-    for name in ("one", "parts", "ray"):
+    for name in ("one", "ray"):
         print(name, check(bundle, folder / name, count))
     same = all(
-        path.read_bytes() == (folder / name / path.name).read_bytes()
+        path.read_bytes() == (folder / "ray" / path.name).read_bytes()
         for path in (folder / "one").glob("*.parquet")
-        for name in ("parts", "ray")
     )
     print("files are the same to the byte:", same)
 
@@ -211,7 +208,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/scale"))
     parser.add_argument("--figure", type=Path, help="where the plot goes")
-    parser.add_argument("--ray", action="store_true", help="compare --part and Ray")
+    parser.add_argument("--ray", action="store_true", help="compare with Ray")
     flags = parser.parse_args()
 
     flags.output.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,7 @@
     python benchmarks/run_all.py ranking linear  some of it
 
 Every part has a process of its own, also by itself: `python benchmarks/ranking.py`. Exit code 1 if
-a bar is missed. Of its own: `scaling.py`.
+a bar is missed.
 """
 
 import argparse
@@ -23,9 +23,7 @@ PARTS = {  # module, function, what is less than by default
     "step": ("cost_of_the_game", "share_of_a_step", {}),
     "linear": ("cost_of_the_game", "linear", {}),
     "ranking": ("ranking", "ranking", {}),
-    "store": ("label_memory", "label_memory", {}),
     "end-to-end": ("end_to_end", "end_to_end", {}),
-    "few-labels": ("labels_at_scale", "labels_at_scale", {}),
     "features": ("frozen_features", "frozen_features", {"rounds": 1}),
     "bundle": ("export_speed", "bundle_against_torch", {"rounds": 1}),
 }

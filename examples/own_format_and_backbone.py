@@ -58,7 +58,7 @@ def read(path: Path, reading: Reading) -> LabelTable:
 def write(table: LabelTable, path: Path) -> list[str]:
     """The way back; nothing is lost, so there are no notes about what was left out."""
     with open(path, "w", encoding="utf-8") as file:
-        for image, row in zip(table.images, table.rows(), strict=True):
+        for image, row in zip(table.images, table.values, strict=True):
             said = {
                 word: [
                     name for name, value in zip(table.classes, row, strict=True) if value == sign

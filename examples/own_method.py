@@ -10,7 +10,6 @@ scenes, the same masks, start and order for all.
 
     python examples/own_method.py
     python examples/own_method.py --setting sspl:0.2
-    g2netpl methods steady --plugin examples/own_method.py --check
 
 It writes `comparison.csv`. To make a method part of the package: docs/develop/extending.md.
 """
@@ -65,7 +64,7 @@ class SteadyPlayer(LabelPlayer):
         read = self.mean.reader()  # stays with this moment
 
         def shown(rows: Tensor) -> Tensor:
-            observed = self.observed.rows(rows)
+            observed = self.observed[rows]
             return torch.where(observed == UNOBSERVED, read(rows), observed)
 
         return shown

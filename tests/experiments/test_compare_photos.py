@@ -84,7 +84,7 @@ def test_the_upper_blocks_may_learn_alone(compare, tmp_path):
 
 
 def test_flags_of_a_training_are_those_of_the_config(compare, tmp_path):
-    given = ["--view", "plain", "--optimizer", "SGD", "--decoder", "pillow"]
+    given = ["--view", "plain", "--optimizer", "SGD"]
     assert compare(*given)[0] == 0
     (run,) = (tmp_path / "out" / "runs").glob("*/run.json")
     config = json.loads(run.read_text())["config"]

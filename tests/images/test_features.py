@@ -242,13 +242,6 @@ def test_any_damage_is_one_line_or_harmless(tmp_path):
     assert refused > 0.6 * len(content)
 
 
-def test_arrays_larger_than_the_memory_are_refused_before_they_are_read(tmp_path, monkeypatch):
-    write_features(tmp_path, a_folder())
-    monkeypatch.setattr("g2netpl.images.features.available_memory", lambda: 100)
-    with pytest.raises(InputError, match="there is memory for 100"):
-        read_features(tmp_path)
-
-
 @pytest.mark.parametrize("command", ["compare", "reproduce"])
 def test_every_command_names_the_cell_that_is_not_a_number(tmp_path, capsys, command):
     write_features(tmp_path / "data", a_folder())
@@ -411,24 +404,3 @@ def test_numbers_that_a_backbone_cannot_make_are_told_as_such(own_photos, monkey
     assert bad == [f"{folder / 'train-00009.png'}: the backbone makes no finite numbers of it"]
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [9]
     assert np.isfinite(np.delete(features, 9, axis=0)).all()
-
-
-def test_images_kept_in_memory_are_those_of_the_folder(own_photos, small_training):
-    """A comparison shares decoded images between trainings, not if they were replaced."""
-    folder, _, _ = own_photos
-    keys = {"labels": str(folder / "train.csv"), "images": str(folder), "test_labels": None}
-    keys |= {"image_cache": "1MB", "view": "plain"}
-    config = RunConfig.read(small_training(**keys), "test")
-    kept = {}
-
-    def pixels(row):
-        data, console = read_training_data(config), Console(quiet=True)
-        sources = ImageInputs(config, data, backbone_of(config), console, kept=kept)
-        return next(sources.all("end-to-end").load([np.array([row])], None))
-
-    one, two = pixels(3), pixels(4)
-    assert (pixels(3) == one).all()
-    assert len(kept) == 1
-    (folder / "train-00003.png").write_bytes((folder / "train-00004.png").read_bytes())
-    assert (pixels(3) == two).all()
-    assert len(kept) == 1

@@ -9,7 +9,6 @@ from PIL import Image
 
 from g2netpl.base.errors import InputError
 from g2netpl.game.batches import training_batches
-from g2netpl.images.cache import ImageCache
 from g2netpl.images.loader import ArraySource, ImageSource, Part, epoch_groups, plain_groups
 from g2netpl.images.pixels import open_image, squash
 from g2netpl.images.sources import locate
@@ -53,18 +52,16 @@ def test_images_are_the_same_for_any_number_of_workers(photos):
 
 
 def test_workers_that_are_not_forked_load_the_same(photos):
-    """As on Windows and macOS; a cache goes to them, too."""
+    """As on Windows and macOS."""
     root, names = str(photos), sorted(path.name for path in photos.glob("train-*.png"))[:4]
     before = multiprocessing.get_start_method()
     multiprocessing.set_start_method("spawn", force=True)
     try:
         views = []
         for workers in (0, 1):
-            cache = ImageCache(4, 32)
             sizes = (32, (0.5,) * 3, (0.25,) * 3)
-            source = ImageSource(locate(names, root), *sizes, workers=workers, cache=cache)
+            source = ImageSource(locate(names, root), *sizes, workers=workers)
             views.append(torch.cat(list(source.load([np.arange(2), np.arange(2, 4)], epoch=1))))
-            assert sum(cache.get(row) is not None for row in range(4)) == 4
         assert torch.equal(*views)
     finally:
         multiprocessing.set_start_method(before, force=True)

@@ -415,7 +415,7 @@ def test_names_in_a_store_are_listed(store, labels):
 def test_parquet_in_a_store_is_refused_with_what_to_do(store):
     store.objects["columns/part-0.parquet"] = b"PAR1"
     for address in ("columns", "columns/part-0.parquet", "columns/part-*.parquet"):
-        with pytest.raises(InputError, match=r"Parquet is read from this machine only; copy it"):
+        with pytest.raises(InputError, match=r"pictures inside Parquet are not read; copy it here"):
             list_images(f"s3://bucket/{address}")
 
 

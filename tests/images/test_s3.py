@@ -101,7 +101,7 @@ def training(labels, images, output):
         *("train", "--labels", labels, "--images", images, "--only-listed"),
         *("--output", output, "--backbone", "tiny", "--no-pretrained", "--image-size", 32),
         *("--mode", "end-to-end", "--epochs", 3, "--workers", 2, "--device", "cpu"),
-        *("--order", "images", "--image-cache", "off", "--checkpoint-steps", 2),
+        *("--order", "images", "--checkpoint-steps", 2),
         *("--expected-positives", 2.3, "--setting", "fspl"),
     )
 

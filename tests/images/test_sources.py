@@ -1,4 +1,4 @@
-"""Where images are makes no difference: folder, shards, Parquet and a store give the same bits."""
+"""Where images are makes no difference: folder, shards and a store give the same bits."""
 
 import hashlib
 import io
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from packed import pictures
 from PIL import Image
 from tar_shards import all_of, tar, write_shards
 
@@ -33,8 +34,6 @@ from g2netpl.runs.config import RunConfig
 from g2netpl.training.train import train
 
 fsspec = pytest.importorskip("fsspec")
-arrow = pytest.importorskip("pyarrow")
-arrow_parquet = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture(autouse=True)
@@ -59,16 +58,6 @@ def content_of(place):
         return file.read()
 
 
-def in_parquet(photos, path, rows_in_group=7):
-    names = list_images(photos)
-    pictures = [{"bytes": (photos / name).read_bytes(), "path": name} for name in names]
-    column = arrow.array(
-        pictures, arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
-    )
-    arrow_parquet.write_table(arrow.table({"image": column}), path, row_group_size=rows_in_group)
-    return path
-
-
 def in_memory_store(folder, bucket):
     store = fsspec.filesystem("memory")
     for path in folder.rglob("*"):
@@ -84,12 +73,11 @@ def outcome(run):
 
 
 @pytest.mark.parametrize("mode", ["end-to-end", "linear"])
-def test_every_source_trains_to_the_same_bits(photos, packed, tmp_path, small_training, mode):
+def test_every_source_trains_to_the_same_bits(photos, packed, small_training, mode):
     """Weights and soft labels, on the same rows in the same order."""
     sources = {
         "folder": str(photos),
         "shards": str(packed),
-        "parquet": str(in_parquet(photos, tmp_path / "photos.parquet")),
         "memory": in_memory_store(photos, f"photos-{mode}"),
         "memory-shards": in_memory_store(packed, f"shards-{mode}"),
     }
@@ -106,11 +94,10 @@ def test_every_source_trains_to_the_same_bits(photos, packed, tmp_path, small_tr
         assert each == found["folder"], name
 
 
-def test_places_are_what_the_files_were(photos, packed, tmp_path):
+def test_places_are_what_the_files_were(photos, packed):
     """Name by name: content, sum and size; also after a journey to another process."""
     names = list_images(photos)
-    there = {"shards": packed, "parquet": in_parquet(photos, tmp_path / "p.parquet")}
-    for address in (*there.values(), in_memory_store(packed, "places")):
+    for address in (packed, in_memory_store(packed, "places")):
         assert sorted(list_images(address)) == names
         for name, place in zip(names, locate(names, address), strict=True):
             content = (photos / name).read_bytes()
@@ -315,9 +302,9 @@ def test_a_lying_index_is_found_out(tmp_path):
         return locate(["a.png"], shard)[0]
 
     for field, value in (
-        ("first", rows["first"][1]),
-        ("first", -512),
-        ("first", 1 << 62),
+        ("start", rows["start"][1]),
+        ("start", -512),
+        ("start", 1 << 62),
         ("size", 10**12),
         ("size", 10),
         ("sum", rows["sum"][1]),
@@ -438,33 +425,13 @@ def test_a_pattern_is_written_out():
         shards.in_full("a-{0..99999999}.tar")
 
 
-# Parquet
-
-
-def test_parquet_that_is_replaced_is_noticed(photos, tmp_path):
-    path = in_parquet(photos, tmp_path / "p.parquet", 10)
-    place = locate(list_images(photos)[70:71], path)[0]
-    in_parquet(photos, path, 7)
-    with pytest.raises(OSError, match="the data set has changed since it was listed"):
-        content_of(place)
-
-
-def test_labels_and_pictures_of_one_parquet_file_train(photos, tmp_path, small_training):
-    table = read_labels(photos / "train.csv")
-    rows = [{"bytes": (photos / name).read_bytes(), "path": name} for name in table.images]
-    kind = arrow.struct([("bytes", arrow.binary()), ("path", arrow.string())])
-    columns = {"image": arrow.array(rows, kind)}
-    columns |= dict(zip(table.classes, arrow.array(table.values.T.tolist()), strict=True))
-    columns = {
-        name: column if name == "image" else arrow.array(column.as_py(), arrow.int8())
-        for name, column in columns.items()
-    }
-    arrow_parquet.write_table(arrow.table(columns), tmp_path / "all.parquet")
-    keys = {"mode": "linear", "pretrained": False, "test_labels": None}
-    here = train(RunConfig(**small_training("run-folder", **keys)))
-    keys |= {"labels": str(tmp_path / "all.parquet"), "images": None}
-    there = train(RunConfig(**small_training("run-parquet", **keys)))
-    assert outcome(here) == outcome(there)
+@pytest.mark.parametrize("name", ["data.parquet", "saved/data-00000-of-00001.arrow"])
+def test_pictures_inside_columns_are_to_be_written_out_first(tmp_path, name, small_training):
+    path = pictures(tmp_path / name)
+    data = path if path.suffix == ".parquet" else path.parent
+    keys = small_training("run", labels=str(data), images=None, test_labels=None)
+    with pytest.raises(InputError, match=f"write them out with: g2netpl convert {data} FOLDER"):
+        train(RunConfig(**keys))
 
 
 def test_commands_take_shards(packed, photos, tmp_path, capfd, small_training):

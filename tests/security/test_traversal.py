@@ -365,7 +365,6 @@ def read_by_report(path):
 READERS = {
     "open_image": open_image,
     "squashed": lambda path: squashed(path, 8),
-    "squashed, fast": lambda path: squashed(path, 8, "simplejpeg"),
     "header": read_by_header,
     "check": read_by_check,
     "training": read_by_training,

@@ -380,15 +380,6 @@ def test_generations_of_a_memory_are_kept_without_a_copy():
     assert ups[-1].player["selected.latents"] is player.selected.previous
 
 
-def test_a_single_memory_without_its_name_is_that_of_an_older_version():
-    _, player = play("em-apl", epochs=2)
-    nameless = {key.rpartition(".")[2]: value for key, value in player.state().items()}
-    other = make_player("em-apl", {}, Setup(torch.from_numpy(VISIBLE[:60]), 1.4, 0.02, 0))
-    other.load_state(nameless)
-    assert player.state().keys() == other.state().keys() == {"predictions.latents"}
-    assert torch.equal(other.predictions.previous, player.predictions.previous)
-
-
 def mid_epoch(method):
     kept, whole, player = steps_of(method, epochs=3)
     return kept[5], whole, player

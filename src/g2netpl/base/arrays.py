@@ -40,16 +40,13 @@ def write_npz(
                 write_npy(member, table)
 
 
-def read_npz(path: Path, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays of an .npz file, of at most so many bytes; whatever is wrong is a ValueError.
+def read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of an .npz file; whatever is wrong is a ValueError.
 
     What was pickled is never read.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            size = sum(each.file_size for each in archive.zip.infolist())
-            if most is not None and size > most:
-                raise ValueError(f"{size:,} bytes of arrays, and there is memory for {most:,}")
             arrays = {name: archive[name] for name in archive.files}
             return {name: each for name, each in arrays.items() if isinstance(each, np.ndarray)}
     except Exception as problem:  # the headers of a damaged file can say anything

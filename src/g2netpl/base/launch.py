@@ -18,11 +18,6 @@ def size() -> int:
     return max(1, _number("WORLD_SIZE", 1))
 
 
-def size_of_machine() -> int:
-    """How many of them are on this machine; all, where the launcher does not say."""
-    return max(1, _number("LOCAL_WORLD_SIZE", size()))
-
-
 def local_rank() -> int:
     """The place of this process among those of its machine."""
     return _number("LOCAL_RANK", 0)

@@ -1,14 +1,11 @@
-"""Main memory: how much there is, and how the C library deals with what was freed."""
+"""Sizes in bytes as text, and how the C library deals with memory that was freed."""
 
 import ctypes
 import re
-from pathlib import Path
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
 _LARGE = 1 << 30
 _UNITS = {"": 1, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000}
-_GROUPS = Path("/sys/fs/cgroup")
-_FIRST_VERSION = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def parse_size(text: str) -> int:
@@ -22,32 +19,6 @@ def parse_size(text: str) -> int:
 def show_size(size: int) -> str:
     """`1.5 GB`, `320 MB`."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
-
-
-def available_memory() -> int:
-    """Bytes that can be had without swapping: of the machine, or of its container if less."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    for folder, limit, used, files in (
-        (_GROUPS, "memory.max", "memory.current", "inactive_file"),
-        (_GROUPS / "memory", *_FIRST_VERSION),
-    ):
-        try:
-            most, now = (int((folder / name).read_text("ascii")) for name in (limit, used))
-        except (OSError, ValueError):  # another system, or no limit ("max")
-            continue
-        free = min(free, max(0, most - now + _copies_of_files(folder / "memory.stat", files)))
-    return free
-
-
-def _copies_of_files(path: Path, key: str) -> int:
-    """What a container uses for files that it read, and gives back where memory is wanted."""
-    try:
-        found = re.search(rf"^{key} (\d+)$", path.read_text("ascii"), re.MULTILINE)
-    except OSError:
-        return 0
-    return int(found[1]) if found else 0
 
 
 def keep_freed_memory() -> bool:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
     *("image_size", "seed", "workers", "groups", "overlap"),
-    *("test_images", "decoder", "device", "cache"),
+    *("test_images", "device", "cache"),
 )
 
 

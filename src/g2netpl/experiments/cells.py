@@ -38,7 +38,6 @@ from g2netpl.experiments.label_quality import Movement, watch_labels
 from g2netpl.game import plugins
 from g2netpl.game.network.predicting import predict_all
 from g2netpl.game.player import LabelPlayer
-from g2netpl.images.cache import KeptImages
 from g2netpl.images.loader import Part
 from g2netpl.labels.table import IndexArray, LabelMatrix
 from g2netpl.runs.config import PhaseMode, RunConfig
@@ -274,11 +273,10 @@ def _attempt(
 
 
 class _OnPhotos:
-    """Trains cells of image files, one after the other; they share their decoded images."""
+    """Trains cells of image files, one after the other."""
 
     def __init__(self, data: PhotoData, folder: Path, advice: str) -> None:
         self.data, self.folder, self.advice = data, folder, advice
-        self.images: KeptImages = {}
 
     def __call__(self, comparison: Comparison, cells: Sequence[Cell], bar: Cells) -> Iterator[Row]:
         for cell in cells:
@@ -304,7 +302,6 @@ class _OnPhotos:
             resume=is_begun(folder),
             console=bar.inside(),
             on_epoch=on_epoch,
-            kept=self.images,
             advice=self.advice,
         )
         seen = _records(folder / TRACK)

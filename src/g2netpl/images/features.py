@@ -19,7 +19,6 @@ from torch import nn
 from g2netpl.base.arrays import finite_rows, read_npz, write_npz
 from g2netpl.base.errors import InputError
 from g2netpl.base.files import atomic_write
-from g2netpl.base.memory import available_memory
 from g2netpl.base.processes import ALONE, Processes
 from g2netpl.images.loader import Source, in_turns, plain_groups
 from g2netpl.labels.table import LabelTable
@@ -127,7 +126,7 @@ def _arrays(path: Path, needed: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     if not path.is_file():
         raise InputError(f"{path}: no such file (a features folder has train.npz and meta.npz)")
     try:
-        arrays = read_npz(path, available_memory())
+        arrays = read_npz(path)
     except ValueError as problem:
         raise InputError(f"{path}: not a readable .npz file ({problem})") from None
     for name in needed:

@@ -21,8 +21,6 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 from g2netpl.base.errors import UserError
 from g2netpl.base.places import Unreachable
 from g2netpl.base.processes import ALONE, Processes
-from g2netpl.images.cache import ImageCache
-from g2netpl.images.jpeg import Decoder
 from g2netpl.images.pixels import Pixels, Tried, check_bad, header_problem, squashed
 from g2netpl.images.views import ViewName, changed
 from g2netpl.images.workers import ignore_interrupts, lost_worker, started
@@ -239,12 +237,10 @@ class ImageSource:
         view: ViewName | tuple[ViewName, ...] = "paper",
         workers: int = 0,
         max_bad: int = 0,
-        decoder: Decoder = "pillow",
-        cache: ImageCache | None = None,
         shards: Rows | None = None,
     ) -> None:
         self.shards = shards
-        self.dataset = _ImageDataset(tuple(paths), size, seed, view, decoder, cache)
+        self.dataset = _ImageDataset(tuple(paths), size, seed, view)
         self.max_bad = max_bad
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
@@ -332,14 +328,12 @@ class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
     size: int
     seed: int
     view: ViewName | tuple[ViewName, ...]
-    decoder: Decoder = "pillow"
-    cache: ImageCache | None = None
 
     def __getitem__(self, key: tuple[int, int | None]) -> tuple[Tensor, Problem | None]:
         row, epoch = key
         problem: Problem | None = None
         try:
-            pixels = self._squashed(row)
+            pixels = squashed(self.paths[row], self.size)
         except UserError as trouble:
             pixels = np.zeros((self.size, self.size, 3), dtype=np.uint8)
             problem = trouble if isinstance(trouble, Unreachable) else str(trouble)
@@ -348,15 +342,6 @@ class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
         names = (self.view,) if isinstance(self.view, str) else self.view
         views = [_tensor(changed(name, pixels, (self.seed, epoch, row))) for name in names]
         return views[0] if len(views) == 1 else torch.stack(views), problem
-
-    def _squashed(self, row: int) -> Pixels:
-        kept = None if self.cache is None else self.cache.get(row)
-        if kept is not None:
-            return kept
-        pixels = squashed(self.paths[row], self.size, self.decoder)
-        if self.cache is not None:
-            self.cache.put(row, pixels)
-        return pixels
 
 
 def _tensor(pixels: Pixels) -> Tensor:

@@ -19,7 +19,6 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import Unfit, open_file
 from g2netpl.base.places import Place, is_address
-from g2netpl.images.jpeg import Decoder, decode_jpeg
 from g2netpl.images.resize import resize
 
 MAX_PIXELS = 64_000_000
@@ -45,27 +44,13 @@ def open_image(path: str | Path, size: int | None = None) -> Image.Image:
     """The image as RGB, upright. With `size`, a JPEG may come smaller, but not under 2 × size."""
     with _opened(path) as file:
         if size is not None:
-            _allow_smaller(file, size)
+            file.draft(None, (2 * size, 2 * size))  # a half, a quarter or an eighth is much faster
         return _to_rgb(_upright(file))
 
 
-def squashed(path: str | Path, size: int, decoder: Decoder = "pillow") -> Pixels:
+def squashed(path: str | Path, size: int) -> Pixels:
     """The whole image of a file, upright, squashed to (size, size, 3), for training."""
-    pixels = _fast_pixels(path, size) if decoder == "simplejpeg" else None
-    if pixels is None:
-        return squash(open_image(path, size), size)
-    return pixels if pixels.shape[:2] == (size, size) else _by_torch(pixels, size)
-
-
-def _fast_pixels(path: str | Path, size: int) -> Pixels | None:
-    """The decoded image, upright; None where it is to be opened in the usual way."""
-    with _opened(path) as file:
-        _allow_smaller(file, size)
-        pixels = decode_jpeg(file)
-        turn = None if pixels is None else _turn(file)
-    if pixels is None or turn is None:
-        return pixels
-    return np.array(Image.fromarray(pixels).transpose(turn))
+    return squash(open_image(path, size), size)
 
 
 def header_problem(path: str | Path, stream: BinaryIO | None = None) -> str | None:
@@ -189,22 +174,13 @@ def _stream(path: str | Path) -> BinaryIO:
         raise InputError(f"{_shown(path)}: cannot be read ({why})") from None
 
 
-def _allow_smaller(file: Image.Image, size: int) -> None:
-    """Decoding a JPEG at a half, a quarter or an eighth is much faster."""
-    file.draft(None, (2 * size, 2 * size))
-
-
 def _upright(file: Image.Image) -> Image.Image:
     file.load()
-    turn = _turn(file)
-    return file if turn is None else file.transpose(turn)
-
-
-def _turn(file: Image.Image) -> Image.Transpose | None:
     try:
-        return TURNS.get(file.getexif().get(ExifTags.Base.Orientation, 1))
+        turn = TURNS.get(file.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:  # unreadable EXIF tells no orientation; the pixels are fine
-        return None
+        turn = None
+    return file if turn is None else file.transpose(turn)
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from g2netpl.base.errors import did_you_mean
-from g2netpl.base.memory import parse_size
 from g2netpl.base.options import (
     LARGEST_BATCH,
     LARGEST_IMAGE,
@@ -19,7 +18,6 @@ from g2netpl.base.options import (
 )
 from g2netpl.base.places import is_address
 from g2netpl.base.stores import check_secrets
-from g2netpl.images.jpeg import Decoder
 from g2netpl.images.views import ViewName
 from g2netpl.labels.files import Files
 from g2netpl.labels.formats import FORMATS, Reading, read_aliases, read_classes
@@ -237,16 +235,6 @@ class RunConfig(Options):
         default=None, ge=1, description="and after so many steps; none: by the clock alone"
     )
     workers: int = Field(default=2, ge=0, le=MOST_PROCESSES, description="image loader processes")
-    decoder: Decoder = Field(
-        default="pillow",
-        description="of JPEG files: pillow, or simplejpeg (extra 'fast'), whose pixels may differ "
-        "by a few grey levels",
-    )
-    image_cache: str = Field(
-        default="auto",
-        description="keep squashed images in memory over the epochs: off, a size such as 4GB for "
-        "as many as it holds, or auto: all, if they take a quarter of the free memory at most",
-    )
     device: Literal["auto", "cpu"] = Field(
         default="auto", description="auto: a GPU if there is one"
     )
@@ -312,16 +300,6 @@ class RunConfig(Options):
             b"a".decode(value or "utf-8")
         except (LookupError, UnicodeError):
             raise ValueError("must be an encoding of text, such as cp1252 or utf-16-le") from None
-        return value
-
-    @field_validator("image_cache")
-    @classmethod
-    def _known_cache(cls, value: str) -> str:
-        if value not in ("auto", "off"):
-            try:
-                parse_size(value)
-            except ValueError as problem:
-                raise ValueError(f"{problem}, or auto, or off") from None
         return value
 
     @field_validator("thresholds")

@@ -157,7 +157,7 @@ def _has_grown(before: str | None, now: str) -> bool:
 _RESUMED = {"train": ("training", RESULT), "compare": ("comparison", "results.json")}
 
 FREE_TO_CHANGE = {  # when a folder is gone on with
-    *("output", "workers", "cache", "device", "max_bad", "image_cache", "overlap"),
+    *("output", "workers", "cache", "device", "max_bad", "overlap"),
     *("checkpoint_minutes", "checkpoint_steps", "track"),
 }
 

@@ -26,7 +26,7 @@ from g2netpl.training.description import versions
 
 Facts = Mapping[str, object]
 
-_OF_EACH_RANK = {"workers", "image_cache", "cache"}
+_OF_EACH_RANK = {"workers", "cache"}
 _OF_THE_FIRST = {"checkpoint_minutes", "checkpoint_steps", "track"}
 _SHOWN = 40  # characters of a value
 _OPENED = 64  # image files whose content is compared; of all others the size

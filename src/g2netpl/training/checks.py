@@ -10,7 +10,6 @@ from torch import nn
 from g2netpl.base.errors import InputError
 from g2netpl.game.methods import find_method, method_options, needs_of
 from g2netpl.game.network.optimizers import make_optimizer
-from g2netpl.images.jpeg import check_decoder
 from g2netpl.labels.files import of_each
 from g2netpl.labels.settings import Setting
 from g2netpl.runs.config import PATHS, AskedMode, RunConfig, is_path
@@ -103,7 +102,6 @@ def check_config(config: RunConfig) -> RunConfig:
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
-    check_decoder(config.decoder)
     check_trackers(config.track)
     rate = config.rate(last)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)

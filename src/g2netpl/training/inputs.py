@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base import launch as launched
 from g2netpl.base.arrays import finite_rows
 from g2netpl.base.console import Console
 from g2netpl.base.errors import InputError
@@ -20,10 +19,8 @@ from g2netpl.game.methods import find_method
 from g2netpl.game.network.cutting import Cut, cut
 from g2netpl.game.network.network import Backbone, build_backbone
 from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
-from g2netpl.images.cache import CacheBudget, ImageCache, KeptImages
 from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.features import Features, compute_features
-from g2netpl.images.identity import stamps_of
 from g2netpl.images.kept_rows import default_cache
 from g2netpl.images.kept_tables import cache_key, kept
 from g2netpl.images.loader import (
@@ -140,15 +137,12 @@ class ImageInputs(Inputs):
         backbone: Backbone,
         console: Console,
         processes: Processes = ALONE,
-        kept: KeptImages | None = None,
     ) -> None:
         self.config, self.data, self.backbone = config, data, backbone
         self.console, self.processes = console, processes
         self._sources: dict[tuple[str, PhaseMode], Source] = {}
         self._bad: dict[str, str] = {}
         self._engines: dict[int, nn.Module] = {}
-        self._kept: KeptImages = {} if kept is None else kept
-        self._budget = CacheBudget(config.image_cache, launched.size_of_machine())
 
     def prepare(self) -> None:
         """Do before the first epoch what can fail: compute the features, or look at the files."""
@@ -157,7 +151,7 @@ class ImageInputs(Inputs):
         most = self.config.most_bad
         check_bad(*(by_headers(paths, most(len(paths)), self.processes) for paths in parts))
         for mode in self.config.modes:
-            self.all(mode)  # which makes its cache
+            self.all(mode)
             self.validation(mode)
             if mode != "end-to-end":
                 self.test(mode)
@@ -204,9 +198,7 @@ class ImageInputs(Inputs):
         both, asked = find_method(self.config.method).two_views, self.config.view
         return PAIR if both or asked == "pair" else asked
 
-    def _images(
-        self, paths: list[str], max_bad: int | None = None, cache: ImageCache | None = None
-    ) -> ImageSource:
+    def _images(self, paths: list[str], max_bad: int | None = None) -> ImageSource:
         config, backbone = self.config, self.backbone
         return ImageSource(
             paths,
@@ -217,31 +209,14 @@ class ImageInputs(Inputs):
             view=self._view,
             workers=config.workers,
             max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
-            decoder=config.decoder,
-            cache=cache,
             shards=None if config.order == "images" else shards_of(paths),
         )
-
-    def _cache(self, name: str, paths: list[str]) -> ImageCache | None:
-        """For images that every epoch looks at."""
-        if name == "test":
-            return None
-        key = (tuple(paths), self.config.image_size, self.config.decoder)
-        files = stamps_of(paths)
-        cache = self._kept.pop(key, None)
-        if cache is None or cache.files != files:  # of other pictures
-            cache, line = self._budget.make(len(paths), self.config.image_size)
-            if line:
-                self._say(line)
-        if cache is not None:
-            cache.files, self._kept[key] = files, cache
-        return cache
 
     def _source(self, name: str, paths: list[str], mode: PhaseMode) -> Source:
         if (name, mode) not in self._sources:
             made: Source
             if mode == "end-to-end":
-                made = self._images(paths, cache=self._cache(name, paths))
+                made = self._images(paths)
             elif mode == "top":
                 made = self._activations(name, paths)
             else:
@@ -330,7 +305,7 @@ class ImageInputs(Inputs):
             return found
 
         view += f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
-        view = f"{config.backbone} {view} {config.decoder}" + " onnxruntime" * by_engine
+        view = f"{config.backbone} {view}" + " onnxruntime" * by_engine
         key = cache_key(module, paths, view)
         folder = Path(config.cache) if config.cache else None
         found = keep(folder, key, paths, compute=compute, processes=self.processes, say=self._say)

@@ -13,7 +13,6 @@ from g2netpl.base.processes import Processes, connect
 from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.base.terminal import quoted
 from g2netpl.game.plugins import LOADED
-from g2netpl.images.cache import KeptImages
 from g2netpl.images.workers import told_how_to_go_on
 from g2netpl.labels.files import each_file
 from g2netpl.runs.answers import Decision
@@ -62,7 +61,6 @@ def train(
     progress: bool = False,
     console: Console | None = None,
     on_epoch: Watch | None = None,
-    kept: KeptImages | None = None,
     advice: str | None = None,
 ) -> Run:
     """Train as the configuration says, write the run folder and give the run back.
@@ -70,9 +68,8 @@ def train(
     With `progress` it says what `g2netpl train` says, on standard output: a bar on a terminal,
     elsewhere a line about every half minute; `console` is another place for that.
 
-    `on_epoch` is called after every epoch with all there is: for experiments. Trainings that are
-    given the same `kept`, an empty dictionary at first, decode their images once. `advice` says how
-    to go on after a stop, where that is not by `g2netpl train`.
+    `on_epoch` is called after every epoch with all there is: for experiments. `advice` says how to
+    resume after a stop, if that is not by `g2netpl train`.
     """
     with Interrupts(advice) as interrupts, ExitStack() as lock:
         if resume:
@@ -90,7 +87,7 @@ def train(
             around = (console, interrupts, processes, lock)
             training = _FolderTraining(config, undecided, overwrite, *around, on_epoch)
             training.take_folder(resume)
-            return training.run(kept)
+            return training.run()
 
 
 @dataclass
@@ -126,7 +123,7 @@ class _FolderTraining:
         if self.processes.is_main:
             self.lock.enter_context(locked(self.folder))
 
-    def run(self, kept: KeptImages | None) -> Run:
+    def run(self) -> Run:
         """Read, prepare, play, and write down what came of it."""
         began = time.perf_counter()
         accelerator = accelerator_of(self.config)
@@ -135,7 +132,7 @@ class _FolderTraining:
         description = self.describe(data)
         if self.resume and self.is_finished(description):
             return load_run(self.folder)
-        session = self.prepare(data, accelerator, kept)
+        session = self.prepare(data, accelerator)
         backbone = session.inputs.backbone
         description |= {
             "expected_positives": session.k,
@@ -193,13 +190,13 @@ class _FolderTraining:
             say("nothing was saved yet: beginning with the first epoch")
         return False
 
-    def prepare(self, data: TrainingData, accelerator: Any, kept: KeptImages | None) -> Session:
+    def prepare(self, data: TrainingData, accelerator: Any) -> Session:
         """The session, after everything that takes long or can fail."""
         config, processes = self.config, self.processes
         backbone = backbone_of(config)
         agree_on_backbone(processes, backbone.module)
         backbone.module.to(accelerator.device)
-        inputs = ImageInputs(config, data, backbone, self.console, processes, kept)
+        inputs = ImageInputs(config, data, backbone, self.console, processes)
         if self.undecided and not self.console.quiet:
             self.console.print("mode: {} ({})".format(*usual_mode(config)))
         k = expected.as_before(self.folder) if self.resume else None

@@ -35,8 +35,7 @@ class Vectors:
     @property
     def depends(self) -> dict[str, Any]:
         """What other features would depend on."""
-        view = f"{self.config.image_size} {self.config.decoder}"
-        return {"backbone": cache_key(self.backbone.module, [], view)}
+        return {"backbone": cache_key(self.backbone.module, [], str(self.config.image_size))}
 
     @cached_property
     def backbone(self) -> Backbone:
@@ -58,8 +57,7 @@ class Vectors:
 
         def source(paths: Sequence[str]) -> ImageSource:
             how = (self.config.image_size, self.backbone.mean, self.backbone.std)
-            most, decoder = len(paths), self.config.decoder
-            return ImageSource(paths, *how, workers=workers, max_bad=most, decoder=decoder)
+            return ImageSource(paths, *how, workers=workers, max_bad=len(paths))
 
         module = None
         for part in in_stretches(lists, source):

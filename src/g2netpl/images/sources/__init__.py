@@ -1,4 +1,4 @@
-"""Where images are: a folder, tar shards, Parquet with pictures inside, or a store of objects.
+"""Where images are: a folder, tar shards, or a store of objects.
 
 An address names them all; `images_at` says what kind it is. Whatever the kind, an image is found by
 its name, and its place (`base/places`) can be opened at any time, in any process and in any order.
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from g2netpl.base.disk import file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.places import Place, is_address
-from g2netpl.images.sources import parquet, remote, shards
+from g2netpl.images.sources import remote, shards
 from g2netpl.images.sources.catalogue import Catalogue, Folder
 from g2netpl.labels import paths
 from g2netpl.labels.formats.webdataset import holds_shards
@@ -51,7 +51,12 @@ def _here(address: str, stamps: tuple[object, ...]) -> Catalogue:
     path = Path(address)
     if holds_shards(path) or (shards.is_address(address) and not path.is_dir()):
         return shards.in_shards(address, shards.shards_at(address))
-    return parquet.in_rows(path) if parquet.is_address(path) else Folder(address)
+    if path.suffix.lower() in (".parquet", ".pq") or (path / "state.json").is_file():
+        raise InputError(
+            f"{address}: pictures inside Parquet or Arrow are not read from there; write them out "
+            f"with: g2netpl convert {quote(address)} FOLDER"
+        )
+    return Folder(address)
 
 
 def is_one_image(address: Address) -> bool:
@@ -60,7 +65,7 @@ def is_one_image(address: Address) -> bool:
         return False
     if not os.path.exists(address):
         raise InputError(f"{address}: no such file or folder")
-    return os.path.isfile(address) and not parquet.is_address(Path(address))
+    return os.path.isfile(address)
 
 
 def list_images(address: Address) -> list[str]:

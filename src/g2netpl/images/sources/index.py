@@ -21,33 +21,33 @@ from g2netpl.base.disk import user_cache
 from g2netpl.base.errors import InputError
 from g2netpl.base.files import atomic_write
 from g2netpl.base.inside import Unfit
-from g2netpl.base.places import Opened, Place, Stamp
+from g2netpl.base.places import LARGEST, Opened, Place, Stamp
 from g2netpl.images.pixels import header_problem
 from g2netpl.labels.table import name_problem
 
 CHANGED = "not what it was when the shard was indexed; was the shard changed?"
 _VERSION = 2
 _OPEN = 2  # indexes at a time
-_ROW = np.dtype([("first", "<i8"), ("size", "<i8"), ("sum", "V32"), ("fine", "?")])
+_ROW = np.dtype([("start", "<i8"), ("size", "<i8"), ("sum", "V32"), ("fine", "?")])
 
 Rows = npt.NDArray[np.void]
 Scan = Callable[[list[str]], Iterable["Entry"]]  # of a shard; it adds to some notes
 
 
 class Entry(NamedTuple):
-    """One image of a shard, whose content starts at `first`."""
+    """One image of a shard, whose content begins at `start`."""
 
     name: str
-    first: int
+    start: int
     size: int
     sum: bytes
     fine: bool  # its first bytes are those of an image
 
     @classmethod
-    def of(cls, name: str, first: int, content: bytes) -> Self:
+    def of(cls, name: str, start: int, content: bytes) -> Self:
         """What its content says."""
         fine = header_problem(name, io.BytesIO(content)) is None
-        return cls(name, first, len(content), hashlib.sha256(content).digest(), fine)
+        return cls(name, start, len(content), hashlib.sha256(content).digest(), fine)
 
 
 class Held(Place):
@@ -83,13 +83,12 @@ class Held(Place):
         """As the index says, as long as nobody touched the shard."""
         return self.entry.sum if self.holder.stamp() == self.seen else super().digest()
 
-    def content(self) -> bytes:
-        """The bytes at the place that the index says."""
-        raise NotImplementedError
-
     def open(self) -> Opened:
         """The image that was indexed, and no other."""
-        content = self.content()
+        start, size = self.entry.start, self.entry.size
+        if not 0 <= start <= start + size <= self.seen[0] or size > LARGEST:
+            raise Unfit(CHANGED)
+        content = self.holder.read(start, start + size)
         if hashlib.sha256(content).digest() != self.entry.sum:
             raise Unfit(CHANGED)
         return io.BytesIO(content)
@@ -109,8 +108,8 @@ class Index(NamedTuple):
 class Shard:
     """A file that holds images; `scan` finds out which where no index was kept."""
 
-    def __init__(self, holder: Place, kind: type[Held], scan: Scan) -> None:
-        self.holder, self.kind, self.scan = holder, kind, scan
+    def __init__(self, holder: Place, scan: Scan) -> None:
+        self.holder, self.scan = holder, scan
         self.seen = holder.stamp()
         self.unkept: Index | None = None  # an index that cannot be kept in a file
         if self.seen[0] < 0:
@@ -122,7 +121,7 @@ class Shard:
 
     def held(self, name: str, row: np.void) -> Held:
         """One of its images."""
-        return self.kind(self.holder, Entry(name, *row.item()), self.seen)
+        return Held(self.holder, Entry(name, *row.item()), self.seen)
 
 
 @lru_cache(maxsize=_OPEN)

@@ -20,8 +20,8 @@ def at_address(address: str) -> Catalogue:
         return shards.in_shards(address, sorted(tars))
     if not images and any(each.lower().endswith((".parquet", ".pq")) for each in found):
         raise InputError(
-            f"{address}: Parquet is read from this machine only; copy it here, or put tar shards "
-            "there, in WebDataset layout"
+            f"{address}: pictures inside Parquet are not read; copy it here, write them out with "
+            "g2netpl convert, or put tar shards there"
         )
     if not images:
         raise InputError(f"{address}: no images there, and no tar shards")

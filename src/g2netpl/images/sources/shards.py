@@ -13,11 +13,11 @@ from typing import Any
 
 from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError, counted
-from g2netpl.base.inside import PathBelow, Unfit
+from g2netpl.base.inside import PathBelow
 from g2netpl.base.places import LARGEST, Place
 from g2netpl.base.tar import Damaged
 from g2netpl.images.sources.catalogue import InShards
-from g2netpl.images.sources.index import CHANGED, Entry, Held, Shard
+from g2netpl.images.sources.index import Entry, Shard
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
 from g2netpl.labels.formats.webdataset import check_plain, names_of, samples, shards_in
@@ -25,19 +25,6 @@ from g2netpl.labels.formats.webdataset import check_plain, names_of, samples, sh
 _BUFFER = 1 << 24  # bytes that are asked for at a time
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
-
-
-class Member(Held):
-    """An image in a tar shard."""
-
-    __slots__ = ()
-
-    def content(self) -> bytes:
-        """What the shard has there."""
-        start, size = self.entry.first, self.entry.size
-        if not 0 <= start <= start + size <= self.seen[0] or size > LARGEST:
-            raise Unfit(CHANGED)
-        return self.holder.read(start, start + size)
 
 
 def is_address(address: str) -> bool:
@@ -75,7 +62,7 @@ def in_shards(address: str, shards: Sequence[Place]) -> InShards:
     """The images in some tar files, in their order."""
     if not shards:
         raise InputError(f"{address}: no tar file there")
-    return InShards(address, [Shard(each, Member, partial(_scan, each)) for each in shards])
+    return InShards(address, [Shard(each, partial(_scan, each)) for each in shards])
 
 
 def _file(path: str) -> Place:
