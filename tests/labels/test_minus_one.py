@@ -118,13 +118,5 @@ def test_check_and_train_stop_and_take_the_flag(tmp_path, capsys):
     assert "'unobserved' or 'negative', got 'absent'" in capsys.readouterr().err
 
 
-def test_check_counts_negatives_beside_a_mistake(tmp_path, capsys):
-    labels = text(tmp_path / "x.csv", [*SIGNS[:2], [-1, "maybe"]])
-    for name in NAMES:
-        Image.new("RGB", (8, 8)).save(tmp_path / name)
-    assert main(["check", "--labels", str(labels), "--minus-one", "negative"]) == 2
-    assert "2 positive and 3 negative" in capsys.readouterr().out
-
-
 def test_a_list_of_images_needs_no_answer(tmp_path):
     assert read_names(str(text(tmp_path / "x.csv", SIGNS))) == list(NAMES)
