@@ -15,7 +15,7 @@ from threading import Lock
 from typing import NoReturn
 
 from g2netpl.base.disk import cannot_write
-from g2netpl.base.errors import UserError
+from g2netpl.base.errors import Refused, UserError
 from g2netpl.base.files import appending, atomic_write, open_in_place, sync_folder
 from g2netpl.base.locks import locked
 from g2netpl.runs.answers import Decision, parse_decisions
@@ -46,6 +46,11 @@ class DecisionLog:
         except OSError as problem:
             self._let_go()
             raise cannot_write(self.path, problem) from None
+        except Refused:
+            raise Refused(
+                f"{self.path}: another g2netpl review has it open, or a training its folder; end "
+                "that one first"
+            ) from None
         except BaseException:
             self._let_go()
             raise
