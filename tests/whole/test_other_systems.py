@@ -85,12 +85,12 @@ def enter(folder):
 run = Path("run")
 with locked(run):
     assert "another process" in refused(lambda: enter(run))
-    assert "another process" in refused(lambda: DecisionLog(run))
+    assert "a training its folder" in refused(lambda: DecisionLog(run))
 assert not run.exists()  # it was left empty
 run.mkdir()
 log = DecisionLog(run)
 assert "another process" in refused(lambda: enter(run))
-assert "another process" in refused(lambda: DecisionLog(run))
+assert "another g2netpl review" in refused(lambda: DecisionLog(run))
 (run / "review.jsonl").read_bytes()  # others may look
 log.close()
 enter_again = locked(run)

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 
 from g2netpl.base.disk import cannot_write
+from g2netpl.base.errors import Refused
 from g2netpl.base.files import open_in_place, sync_folder
 from g2netpl.base.locks import locked
 from g2netpl.runs.answers import Decision, parse_decisions
@@ -41,6 +42,11 @@ class DecisionLog:
         except OSError as problem:
             self._let_go()
             raise cannot_write(self.path, problem) from None
+        except Refused:
+            raise Refused(
+                f"{self.path}: another g2netpl review has it open, or a training its folder; end "
+                "that one first"
+            ) from None
         except BaseException:
             self._let_go()
             raise
