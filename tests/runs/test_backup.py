@@ -33,15 +33,15 @@ def everything(folder):
 
 def fill(folder, command, name="old"):
     """Results of a command, with folders where it has them, and a file of the user's own."""
-    (folder / "labels").mkdir(parents=True)
+    folder.mkdir(parents=True)
     (folder / "run.json").write_text(f'{{"format": 2, "command": "{command}", "of": "{name}"}}')
     (folder / "report.html").write_text(name)
     (folder / "review.jsonl").write_text("decisions of people")
     if command == "train":
-        (folder / "labels" / "logits.0").write_text(name)
         (folder / "checkpoints" / "0-1").mkdir(parents=True)
         (folder / "checkpoints" / "0-1" / "manifest.json").write_text(name)
     else:
+        (folder / "labels").mkdir()
         (folder / "labels" / "train.csv").write_text(name)
         (folder / "labels" / "mine.csv").write_text("a file of the user's own")
         cell = folder / "runs" / f"an fspl seed 0 rate 1 batch {len(name)}"
