@@ -127,7 +127,6 @@ def record(root: Path) -> dict[str, object]:
     train("spml", "--mode linear --setting fspl@spml --epochs 2")
     train("hidden", "--mode linear --setting known:0.2 --hidden 8 --epochs 2")
     train("bf16", "--setting fspl --precision bf16 --epochs 2")
-    train("files", "--setting fspl --label-memory 0 --epochs 2")
     tags = root / "tags.csv"
     call(*f"convert {photos}/train.csv {tags} --setting sspl:0.5".split())
     first = root / "first"
