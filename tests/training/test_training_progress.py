@@ -87,8 +87,7 @@ def test_each_epoch_has_a_line_and_its_words_are_explained_once(console):
     assert first == second == f"{plain} · regret 0.100 · undecided 20%"
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_an_epoch_is_told_beside_its_bar(clock, width):
+def test_an_epoch_is_told_beside_its_bar(clock, width=80):
     screen = Console(width=width, force_terminal=True, file=io.StringIO(), get_time=clock)
     with Epochs(screen, 4, 10) as epochs:
         clock.now += 7
