@@ -87,8 +87,8 @@ def test_each_epoch_has_a_line_and_its_words_are_explained_once(console):
     assert first == second == f"{plain} · regret 0.100 · undecided 20%"
 
 
-def test_an_epoch_is_told_beside_its_bar(clock, width=80):
-    screen = Console(width=width, force_terminal=True, file=io.StringIO(), get_time=clock)
+def test_an_epoch_is_told_beside_its_bar(clock):
+    screen = Console(width=80, force_terminal=True, file=io.StringIO(), get_time=clock)
     with Epochs(screen, 4, 10) as epochs:
         clock.now += 7
         epochs.advance(20)
@@ -96,4 +96,4 @@ def test_an_epoch_is_told_beside_its_bar(clock, width=80):
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.file.getvalue())
     shown = plain.strip("\n").split("\n")[-1].split("\r")[-1].rstrip()
     assert re.match(r"epoch 3 of 4 [━╸╺]+ took 0:07 cost 0.3000 · mAP 25.0% · reg", shown)
-    assert len(shown) <= width
+    assert len(shown) <= 80
