@@ -52,28 +52,6 @@ def test_a_row_is_a_training_of_its_own(compared, photos, tmp_path):
     assert "images, train.csv, end-to-end, tiny at 32 px" in page
 
 
-def test_flags_of_a_training_are_those_of_the_config(compare, tmp_path):
-    given = ["--view", "plain", "--optimizer", "SGD"]
-    assert compare(*given)[0] == 0
-    (run,) = (tmp_path / "out" / "runs").glob("*/run.json")
-    config = json.loads(run.read_text())["config"]
-    assert (config["view"], config["optimizer"]) == ("plain", "SGD")
-    page = (tmp_path / "out" / "report.html").read_text()
-    assert "SGD" in page
-    for changed in (given[:2], given[2:4], [*given, "--no-pretrained"]):
-        code, said = compare(*changed, "--resume")
-        assert code == 3
-        assert "than it began with" in said.err
-    code, said = compare(*given, "--resume", "--methods", "an,epr", "--seeds", "0,1")
-    assert (code, said.err) == (0, "")
-    assert len((tmp_path / "out" / "cells.jsonl").read_text().splitlines()) == 4
-    code, said = compare("--optimizer", "Adamm", out="other")
-    assert (code, "did you mean 'Adam" in said.err) == (2, True)
-    code, said = compare("--view", "odd", out="other")
-    assert (code, "view: " in said.err) == (2, True)
-    assert not (tmp_path / "other").exists()
-
-
 def test_it_goes_on_with_what_is_missing(compared, capsys):
     folder, arguments = compared
     lines = (folder / "cells.jsonl").read_text().splitlines(keepends=True)
@@ -83,17 +61,6 @@ def test_it_goes_on_with_what_is_missing(compared, capsys):
     again = (folder / "cells.jsonl").read_text().splitlines()
     assert json.loads(again[2])["test_map"] == json.loads(lines[2])["test_map"]
     assert {path: path.stat().st_mtime_ns for path in trained} == trained  # none trained again
-
-
-def test_one_that_is_not_finished_says_how_to_go_on(compared, tmp_path, capsys):
-    shutil.copytree(compared[0], tmp_path / "out")
-    arguments = [*compared[1], "--output", str(tmp_path / "out")]
-    assert main(arguments) == 3
-    assert "holds a comparison that is finished" in capsys.readouterr().err
-    (tmp_path / "out" / "results.json").unlink()
-    assert main(arguments) == 3
-    err = capsys.readouterr().err
-    assert "holds a comparison that is not finished; go on with --resume" in err
 
 
 def test_without_test_labels_validation_map_is_reported(compare, photos, tmp_path):

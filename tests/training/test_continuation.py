@@ -20,7 +20,7 @@ from g2netpl.review.photos import PhotoReview
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.records import read_training
-from g2netpl.runs.run import Run, load_run
+from g2netpl.runs.run import Run
 from g2netpl.training.continuation import (
     config_after_review,
     take_over_network,
@@ -97,23 +97,6 @@ def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
     np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
 
 
-def test_the_upper_blocks_may_go_on_alone(reviewed, tmp_path, photos):
-    """On what the lower ones have learnt before, not on what they began with."""
-    flags = ["--mode", "top", "--train-from", "9", "--method", "an", "--epochs", "1"]
-    assert go_on(reviewed, tmp_path / "second", *flags) == 0
-    old, new = (load_file(run / "model.safetensors") for run in (reviewed, tmp_path / "second"))
-    start = build_network("tiny", 10).state_dict()
-    assert torch.equal(old["backbone.5.weight"], new["backbone.5.weight"])
-    assert not torch.equal(old["backbone.5.weight"], start["backbone.5.weight"])
-    assert not torch.equal(old["backbone.9.weight"], new["backbone.9.weight"])
-    second = load_run(tmp_path / "second")
-    said = second.predict([photos / name for name in second.labels.images])
-    completed = second.labels.completed  # AN has no soft labels: what the network says
-    free = second.labels.observed == UNOBSERVED
-    found = second.thresholds.calibrate(completed)
-    np.testing.assert_allclose(found[free], said[free], atol=5e-3)
-
-
 def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
     assert go_on(reviewed, tmp_path / "second", *STILL) == 0
     rows = trained_on(reviewed)
@@ -186,32 +169,6 @@ def test_classes_in_another_order_are_refused_before_anything_is_written(
     assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 3
     assert "or in another order; train anew" in capsys.readouterr().err
     assert not (tmp_path / "second").exists()
-
-
-def test_an_image_that_could_not_be_read_begins_in_doubt(first, photos, tmp_path):
-    """It is half there in the first run, and whole in the second."""
-    images, run = tmp_path / "images", tmp_path / "run"
-    shutil.copytree(photos, images)
-    row = trained_on(first)[0]
-    broken = images / Run.open(first).labels.images[row]
-    whole = broken.read_bytes()
-    broken.write_bytes(whole[: len(whole) // 2])
-    config = read_training(first)["config"]
-    keys = ("image_size", "backbone", "setting", "workers", "learning_rate", "device")
-    flags = [f"--{key.replace('_', '-')}={config[key]}" for key in keys]
-    flags += [f"--labels={images / 'train.csv'}", f"--images={images}", "--only-listed"]
-    assert main(["train", *flags, "--epochs=1", "--max-bad=1", f"--output={run}"]) == 0
-    saved = Run.open(run).labels
-    assert saved.has_soft[row]
-    assert np.isnan(saved.completed[row]).any()
-    answer(run, trained_on(run)[1:2], ("yes", "no"))
-    broken.write_bytes(whole)
-    assert go_on(run, tmp_path / "second", *STILL) == 0
-    after = Run.open(tmp_path / "second").labels
-    free = after.observed[row] == UNOBSERVED
-    np.testing.assert_allclose(after.completed[row][free], 0.5, atol=1e-6)
-    history = (tmp_path / "second" / "history.jsonl").read_text()
-    assert "NaN" not in history
 
 
 def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_path):

@@ -1,6 +1,5 @@
 """A training whose cost is no longer a number: told, never chosen, not trained again."""
 
-import csv
 import html
 import json
 import re
@@ -9,10 +8,7 @@ import pytest
 from feature_folders import write_folder
 
 from g2netpl.cli import main
-from g2netpl.experiments import cells as comparison
-from g2netpl.experiments.paper import GAME
 from g2netpl.reports.tables import summarise
-from g2netpl.training.epochs import NumericalStop
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
 REASON = "use a smaller learning rate"
@@ -41,10 +37,6 @@ def one_line(capsys):
     shown = capsys.readouterr().err.strip().splitlines()
     assert len(shown) == 1
     return shown[0]
-
-
-def never(*given, **named):
-    raise AssertionError("nothing may be trained here")
 
 
 # --- compare --------------------------------------------------------------------------------------
@@ -118,42 +110,3 @@ def test_seeds_that_diverged_are_left_out_of_the_mean_and_counted():
 
 
 # --- reproduce ------------------------------------------------------------------------------------
-
-
-def reproduce(features, output, what, *more):
-    fixed = ["--data", str(features), "--output", str(output), "--jobs", "1", "--epochs", "1"]
-    return main(["reproduce", what, *fixed, "--learning-rates", "1e-2", "--seeds", "0,1", *more])
-
-
-def table(path):
-    with path.open(encoding="utf-8", newline="") as file:
-        return {(line["method"], line["setting"]): line for line in csv.DictReader(file)}
-
-
-def test_a_reproduction_stands_without_what_diverged(features, tmp_path, monkeypatch):
-    """ROLE diverges always, the game on the second seed; the pages tell both."""
-    train_cell = comparison.train_cell
-
-    def train_or_stop(contest, what, cell, *around):
-        if cell.method == "role" or (cell.method, cell.seed) == (GAME, 1):
-            raise NumericalStop("epoch 1: no number")
-        return train_cell(contest, what, cell, *around)
-
-    assert reproduce(features, tmp_path / "plain", "all") == 0
-    monkeypatch.setattr(comparison, "train_cell", train_or_stop)
-    assert reproduce(features, tmp_path / "out", "all") == 0
-    ours, plain = (table(tmp_path / name / "table2.csv") for name in ("out", "plain"))
-    assert set(ours) == set(plain)
-    for (method, setting), line in ours.items():
-        if method == "role":
-            assert (line["seeds"], line["best epoch"], line["last epoch"]) == ("0", "diverged", "")
-        elif method == GAME:
-            assert line["seeds"] == "1"
-        else:
-            assert line == plain[method, setting]
-    page = words_of(tmp_path / "out" / "index.html")
-    assert "role fspl seed 0 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
-    assert f"{GAME} fspl seed 1 lr 0.01 batch 64: diverged (epoch 1: no number)" in page
-    assert "role at fspl" not in page  # there is nothing to hold the game against
-    monkeypatch.setattr(comparison, "train_cell", never)
-    assert reproduce(features, tmp_path / "out", "all") == 0

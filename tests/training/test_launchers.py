@@ -150,22 +150,6 @@ def test_a_launcher_trains_and_one_rank_speaks(launch, given, how):
     )
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "words"),
-    [
-        ({"labels": "nowhere.csv"}, 2, "nowhere.csv"),
-        ({"output": "/"}, 3, "is not empty"),
-    ],
-)
-def test_the_launcher_is_told_the_exit_code(launch, given, changes, code, words):
-    begun = launch("torchrun", *arguments({**given("run"), **changes}))
-    assert begun.codes(120) == [1]  # its own, whatever happened
-    assert set(re.findall(r"exitcode  : (-?\d+)", begun.said)) <= {str(code), "-15"}
-    assert re.search(rf"Root Cause.*exitcode  : {code} ", begun.said, re.DOTALL)
-    assert begun.said.count(words) == 1
-    assert "Traceback (most recent call last):\n  File" not in begun.said.split("g2netpl: ")[0]
-
-
 def test_sigterm_to_torchrun_saves_once_and_going_on_is_exact(launch, given):
     whole = launch("torchrun", *arguments(given("whole", epochs="20")))
     assert whole.codes() == [0]

@@ -135,15 +135,6 @@ def test_two_ranks_average_and_look_at_views_like_one_process(pair, values, chan
     assert_close(alone, load_run(values("both")["output"]))
 
 
-def test_linear_init_with_an_estimated_k(pair, values):
-    common = {"mode": "linear-init", "linear_epochs": 2, "expected_positives": "estimate"}
-    alone = train(RunConfig.read(values("alone", **common), "test"))
-    pair.run(training, values("both", **common, cache=values("own cache")["output"]))
-    both = load_run(values("both")["output"])
-    assert_close(alone, both)
-    assert alone.expected_positives == both.expected_positives
-
-
 def small_game(count, batch_size, options):
     """A game on features of few images; on several ranks if there are."""
     processes = the_processes()
@@ -209,39 +200,6 @@ def test_statistics_of_batch_norm_are_the_mean_over_the_ranks(pair):
 
 
 # --- bad images, mistakes, bugs ------------------------------------------------------------------
-
-
-@pytest.fixture
-def with_broken(values, photos, tmp_path):
-    """The same pictures, some of which end too early: their headers are fine."""
-    folder = tmp_path / "broken"
-    folder.mkdir()
-    names = (photos / "train.csv").read_text().splitlines()
-    images = [line.partition(",")[0] for line in names[1:]]
-    broken = images[3], images[20]
-    for image in images:
-        content = (photos / image).read_bytes()
-        (folder / image).write_bytes(content[:200] if image in broken else content)
-    (folder / "labels.csv").write_text("\n".join(names))
-
-    def make(output, **changes):
-        here = {"labels": str(folder / "labels.csv"), "images": str(folder), "test_labels": None}
-        return values(output, **here, validation=0.0, **changes)
-
-    return make, broken
-
-
-@pytest.mark.parametrize("mode", ["end-to-end", "linear"])
-def test_images_that_one_rank_cannot_read_are_left_out_by_all(pair, with_broken, mode):
-    make, broken = with_broken
-    alone = train(RunConfig.read(make("alone", mode=mode, max_bad=2), "test"))
-    pair.run(training, make("both", mode=mode, max_bad=2))
-    both = load_run(make("both")["output"])
-    np.testing.assert_allclose(alone.soft_labels(), both.soft_labels(), atol=1e-5, rtol=0)
-    for name, value in weights(alone).items():
-        torch.testing.assert_close(value, weights(both)[name], atol=1e-5, rtol=0)
-    missing = np.isnan(both.soft_labels()).any(axis=1)
-    assert {both.observed().images[row] for row in np.flatnonzero(missing)} == set(broken)
 
 
 # --- ranks that were not started alike -----------------------------------------------------------

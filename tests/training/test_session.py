@@ -143,17 +143,6 @@ def test_linear_init_hands_over_the_best_linear_weights_and_the_labels(config, m
     assert not torch.equal(start["backbone.1.weight"], moved["backbone.1.weight"])
 
 
-def test_linear_epochs_that_are_few_for_a_last_layer_are_told(config, capsys):
-    from rich.console import Console
-
-    few = "1 linear epoch on 48 images: few for a last layer, which wants 500 steps; "
-    sizes = {"mode": "linear-init", "epochs": 1, "batch_size": 1}
-    train(config(**sizes, linear_epochs=1), console=Console(width=300))
-    assert f"{few}use --linear-epochs 11" in capsys.readouterr().out
-    train(config(**sizes, linear_epochs=11), console=Console(width=300), overwrite=True)
-    assert "few for a last layer" not in capsys.readouterr().out
-
-
 def test_a_rate_that_is_given_is_of_what_learns_last(config):
     """Linear epochs before it keep theirs: a last layer needs larger steps than a backbone."""
     both = config(mode="linear-init", learning_rate=3e-5, batch_size=16)
@@ -390,44 +379,6 @@ def test_labels_that_jump_are_told_once(capsys, moved, after):
             assert f"jump to and fro, by {each:.2f} on average" in said
             told.append(epoch)
     assert told == ([] if after is None else [after])
-
-
-def test_linear_training_with_own_validation_resumes_with_an_estimated_k(
-    config, tmp_path, break_off, photos
-):
-    settings = {
-        "mode": "linear",
-        "validation_labels": str(photos / "test.csv"),
-        "test_labels": None,
-        "expected_positives": "estimate",
-        "epochs": 3,
-    }
-    whole = train(config(output=str(tmp_path / "whole"), **settings))
-    break_off(config(**settings))
-    # another way to write the folder, other workers: still the same run
-    resumed = train(config(**settings, workers=1, output=str(tmp_path) + "/./run/"), resume=True)
-    assert timeless(history(resumed.folder)) == timeless(history(whole.folder))
-    assert (resumed.soft_labels() == whole.soft_labels()).all()
-
-
-def test_a_broken_image_is_one_line_for_any_number_of_workers(config, photos, tmp_path):
-    (tmp_path / "a.png").write_bytes((photos / "train-00000.png").read_bytes())
-    (tmp_path / "b.png").write_text("no image")
-    (tmp_path / "labels.csv").write_text("image,x,y\na.png,1,0\nb.png,0,1\n")
-    for workers in (0, 2):
-        broken = config(
-            labels=str(tmp_path / "labels.csv"),
-            images=str(tmp_path),
-            test_labels=None,
-            setting="own",
-            workers=workers,
-            max_bad=0,
-            expected_positives=1.0,
-            output=str(tmp_path / f"run{workers}"),
-        )
-        with pytest.raises(InputError, match=r"b\.png: not a readable image") as caught:
-            train(broken)
-        assert "\n" not in str(caught.value)
 
 
 def test_k_is_given_estimated_or_true(config, photos):

@@ -51,20 +51,6 @@ def test_the_first_steps_tell_how_long_it_will_take(console, clock):
     assert told == ["about 17 minutes for 10 epochs"]
 
 
-@pytest.mark.parametrize(
-    ("shape", "seconds", "words"),
-    [
-        ((10, 100), 0.5, []),  # 50 s need not be told
-        ((1, 1000), 0.7, ["about a minute for 1 epoch"]),
-        ((5, 100, 5), 2.4, ["about 2 minutes for 5 epochs"]),  # what is left
-        ((5, 100, 0, 300), 2.4, ["about 4 minutes for 5 epochs"]),  # 3 looks are a step
-    ],
-)
-def test_of_what_is_long_alone(console, clock, shape, seconds, words):
-    said = played(console, clock, seconds, *shape, steps=30)
-    assert [line for line in said if "for" in line] == words
-
-
 def test_a_line_says_which_epoch_it_is(console, clock):
     said = played(console, clock, 11, 5, 100, 20, steps=12)
     assert "epoch 21 of 25: 6%, 0.9 images/s, left 8:37" in said
