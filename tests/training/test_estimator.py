@@ -111,7 +111,8 @@ def test_few_rows_are_learnt_without_asking_for_epochs():
 
 def test_score_is_mean_average_precision_over_known_entries():
     features, truth = made_up()
-    fitted = PartialLabelClassifier(epochs=3).fit(features, single_positives(truth))
+    model = PartialLabelClassifier(epochs=3, expected_positives=1.5)
+    fitted = model.fit(features, single_positives(truth))
     new_features, new_truth = made_up(seed=1)
     scores = fitted.predict_proba(new_features)
     assert fitted.score(new_features, new_truth) == pytest.approx(
@@ -133,7 +134,10 @@ def test_unobserved_may_be_minus_one_or_nan_and_rows_may_be_empty():
     known = single_positives(truth)
     known[200:] = -1
     as_nan = np.where(known == -1, np.nan, known)
-    one, two = (PartialLabelClassifier(epochs=2).fit(features, y) for y in (known, as_nan))
+    one, two = (
+        PartialLabelClassifier(epochs=2, expected_positives=1.5).fit(features, y)
+        for y in (known, as_nan)
+    )
     assert (one.completed_labels_ == two.completed_labels_).all()
     assert one.completed_labels_.shape == (240, 4)
     assert ((one.completed_labels_ >= 0) & (one.completed_labels_ <= 1)).all()
@@ -171,7 +175,9 @@ def test_grid_search_by_own_score_and_by_scikit_learns():
 
 def test_in_a_pipeline_cloned_and_pickled():
     features, truth = made_up()
-    model = make_pipeline(StandardScaler(), PartialLabelClassifier(epochs=2, random_state=5))
+    model = make_pipeline(
+        StandardScaler(), PartialLabelClassifier(epochs=2, random_state=5, expected_positives=1.5)
+    )
     model.fit(100 * features, single_positives(truth))
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict_proba(100 * features) == model.predict_proba(100 * features)).all()
@@ -186,8 +192,8 @@ def test_random_state_may_be_a_generator():
     known = single_positives(truth)
 
     def scores(state):
-        model = PartialLabelClassifier(epochs=1, random_state=state).fit(features, known)
-        return model.predict_proba(features)
+        model = PartialLabelClassifier(epochs=1, random_state=state, expected_positives=1.5)
+        return model.fit(features, known).predict_proba(features)
 
     same, other = (scores(np.random.RandomState(seed)) for seed in (1, 2))
     assert (same == scores(np.random.RandomState(1))).all()
@@ -386,7 +392,7 @@ def test_names_are_draws_and_their_chances_add_up_to_k():
     assert model.decisions_.by_draw
     assert model.network_.draws
     assert model.predict_proba(features).sum(axis=1).mean() == pytest.approx(1.5, rel=1e-3)
-    plain = PartialLabelClassifier(epochs=1, observation="random")
+    plain = PartialLabelClassifier(epochs=1, observation="random", expected_positives=1.5)
     assert not plain.fit(features, single_positives(truth)).network_.draws
 
 

@@ -47,13 +47,11 @@ def test_a_fixed_number_per_image_is_not_missing_at_random(setting):
 def test_a_few_negatives_beside_tags_are_not_missing_at_random():
     labels = visible("fspl").copy()
     alone, *_ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
-    random = np.random.default_rng(2)
-    for count in (2, 60, 1000):  # beside about 1,400 positives
-        absent = random.permutation(np.flatnonzero(TRUTH.ravel() == 0))[:count]
-        labels.ravel()[absent] = 0
-        assert from_both_signs(labels) > 6  # of 12 classes, if that were believed
-        k, how, _ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
-        assert (k, how) == (alone, "estimated from positives")
+    absent = np.random.default_rng(2).permutation(np.flatnonzero(TRUTH.ravel() == 0))[:1000]
+    labels.ravel()[absent] = 0  # beside about 1,400 positives
+    assert from_both_signs(labels) > 6  # of 12 classes, if that were believed
+    k, how, _ = estimate(labels, None, lambda rows: FEATURES[rows], 0)
+    assert (k, how) == (alone, "estimated from positives")
 
 
 def test_positives_that_are_known_more_often_are_not_missing_at_random():

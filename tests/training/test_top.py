@@ -55,19 +55,11 @@ def test_the_upper_blocks_alone_learn_and_images_are_looked_at_once(config, tmp_
     run = train(config())
     assert_upper_alone_learnt(run)
     assert len(decoded) == 60 * 2 + 20  # with mirror images but for the test
-    files = sorted((tmp_path / "cache").iterdir())
-    assert len(files) == 3
+    assert len(list((tmp_path / "cache").iterdir())) == 3
     decoded.clear()
     again = train(config("again"))
     assert decoded == []
-    content = bytearray(files[0].read_bytes())
-    content[0] ^= 1
-    files[0].write_bytes(content)
-    mended = train(config("mended"))
-    assert 0 < len(decoded) <= 60
-    for other in (again, mended):
-        assert all(torch.equal(value, weights(other)[n]) for n, value in weights(run).items())
-    decoded.clear()
+    assert all(torch.equal(value, weights(again)[n]) for n, value in weights(run).items())
     train(config("other", train_from="12"))
     assert len(decoded) == 60 * 2 + 20
 
