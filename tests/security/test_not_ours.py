@@ -94,36 +94,6 @@ def test_only_tables_of_ours_make_room_in_a_cache(tmp_path, monkeypatch):
     assert left == set(others)
 
 
-@pytest.mark.parametrize(
-    ("format", "target", "own"),
-    [
-        ("voc", "V/ImageSets/Main/train.txt", "V/ImageSets/Main/cat_train.txt"),
-        ("nuswide", "N/ImageList/TestImagelist.txt", "N/Concepts81.txt"),
-        ("nuswide", "N/ImageList/TestImagelist.txt", "N/TrainTestLabels/Labels_cat_Test.txt"),
-        ("fiftyone", "F", "F/metadata.json"),
-    ],
-)
-def test_a_new_label_file_replaces_nothing_beside_it(tmp_path, capsys, format, target, own):
-    (tmp_path / "labels.csv").write_text(FULL)
-    (tmp_path / own).parent.mkdir(parents=True)
-    (tmp_path / own).write_text("sky  1\n")
-    command = ["convert", str(tmp_path / "labels.csv"), str(tmp_path / target), "--to", format]
-    assert main(command) == 2
-    assert f"{tmp_path / own}: is there, and " in capsys.readouterr().err
-    assert (tmp_path / own).read_text() == "sky  1\n"
-    (tmp_path / own).unlink()
-    assert main(command) == 0
-    assert main([*command, "--overwrite"]) == 0
-
-
-def test_both_lists_of_nuswide_share_their_concepts(tmp_path):
-    (tmp_path / "labels.csv").write_text(FULL)
-    for name in ("TrainImagelist.txt", "TestImagelist.txt"):
-        target = tmp_path / "N" / "ImageList" / name
-        command = ["convert", str(tmp_path / "labels.csv"), str(target), "--to", "nuswide"]
-        assert main(command) == 0
-
-
 def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
     (tmp_path / "config.json").write_text("mine")
