@@ -58,39 +58,6 @@ def _noticed(training, must_refuse):
     return training.unlike()
 
 
-PARTS = ("network", "optimizer", "player", "best_network", "step", "finished", "cost", "images")
-
-
-def teeth(lab, kinds=("g2netpl", "role linear"), parts=PARTS):
-    """One part of a checkpoint is that of another moment, digests and all: the result differs."""
-    for kind in kinds:
-        earlier, later = stopped(lab, kind, 6), stopped(lab, kind, 7)
-        for part in parts:
-            if part == "best_network" and kind != "g2netpl":
-                continue  # there is a better one later
-            training = later.copy(part)
-            other, (newest, *older) = earlier.checkpoints()[0], training.checkpoints()
-            for path in older:
-                path.rename(path.with_name(f"old-{path.name}"))
-            manifest = json.loads((newest / "manifest.json").read_text())
-            if (newest / f"{part}.safetensors").exists():
-                source = newest / "network" if part == "best_network" else other / part
-                raw = source.with_suffix(".safetensors").read_bytes()
-                (newest / f"{part}.safetensors").write_bytes(raw)
-                manifest["sha256"][part] = sha256(raw).hexdigest()
-            else:
-                manifest[part] = 0
-            del manifest["own_sha256"]
-            text = json.dumps(manifest, sort_keys=True).encode()
-            manifest["own_sha256"] = sha256(text).hexdigest()
-            (newest / "manifest.json").write_text(json.dumps(manifest))
-            outcome = training.resume()
-            if outcome.code != 0:
-                yield {"at": part}, f"{outcome.code}: {outcome.said[-900:]}"
-            else:
-                yield {"at": part}, "" if training.unlike() else "it made no difference"
-
-
 FULL_AT = (
     {"at": "open", "matching": "network.safetensors"},
     {"at": "open", "matching": "optimizer.safetensors", "number": 2},
@@ -156,21 +123,6 @@ def non_finite(lab, kinds=("g2netpl", "role", "g2netpl linear")):
                 yield what, f"the last checkpoint is of step {steps}; {again.said[-900:]}"
             else:  # two of them were left out of an epoch that was saved
                 yield what, "" if steps == numbers[1] else training.unlike()
-
-
-def non_finite_in_pieces(lab):
-    """Nothing but NaN, one step per epoch: killed and resumed, or in phases, it ends too."""
-    always = {**NAN, "number": list(range(1, 99))}
-    for kind in ("g2netpl linear", "g2netpl linear-init"):
-        for deaths in (0, 3):
-            training = lab.new(kind, batch_size=64, epochs=9)
-            for _ in range(deaths):
-                kill = {"at": "g2netpl.training.checkpoints:save_checkpoint", "after": True}
-                training.resume(always, {**kill, "action": "kill"})
-            outcome = training.resume(always)
-            well = outcome.code == 5 and outcome.is_one_line and "epoch 3:" in outcome.said
-            problem = "" if well else f"{outcome.code}: {outcome.said[-900:]}"
-            yield {"at": f"{kind}, killed {deaths} times"}, problem
 
 
 def _non_finite_once(lab, kind):

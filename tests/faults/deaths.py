@@ -3,7 +3,7 @@
 import random
 import shutil
 
-from faults.scene import content, difference, everything
+from faults.scene import everything
 
 NAMED = (  # moments that random ones rarely hit
     {"at": "g2netpl.base.locks:locked"},
@@ -56,26 +56,6 @@ def kills(lab, kind, tries=20, named=10):
         if number % 3 == 0:
             training.resume({"at": "*", "number": chance.randrange(100, 4000), "action": "kill"})
         yield moment, training.finished()
-
-
-def hard_life(lab, kind, deaths=20):
-    """A training that is killed and resumed again and again, twenty times; then one more."""
-    chance = random.Random(kind)
-    training = lab.new(kind)
-    died = 0
-    while died < deaths:
-        moment = {"at": "*", "number": int(chance.uniform(0.05, 0.5) * lab.calls(kind))}
-        outcome = training.resume({**moment, "action": "kill"})
-        if outcome.code == -9:
-            died += 1
-            yield moment, ""
-        elif outcome.code != 0:
-            yield moment, f"after {died} kills {outcome.code}: {outcome.said[-900:]}"
-            return
-        else:
-            yield moment, training.unlike()
-            training = lab.new(kind)
-    yield moment, training.finished()
 
 
 def stops(lab, kind, tries=10):
@@ -254,18 +234,3 @@ def orphans(lab, kind="g2netpl", tries=3):
         again = training.resume(workers=0)
         problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"
         yield moment, problem or training.unlike()
-
-
-def slow_disks(lab, kind="g2netpl linear", numbers=(2, 3, 5)):
-    """The disk is much slower than the epochs: a checkpoint is of its moment, with its labels."""
-    for number in numbers:
-        training = lab.new(kind, epochs=8, checkpoint_steps=1000)
-        moment = {"at": "g2netpl.training.checkpoints:_write", "number": number}
-        outcome = training.run(
-            {**moment, "action": "sleep"}, {**moment, "action": "kill", "after": True}
-        )
-        again = training.resume()
-        whole = lab.new(kind, epochs=8)
-        whole.run()
-        problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"
-        yield moment, problem or difference(content(whole.folder), content(training.folder))

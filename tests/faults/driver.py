@@ -116,11 +116,8 @@ def _wait(process, signals):
 def _serve(warm_up):
     import torch
 
-    from faults.own_player import IN_PLACE
     from g2netpl.cli import main
-    from g2netpl.game.methods import METHODS
 
-    METHODS["in-place"] = IN_PLACE
     torch.set_num_threads(1)
     answers, sys.stdout = sys.stdout, open(os.devnull, "w")  # noqa: SIM115
     if warm_up and main(warm_up) != 0:

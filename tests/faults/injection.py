@@ -8,7 +8,7 @@ A fault is a dictionary:
     matching  count only calls whose first arguments contain this text
     action    kill, term, int: that signal to ourselves; worker: kill to a loader process
               full: the disk is full; tear: half of the bytes are written, then we are killed
-              nan: the result is no number; sleep: a second passes
+              nan: the result is no number
     after     the action comes after the call, not before
 """
 
@@ -21,7 +21,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import traceback
 
 PACKAGE = "g2netpl"
@@ -73,8 +72,6 @@ def _act(action):
         os.kill(victim, signal.SIGKILL)
     elif action == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    elif action == "sleep":
-        time.sleep(1)
 
 
 def _has_loaders():

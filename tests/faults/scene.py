@@ -34,7 +34,6 @@ KINDS = {
     "g2netpl ema pair": {"method": "g2netpl", "ema": 0.9, "view": "pair"},
     "em-apl linear": {"method": "em-apl", "mode": "linear"},
     "ups linear": {"method": "ups", "mode": "linear", "epochs": 2},
-    "in-place linear": {"method": "in-place", "mode": "linear"},  # of own_player.py
 }
 
 

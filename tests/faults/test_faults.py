@@ -63,15 +63,6 @@ def test_killed_while_a_run_is_replaced_nothing_is_lost(lab):
     held(deaths.overwrites(lab))
 
 
-def test_labels_are_kept_as_long_as_a_checkpoint_needs_them(lab):
-    held(deaths.slow_disks(lab, numbers=(2,)))
-
-
-def test_a_player_that_changes_its_state_in_place_tears_no_checkpoint(lab):
-    held(deaths.slow_disks(lab, "in-place linear", numbers=(2,)))
-    held(deaths.kills(lab, "in-place linear", tries=1, named=0))
-
-
 def test_a_dead_loader_process_is_one_line(lab):
     held(deaths.dead_workers(lab, moments=deaths.WORKERS[3:4]))
     held(deaths.orphans(lab, tries=1))
@@ -81,17 +72,12 @@ def test_damage_is_noticed(lab):
     held(damage.damages(lab, tries=6, kinds=["role linear", "g2netpl linear"]))
 
 
-def test_the_test_has_teeth(lab):
-    held(damage.teeth(lab, kinds=["role linear"], parts=damage.PARTS[:5]))
-
-
 def test_a_full_disk(lab):
     held(damage.full_disks(lab, points=damage.FULL_AT[::3]))
 
 
 def test_no_numbers(lab):
     held(damage.non_finite(lab, kinds=["g2netpl linear"]))
-    held(damage.non_finite_in_pieces(lab))
 
 
 def test_two_runs_in_a_folder(lab):
@@ -110,12 +96,6 @@ def test_an_unfinished_training_is_not_begun_again(lab):
 @pytest.mark.parametrize("kind", KINDS)
 def test_killed_at_twenty_random_moments(lab, kind):
     held(deaths.kills(lab, kind))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["g2netpl", "role linear"])
-def test_killed_twenty_times_in_a_row(lab, kind):
-    held(deaths.hard_life(lab, kind))
 
 
 @pytest.mark.long
@@ -140,6 +120,5 @@ def test_signals_to_a_real_process(lab):
 @pytest.mark.long
 def test_every_damage(lab):
     held(damage.damages(lab))
-    held(damage.teeth(lab))
     held(damage.full_disks(lab))
     held(damage.non_finite(lab))

@@ -63,7 +63,7 @@ def multiply_adds(module, inputs):
     return sum(found), made
 
 
-@pytest.mark.parametrize("name", ["lite0", "resnet18"])
+@pytest.mark.parametrize("name", ["resnet18"])
 def test_the_share_is_that_of_the_multiply_adds(name):
     found = cut(backbone(name).eval(), None, SIZE)
     below, passing = multiply_adds(found.lower, images(1))
@@ -75,7 +75,7 @@ def test_the_share_is_that_of_the_multiply_adds(name):
     assert f"{learn / 1e6:.1f} M parameters" in str(found)
 
 
-@pytest.mark.parametrize("name", ["tiny", "lite0", "resnet18"])
+@pytest.mark.parametrize("name", ["tiny", "resnet18"])
 def test_the_gradient_is_that_of_the_whole_with_a_frozen_lower_part(name):
     network = build_network(name, 4, pretrained=False, image_size=SIZE)
     found = cut(network.backbone, None, SIZE)
@@ -122,48 +122,3 @@ def test_names_and_places_that_cannot_be_cut_are_refused():
         with pytest.raises(InputError, match="cannot be cut at") as refused:
             cut(backbone(name), at, SIZE)
         assert hint in str(refused.value)
-
-
-class Branches(nn.Module):
-    """Two tensors pass everywhere but at the end; `shared` is used twice."""
-
-    def __init__(self, shared=False):
-        super().__init__()
-        self.one, self.two = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)
-        self.three = self.one if shared else nn.Conv2d(3, 3, 1)
-        self.last = nn.Linear(3, 3)
-
-    def forward(self, images):
-        one = self.one(images)
-        return self.last((self.three(self.two(one)) + one).mean((2, 3)))
-
-
-def test_one_tensor_must_pass_and_no_weight_be_shared():
-    assert cut(Branches(), "two", SIZE).at == "two"
-    assert cut(Branches(), "last", SIZE).at == "last"
-    with pytest.raises(InputError, match="cannot be cut at 'three'"):
-        cut(Branches(), "three", SIZE)
-    with pytest.raises(InputError, match="cannot be cut at 'two'"):
-        cut(Branches(shared=True), "two", SIZE)
-
-
-class Moody(nn.Module):
-    """Asks its numbers, or whether it is being trained."""
-
-    def __init__(self, asks_training):
-        super().__init__()
-        self.one, self.two = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)
-        self.asks_training = asks_training
-
-    def forward(self, images):
-        if self.training if self.asks_training else images.mean() > 0:
-            images = self.one(images)
-        return self.two(self.one(images)).mean((2, 3))
-
-
-@pytest.mark.parametrize(("asks", "why"), [(True, "in training"), (False, "cannot be traced")])
-def test_a_forward_that_takes_turns_is_refused(asks, why):
-    module = Moody(asks).train()
-    with pytest.raises(InputError, match=why):
-        cut(module, "two", SIZE)
-    assert module.training

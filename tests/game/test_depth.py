@@ -98,24 +98,6 @@ def test_the_value_of_the_cost_is_the_same(order):
     assert torch.allclose(*costs, rtol=1e-6)
 
 
-def test_without_a_backbone_that_learns_nothing_is_split():
-    calls = []
-
-    class Counted(Network):
-        def forward(self, inputs, apart=False):
-            calls.append(apart)
-            return super().forward(inputs, apart)
-
-    linear = Counted(nn.Identity(), nn.Linear(5, 3))
-    batch_cost(linear, INPUTS, proposal_of(soft_player()), 1.2)
-    assert calls == [False]
-    frozen = Counted(nn.Linear(5, 6).requires_grad_(False), nn.Linear(6, 3))
-    batch_cost(frozen, INPUTS, proposal_of(soft_player()), 1.2)
-    assert calls == [False, False]
-    batch_cost(Counted(nn.Linear(5, 6), nn.Linear(6, 3)), INPUTS, proposal_of(soft_player()), 1.2)
-    assert calls == [False, False, True]
-
-
 def test_a_hidden_layer_belongs_to_the_classifier():
     torch.manual_seed(0)
     head = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))

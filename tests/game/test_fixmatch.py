@@ -57,16 +57,6 @@ def test_by_hand(unobserved, negatives):
     assert cost == pytest.approx((weak + strong) / 12, rel=1e-5)
 
 
-def test_the_plain_view_of_the_diagnostics_has_observed_labels_alone():
-    plain = LOGITS[..., None, None]
-    batch = Batch(torch.arange(3), plain, OBSERVED)
-    player = player_of()
-    proposal = player.propose(batch, 0.0, identity)
-    assert proposal.inputs is None
-    assert proposal.targets.shape == (3, 4)
-    assert proposal.weights[2].sum() == 0
-
-
 def test_two_views_of_an_image_are_one_axis(photos):
     paths = sorted(str(path) for path in photos.glob("train-*.png"))[:5]
     groups = [np.array([3, 1]), np.array([0, 4, 2])]

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as some
 
-from g2netpl.game.label_memory import LabelMemory, join_states, load_states
+from g2netpl.game.label_memory import LabelMemory
 
 
 def test_an_epoch_reads_the_one_before_and_carries_over_what_nobody_visited():
@@ -17,49 +17,6 @@ def test_an_epoch_reads_the_one_before_and_carries_over_what_nobody_visited():
     memory.end_epoch()
     assert memory.previous.tolist() == [[5, 5], [1, 1], [5, 5]]
     assert memory.previous.dtype == memory.read(torch.tensor([0])).dtype == torch.float32
-
-
-def test_an_epoch_begun_again_gives_the_same_answer():
-    memory = LabelMemory(torch.zeros(4, 1))
-
-    def play(rows):
-        memory.write(rows, memory.read(rows) * 2 + rows[:, None].float())
-
-    play(torch.arange(4))
-    memory.end_epoch()
-    saved = {key: value.clone() for key, value in memory.state().items()}
-    play(torch.tensor([0, 1]))  # broken off here
-    memory.load_state(saved)
-    play(torch.arange(4))
-    memory.end_epoch()
-    assert memory.previous.flatten().tolist() == [0, 3, 6, 9]
-
-
-def test_the_first_thing_may_be_a_write_or_the_end_of_an_epoch():
-    memory = LabelMemory(torch.full((2, 1), 3.0))
-    memory.write(torch.tensor([1]), torch.ones(1, 1))
-    memory.end_epoch()
-    assert memory.previous.tolist() == [[3], [1]]
-
-
-def test_loaded_state_is_a_copy():
-    memory = LabelMemory(torch.zeros(2, 1))
-    state = {"latents": torch.ones(2, 1)}
-    memory.load_state(state)
-    state["latents"].zero_()
-    assert memory.previous.tolist() == [[1], [1]]
-
-
-def test_a_state_that_is_being_saved_does_not_change_while_the_game_goes_on():
-    memory = LabelMemory(torch.zeros(3, 2))
-    memory.write(torch.tensor([0]), torch.ones(1, 2))
-    state = memory.state()
-    before = {key: value.clone() for key, value in state.items()}
-    memory.write(torch.tensor([2]), torch.ones(1, 2))
-    memory.end_epoch()
-    memory.write(torch.arange(3), torch.full((3, 2), 7.0))
-    memory.end_epoch()
-    assert all(torch.equal(value, before[key]) for key, value in state.items())
 
 
 ROWS, WIDTH = 7, 3
@@ -110,15 +67,3 @@ def test_any_writes_interruptions_and_resumes_are_as_good_as_none(epochs, crashe
         play(memory, position)
         position += 1
     assert torch.equal(whole.previous, memory.previous)
-
-
-def test_several_memories_are_one_state():
-    both = {name: LabelMemory(torch.zeros(3, 2)) for name in ("one", "two")}
-    both["two"].write(torch.tensor([1]), torch.ones(1, 2))
-    state = join_states(both)
-    again = {name: LabelMemory(torch.zeros(3, 2)) for name in ("one", "two")}
-    load_states(again, state)
-    for memory in again.values():
-        memory.end_epoch()
-    assert again["one"].previous.tolist() == [[0, 0]] * 3
-    assert again["two"].previous.tolist() == [[0, 0], [1, 1], [0, 0]]

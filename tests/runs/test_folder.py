@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-from g2netpl.base.options import in_full
 from g2netpl.cli import main
 from g2netpl.runs.records import read_training
 
@@ -52,34 +51,23 @@ DAMAGE = {
         "a list": text("[]"),
         "deep": text(DEEP),
         "thresholds of other classes": keys(thresholds=[0.5]),
-        "texts for thresholds": keys(thresholds=["x"] * 10),
-        "no temperature": keys(temperature=0.0),
     },
     "result.json": {
         "torn": cut,
         "an empty object": text("{}"),
-        "a text": text('"x"'),
         "a text for mAP": keys(validation_map="x"),
-        "a list for the epoch": keys(best_epoch=[1]),
     },
     "evaluation.json": {
         "torn": cut,
         "a list": text("[1]"),
         "an empty part": keys(validation={}),
-        "a part of nothing": keys(test=0),
     },
     "run.json": {
         "torn": cut,
         "deep": text(DEEP),
-        "only a name": text('{"format": 2, "command": "train"}'),
-        "no command": text('{"format": 2}'),
         "no config": keys(config=None),
-        "a list for the config": keys(config=[]),
         "no data": keys(data=None),
-        "empty data": keys(data={}),
         "a number for the classes": keys(classes=3),
-        "a text for k": keys(expected_positives="x"),
-        "the key self": keys(data={"self": 1}),
     },
 }
 LABELS = {
@@ -88,14 +76,11 @@ LABELS = {
         "torn": cut,
         "other labels": labels(observed=np.full((60, 10), 7)),
         "fewer images": labels(images=np.array(["a.png"])),
-        "numbers for names": labels(images=np.arange(60)),
-        "fewer flags": labels(soft=np.ones(3, dtype=bool)),
     },
     "soft_labels.npy": {
         "gone": lambda path: path.unlink(),
         "torn": cut,
         "of another shape": soft(np.zeros((5, 3), np.float32)),
-        "of text": soft(np.full((60, 10), "x")),
         "pickled": soft(np.full((60, 10), {}, dtype=object)),
     },
 }
@@ -138,7 +123,7 @@ def test_damaged_labels_are_named(copied, tmp_path, capsys, name, case):
         assert str(copied / name) in told(capsys, command)
 
 
-@pytest.mark.parametrize("line", ["[1]", "2", "null", '{"cost": 1}', '{"epoch": "x"}'])
+@pytest.mark.parametrize("line", ["null", '{"cost": 1}'])
 def test_a_line_of_the_history_that_is_no_epoch_is_named(copied, capsys, line):
     path = copied / "history.jsonl"
     whole = path.read_text()
@@ -151,11 +136,3 @@ def test_a_line_of_the_history_that_is_no_epoch_is_named(copied, capsys, line):
 def test_more_keys_than_we_know_are_let_alone(copied):
     changed(copied / "run.json", later={"self": 1})
     assert read_training(copied)["later"] == {"self": 1}
-
-
-@pytest.mark.parametrize(
-    ("number", "shown"),
-    [(1e-3, "0.001"), (1e-05, "1e-05"), (3e-4, "0.0003"), (0.00123456781, "0.00123456781")],
-)
-def test_a_number_is_told_in_as_many_digits_as_it_takes(number, shown):
-    assert in_full(number) == shown

@@ -1,7 +1,6 @@
 """Results in blocks: the same rows however they were made, and after any death."""
 
 import csv
-import json
 import os
 import shutil
 import signal
@@ -19,13 +18,13 @@ import pytest
 from tar_shards import write_shards
 
 from g2netpl import load_run, read_labels
-from g2netpl.base.errors import InputError, Refused
+from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs import bundle as bundles
-from g2netpl.runs import on_ray, parts
-from g2netpl.runs.parts import Block, Blocks, Made, Parts
+from g2netpl.runs import parts
+from g2netpl.runs.parts import Made, Parts
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +116,6 @@ def test_what_is_there_is_not_made_again(predict, tmp_path, capsys, monkeypatch)
     ("more", "what"),
     [
         (["--threshold", "0.3"], "thresholds"),
-        (["--no-scores"], "scores"),
         (["--list", "LIST"], "list of images"),
     ],
 )
@@ -156,21 +154,6 @@ def test_one_table_is_made_by_one_process(predict, capsys, monkeypatch):
     assert "several processes: needs a folder" in capsys.readouterr().err
 
 
-def test_blocks_follow_shards_and_have_whole_batches(monkeypatch):
-    names = [str(number) for number in range(100)]
-    assert [len(block.images) for block in Blocks.of(names)] == [16] * 6 + [4]
-    monkeypatch.setattr(parts, "MOST", 32)
-    blocks = Blocks.of(names, shards=[10, 70, 20])
-    assert blocks.cuts == [0, 10, 42, 74, 80, 100]
-    assert [name for block in blocks for name in block.images] == names
-    assert blocks.count([0, 2]) == 42
-    monkeypatch.undo()
-    assert {len(block.images) for block in Blocks.of(range(1 << 21))} == {2048}
-    sums = {Blocks.of(names).digest(), blocks.digest(), Blocks.of(names[1:]).digest()}
-    known = np.full((100, 3), -1, dtype=np.int8)
-    assert len({*sums, Blocks.of(names, known=known).digest()}) == 4
-
-
 def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos, capsys):
     """As where a disk is not there any more: these rows would be taken for finished."""
     made = Parts.begin(tmp_path / "out", "predict", {})
@@ -191,27 +174,17 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
 
 
-def test_names_of_a_list_that_are_not_there_are_told_at_once(
-    predict, tmp_path, photos, capsys, as_rank
-):
-    """In a folder and in shards; a rank tells of its own."""
+def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
+    """In a folder and in shards."""
     write_shards(read_labels(photos / "train.csv"), photos, tmp_path / "shards")
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
     wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
     names.write_text("".join(f"{name}\n" for name in wrong))
     for images in (photos, tmp_path / "shards"):
         capsys.readouterr()
-        as_rank(0, 1)
         assert predict("--list", names, images=images) == 2
         told = f"{names}: 5 of 45 images are not in {images}: 'x.png', 'Y.png'"
         assert told in capsys.readouterr().err
-        as_rank(1, 3)
-        assert predict("--list", names, images=images) == 2
-        assert f"{names}: 1 of 16 images are not in {images}: 'x.png';" in capsys.readouterr().err
-        as_rank(0, 3)
-        assert predict("--list", names, images=images) == 0
-        assert not (tmp_path / "scores" / "part-000001.parquet").exists()
-        shutil.rmtree(tmp_path / "scores")
 
 
 PATCHED = (
@@ -253,7 +226,7 @@ def copied(photos, folder, times):
     return folder
 
 
-@pytest.mark.parametrize("command", ["predict", "complete", "features"])
+@pytest.mark.parametrize("command", ["predict", "complete"])
 def test_killed_in_the_middle_it_ends_with_the_same_files(
     small_bundle, small_run, photos, tmp_path, command
 ):
@@ -261,7 +234,6 @@ def test_killed_in_the_middle_it_ends_with_the_same_files(
     given, blocks = {
         "predict": (["predict", small_bundle, "--workers", 1], 25),
         "complete": (["complete", small_run, "--labels", labels, "--workers", 0], 19),
-        "features": (["features", "--backbone", "tiny", "--image-size", 32, "--workers", 0], 25),
     }[command]
     given += ["--images", many, "--output"]
     assert main([*map(str, (*given, tmp_path / "whole"))]) == 0
@@ -280,23 +252,6 @@ def test_killed_in_the_middle_it_ends_with_the_same_files(
 
 def finished(folder):
     return [*folder.glob("*.parquet")]
-
-
-def test_readers_end_with_the_process_that_was_killed(small_bundle, photos, tmp_path):
-    many = tmp_path / "many"
-    for copy in range(40):
-        shutil.copytree(photos, many / str(copy), ignore=shutil.ignore_patterns("*.csv"))
-    given = ("predict", small_bundle, "--images", many, "--workers", 2, "--output")
-    process = started(*given, tmp_path / "scores")
-    while not contents(tmp_path / "scores"):
-        time.sleep(0.01)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    process.kill()
-    process.wait()
-    deadline = time.monotonic() + 120
-    while any(Path(f"/proc/{each}/cmdline").exists() for each in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_a_run_scores_blocks_as_it_scores_all(small_run, photos, tmp_path):
@@ -413,21 +368,3 @@ def _workers_of_ray(pid):
         except OSError:
             continue
     return found
-
-
-@pytest.mark.parametrize("values", [None, [[1, -1, 0], [-1, -1, -1]]], ids=["none", "some"])
-def test_a_block_comes_to_a_worker_of_ray_as_it_was(values):
-    known = None if values is None else np.array(values, dtype=np.int8)
-    there = on_ray._block(on_ray._text(Block(3, ("a.jpg", "ä/b.jpg"), known)))
-    assert (there.number, there.images) == (3, ["a.jpg", "ä/b.jpg"])
-    assert (there.known is None) == (known is None)
-    if known is not None:
-        assert there.known.tolist() == values
-
-
-def test_refused_is_no_mistake_of_the_input(tmp_path):
-    Parts.begin(tmp_path / "a", "predict", {"classifier": "x", "thresholds": {"one": (0.5, None)}})
-    Parts.begin(tmp_path / "a", "predict", {"classifier": "x", "thresholds": {"one": [0.5, None]}})
-    with pytest.raises(Refused, match="of other command, classifier than"):
-        Parts.begin(tmp_path / "a", "complete", {"classifier": "y"})
-    assert json.loads((tmp_path / "a" / "_parts.json").read_text())["format"] == 1

@@ -1,9 +1,7 @@
 """Checkpoints: what is saved is loaded, whatever happens to the disk in between."""
 
-import errno
 import json
 import os
-import threading
 
 import numpy as np
 import pytest
@@ -12,11 +10,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from g2netpl.base import disk, files
-from g2netpl.base.disk import DiskTrouble, check_space
 from g2netpl.training import checkpoints
 from g2netpl.training.checkpoints import (
     NoCheckpoint,
-    Writer,
     load_checkpoint,
     save_checkpoint,
     save_state,
@@ -74,12 +70,6 @@ def test_the_last_three_are_kept_and_the_newest_is_taken(tmp_path):
     assert load_checkpoint(tmp_path)[1] == 1
 
 
-def test_the_same_moment_may_be_saved_again(tmp_path):
-    save_checkpoint(tmp_path, a_snapshot(1), 0)
-    save_checkpoint(tmp_path, a_snapshot(1), 0)
-    assert load_checkpoint(tmp_path)[0].finished == 1
-
-
 def test_a_network_that_is_no_number_is_not_saved(tmp_path):
     save_checkpoint(tmp_path, a_snapshot(1), 0)
     broken = a_snapshot(2)
@@ -125,42 +115,6 @@ def test_where_all_are_damaged_nothing_is_begun_anew(tmp_path):
         load_checkpoint(tmp_path)
     assert NoCheckpoint.exit_code == 4
     assert before == {path: path.read_bytes() for path in files_of(tmp_path)}
-
-
-@pytest.mark.parametrize("text", ["", "5", "null", "[]", '"x"', "{}", "[" * 100_000])
-def test_a_manifest_may_hold_anything(tmp_path, text):
-    for finished in (1, 2):
-        save_checkpoint(tmp_path, a_snapshot(finished), 0)
-    (tmp_path / "checkpoints" / saved(tmp_path)[-1] / "manifest.json").write_text(text)
-    assert load_checkpoint(tmp_path)[0].finished == 1
-
-
-def test_a_damaged_one_makes_way_once_there_is_a_new_one(tmp_path):
-    for finished in (1, 2, 3):
-        save_checkpoint(tmp_path, a_snapshot(finished), 0)
-    for name in saved(tmp_path)[1:]:
-        (tmp_path / "checkpoints" / name / "manifest.json").write_text("{")
-    assert load_checkpoint(tmp_path)[0].finished == 1  # and on from there
-    save_checkpoint(tmp_path, a_snapshot(1, 5), 0)
-    assert saved(tmp_path) == ["0-000001-00000000", "0-000001-00000005"]
-    for finished in (2, 3):
-        save_checkpoint(tmp_path, a_snapshot(finished), 0)
-    warnings = []
-    assert load_checkpoint(tmp_path, warn=warnings.append)[0].finished == 3
-    assert not warnings
-
-
-def test_a_checkpoint_may_be_refused(tmp_path):
-    for finished in (1, 2):
-        save_checkpoint(tmp_path, a_snapshot(finished), 0)
-
-    def accept(snapshot):
-        if snapshot.finished == 2:
-            raise ValueError("of another network")
-
-    warnings = []
-    assert load_checkpoint(tmp_path, accept, warnings.append)[0].finished == 1
-    assert "of another network" in warnings[0]
 
 
 class Crash(BaseException):
@@ -211,78 +165,6 @@ def test_a_crash_at_any_moment_of_a_save_leaves_the_one_before_or_the_new_one(
     assert moments == 17  # 5 files written, flushed and named, a rename, the folder flushed
 
 
-@pytest.mark.parametrize("call", ["replace_file", "fsync", "rename"])
-@pytest.mark.parametrize("moment", [1, 2, 5])
-def test_a_full_disk_is_told_in_bytes_and_the_one_before_is_whole(
-    tmp_path, monkeypatch, call, moment
-):
-    save_checkpoint(tmp_path, a_snapshot(1), 0)
-    calls = [0]
-
-    def full(original):
-        def attempt(*arguments, **named):
-            calls[0] += 1
-            if calls[0] == (1 if call == "rename" else moment):
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return original(*arguments, **named)
-
-        return attempt
-
-    with monkeypatch.context() as patch:
-        if call == "replace_file":
-            patch.setattr(checkpoints, call, full(files.replace_file))
-        else:
-            patch.setattr(disk.os, call, full(getattr(os, call)))
-        with pytest.raises(DiskTrouble, match=r"No space left.*bytes free, \d+ needed"):
-            save_checkpoint(tmp_path, a_snapshot(2), 0)
-    assert DiskTrouble.exit_code == 74
-    assert load_checkpoint(tmp_path)[0].finished == 1
-    assert saved(tmp_path) == ["0-000001-00000000"]  # the space is given back
-
-
-def test_space_is_looked_at_before_the_work(tmp_path):
-    check_space(tmp_path / "not" / "there", 1)
-    with pytest.raises(DiskTrouble, match="bytes needed for the checkpoints"):
-        check_space(tmp_path / "not" / "there", 2**62)
-
-
-def test_the_writer_saves_in_the_background_and_the_newest_of_those_that_wait(
-    tmp_path, monkeypatch
-):
-    go = threading.Event()
-    written = []
-
-    def slow(folder, snapshot, phase):
-        assert go.wait(120)
-        written.append(snapshot.finished)
-
-    monkeypatch.setattr(checkpoints, "save_checkpoint", slow)
-    writer = Writer(tmp_path)
-    for finished in (1, 2, 3):
-        writer.submit(a_snapshot(finished), 0)  # returns at once
-    assert writer.is_busy
-    go.set()
-    writer.finish()
-    assert written[-1] == 3
-    assert len(written) <= 2
-
-
-def test_what_goes_wrong_in_the_background_is_raised_in_front(tmp_path, monkeypatch):
-    def fail(folder, snapshot, phase):
-        raise DiskTrouble("full")
-
-    monkeypatch.setattr(checkpoints, "save_checkpoint", fail)
-    writer = Writer(tmp_path)
-    writer.submit(a_snapshot(1), 0)
-    with pytest.raises(DiskTrouble, match="full"):
-        writer.finish()
-    writer.finish()  # once
-    writer.submit(a_snapshot(2), 0)
-    writer.settle()
-    with pytest.raises(DiskTrouble, match="full"):
-        writer.check()  # without waiting for the next save
-
-
 def test_nothing_is_pickled(tmp_path):
     save_checkpoint(tmp_path, a_snapshot(1), 0)
     for path in files_of(tmp_path):
@@ -304,12 +186,6 @@ def test_weights_with_two_names_are_saved_under_both(tmp_path):
     save_checkpoint(tmp_path, Snapshot(network=state), 0)
     loaded, _ = load_checkpoint(tmp_path)
     assert all(torch.equal(value, state[name]) for name, value in loaded.network.items())
-
-
-def test_what_shares_no_memory_is_not_copied():
-    state = {"a": torch.ones(3), "b": torch.ones(3)}
-    found = checkpoints._plain(state)
-    assert all(found[name].data_ptr() == value.data_ptr() for name, value in state.items())
 
 
 def test_weights_can_be_read_by_everybody_the_umask_allows(tmp_path):

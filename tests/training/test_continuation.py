@@ -10,26 +10,22 @@ from safetensors.torch import load_file, save_file
 from scipy import stats
 
 from g2netpl.base.errors import InputError
-from g2netpl.base.processes import Processes
 from g2netpl.cli import main
 from g2netpl.game.equations import GaussianMap, SigmoidMap
 from g2netpl.game.network.network import build_network
 from g2netpl.labels.formats import read_labels, write_labels
 from g2netpl.labels.observation import look
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.review.photos import PhotoReview
 from g2netpl.review.session import Review
 from g2netpl.runs.answers import reviewed_labels
-from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
-from g2netpl.runs.run import Run, load_run
+from g2netpl.runs.run import Run
 from g2netpl.training.continuation import (
     config_after_review,
-    decisions_for,
     take_over_network,
 )
 from g2netpl.training.saving import CheckpointSaver
-from g2netpl.training.train import train
 
 STILL = ["--learning-rate", "1e-12", "--set", "step_size=0", "--epochs", "1"]
 
@@ -101,35 +97,6 @@ def test_both_players_go_on_from_where_they_stood(reviewed, tmp_path):
     np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
 
 
-def test_the_upper_blocks_may_go_on_alone(reviewed, tmp_path, photos):
-    """On what the lower ones have learnt before, not on what they began with."""
-    flags = ["--mode", "top", "--train-from", "9", "--method", "an", "--epochs", "1"]
-    assert go_on(reviewed, tmp_path / "second", *flags) == 0
-    old, new = (load_file(run / "model.safetensors") for run in (reviewed, tmp_path / "second"))
-    start = build_network("tiny", 10).state_dict()
-    assert torch.equal(old["backbone.5.weight"], new["backbone.5.weight"])
-    assert not torch.equal(old["backbone.5.weight"], start["backbone.5.weight"])
-    assert not torch.equal(old["backbone.9.weight"], new["backbone.9.weight"])
-    second = load_run(tmp_path / "second")
-    said = second.predict([photos / name for name in second.labels.images])
-    completed = second.labels.completed  # AN has no soft labels: what the network says
-    free = second.labels.observed == UNOBSERVED
-    found = second.thresholds.calibrate(completed)
-    np.testing.assert_allclose(found[free], said[free], atol=5e-3)
-
-
-def test_so_do_the_estimates_of_role(first, tmp_path):
-    run, still = tmp_path / "first", ["--learning-rate", "1e-12", "--epochs", "1"]
-    config = {**read_training(first)["config"], "output": str(run), "method": "role"}
-    train(RunConfig(**config))
-    answer(run, trained_on(run)[:2], ("yes", "no"))
-    assert go_on(run, tmp_path / "second", *still) == 0
-    before, after = Run.open(run).labels, Run.open(tmp_path / "second").labels
-    rows = trained_on(run)
-    free = after.observed[rows] == UNOBSERVED
-    np.testing.assert_allclose(after.completed[rows][free], before.completed[rows][free], atol=2e-6)
-
-
 def test_a_second_review_adds_to_the_first(reviewed, tmp_path):
     assert go_on(reviewed, tmp_path / "second", *STILL) == 0
     rows = trained_on(reviewed)
@@ -193,12 +160,6 @@ def test_the_run_that_was_reviewed_stays(reviewed, capsys):
     assert files == {path.name: path.read_bytes() for path in reviewed.iterdir() if path.is_file()}
 
 
-def test_a_damaged_network_is_named(reviewed, tmp_path, capsys):
-    (reviewed / "model.safetensors").write_bytes(b"no tensors in here at all")
-    assert go_on(reviewed, tmp_path / "second") == 2
-    assert "model.safetensors: cannot be read" in capsys.readouterr().err
-
-
 def test_classes_in_another_order_are_refused_before_anything_is_written(
     reviewed, photos, tmp_path, capsys
 ):
@@ -208,40 +169,6 @@ def test_classes_in_another_order_are_refused_before_anything_is_written(
     assert go_on(reviewed, tmp_path / "second", "--labels", str(tmp_path / "others.csv")) == 3
     assert "or in another order; train anew" in capsys.readouterr().err
     assert not (tmp_path / "second").exists()
-
-
-def test_images_held_out_anew_are_named(reviewed, tmp_path, capsys):
-    assert go_on(reviewed, tmp_path / "second", "--seed", "5", *STILL) == 0
-    before, after = Run.open(reviewed).labels, Run.open(tmp_path / "second").labels
-    seen = int((before.has_soft & ~after.has_soft).sum())
-    assert seen > 0
-    assert f"{seen} held-out images trained on before the review" in capsys.readouterr().out
-
-
-def test_an_image_that_could_not_be_read_begins_in_doubt(first, photos, tmp_path):
-    """It is half there in the first run, and whole in the second."""
-    images, run = tmp_path / "images", tmp_path / "run"
-    shutil.copytree(photos, images)
-    row = trained_on(first)[0]
-    broken = images / Run.open(first).labels.images[row]
-    whole = broken.read_bytes()
-    broken.write_bytes(whole[: len(whole) // 2])
-    config = read_training(first)["config"]
-    keys = ("image_size", "backbone", "setting", "workers", "learning_rate", "device")
-    flags = [f"--{key.replace('_', '-')}={config[key]}" for key in keys]
-    flags += [f"--labels={images / 'train.csv'}", f"--images={images}", "--only-listed"]
-    assert main(["train", *flags, "--epochs=1", "--max-bad=1", f"--output={run}"]) == 0
-    saved = Run.open(run).labels
-    assert saved.has_soft[row]
-    assert np.isnan(saved.completed[row]).any()
-    answer(run, trained_on(run)[1:2], ("yes", "no"))
-    broken.write_bytes(whole)
-    assert go_on(run, tmp_path / "second", *STILL) == 0
-    after = Run.open(tmp_path / "second").labels
-    free = after.observed[row] == UNOBSERVED
-    np.testing.assert_allclose(after.completed[row][free], 0.5, atol=1e-6)
-    history = (tmp_path / "second" / "history.jsonl").read_text()
-    assert "NaN" not in history
 
 
 def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_path):
@@ -255,47 +182,10 @@ def test_the_options_of_the_run_stay_but_for_those_that_are_set(reviewed, tmp_pa
     assert read_training(tmp_path / "third")["config"]["options"] == {}
 
 
-def test_a_resume_notices_another_run_in_the_place_of_the_reviewed_one(
-    reviewed, tmp_path, monkeypatch, capsys
-):
-    def stop(keeper, now):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointSaver, "epoch", stop)
-        assert go_on(reviewed, tmp_path / "second") == 130
-    weights = load_file(reviewed / "model.safetensors")
-    save_file({name: 2 * value for name, value in weights.items()}, reviewed / "model.safetensors")
-    assert main(["train", "--resume", "--output", str(tmp_path / "second")]) == 3
-    assert "changed since the run began: the earlier network" in capsys.readouterr().err
-
-
-def test_all_ranks_go_on_with_the_answers_that_the_first_one_read(reviewed, tmp_path):
-    """Somebody answers while the processes start."""
-    config = RunConfig(labels="x", output=str(tmp_path / "o"), resume_labels=str(reviewed))
-    first = Heard(0)
-    found = decisions_for(config, False, first)
-    answer(reviewed, trained_on(reviewed)[6:8], ("yes", "yes"))
-    assert decisions_for(config, False, Heard(1, first.said)) == found
-    assert len(found) == 8
-
-
-class Heard(Processes):
-    """A rank that hears what the first one said."""
-
-    def __init__(self, rank, said=None):
-        self.rank, self.said = rank, said
-
-    def gather_text(self, text):
-        self.said = self.said if self.rank else text
-        return [self.said]
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         (lambda value: value.to(torch.int8), "expected floating point, got int8"),
-        (lambda value: value.to(torch.complex64), "expected floating point, got complex64"),
         (lambda value: value * torch.nan, "expected finite numbers"),
     ],
 )
@@ -319,26 +209,6 @@ def test_the_way_back_from_a_soft_label_to_its_latent():
     np.testing.assert_allclose(SigmoidMap().latent(soft).numpy(), expected, atol=1e-9)
     for way in (GaussianMap(), SigmoidMap()):
         assert torch.isfinite(way.latent(torch.tensor([0.0, 1.0]))).all()
-
-
-def test_other_signs(photos):
-    matrix = read_labels(photos / "train.csv").values.copy()
-    matrix[::2] = UNOBSERVED
-    rows, columns, signs = [0, 1, 1, 59], [2, 0, 7, 9], [1, 0, 1, 0]
-    expected = matrix.copy()
-    expected[rows, columns] = signs
-    assert np.array_equal(with_labels(matrix, rows, columns, signs), expected)
-
-
-def test_a_file_stands_between_the_reviewed_run_and_the_flags(reviewed, tmp_path):
-    (tmp_path / "more.toml").write_text("epochs = 1\npatience = 2\nseed = 0\n")
-    flags = ["--config", str(tmp_path / "more.toml"), "--patience", "1"]
-    assert go_on(reviewed, tmp_path / "second", *flags) == 0
-    old, new = (read_training(folder)["config"] for folder in (reviewed, tmp_path / "second"))
-    assert (new["epochs"], new["patience"]) == (1, 1)
-    changed = {key for key in old if old[key] != new[key]}
-    assert changed == {"output", "resume_labels", "epochs", "patience"}
-    assert go_on(reviewed, tmp_path / "second", *flags, "--resume") == 0  # the same once more
 
 
 def test_a_file_may_name_the_reviewed_run(reviewed, tmp_path):
@@ -370,49 +240,9 @@ def test_a_review_does_not_change_how_labels_came_to_be_known(photos, tmp_path, 
     assert read_training(tmp_path / "second")["observation"] == "draw"
 
 
-def frozen_flags(photos, tmp_path):
-    """A last layer that learns in steps of one image: of 48, 11 epochs bring 500."""
-    flags = ["--labels", photos / "train.csv", "--images", photos, "--only-listed", "--mode"]
-    flags += ["linear", "--backbone", "tiny", "--image-size", "32", "--batch-size", "1"]
-    flags += ["--patience", "0", "--workers", "0", "--device", "cpu", "--cache", tmp_path / "cache"]
-    return [*map(str, flags)]
-
-
-def test_usual_epochs_are_those_of_the_mode_that_goes_on(photos, tmp_path, monkeypatch):
-    run, save = tmp_path / "first", CheckpointSaver.epoch
-
-    def stop(keeper, now):
-        save(keeper, now)
-        keeper.writer.settle()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(CheckpointSaver, "epoch", stop)
-        flags = frozen_flags(photos, tmp_path)
-        assert main(["train", *flags, "--output", str(run)]) == 130
-    assert main(["train", "--resume", "--output", str(run)]) == 0
-    answer(run, trained_on(run)[:2], ("yes", "no"))
-    assert go_on(run, tmp_path / "second") == 0
-    assert go_on(tmp_path / "second", tmp_path / "third", "--mode", "end-to-end") == 0
-    folders = ("first", "second", "third")
-    epochs = [read_training(tmp_path / name)["config"]["epochs"] for name in folders]
-    assert epochs == [11, 11, 10]
-
-
 def test_epochs_that_were_asked_for_stay_and_so_do_those_of_older_versions(reviewed):
     assert config_after_review(reviewed, {"mode": "linear"})["epochs"] == 2
     about = read_training(reviewed)
     del about["asked"]
     (reviewed / "run.json").write_text(json.dumps(about))
     assert config_after_review(reviewed, {"mode": "linear"})["epochs"] == 2
-
-
-def test_a_block_to_train_from_does_not_outlive_its_mode(reviewed, tmp_path):
-    top = ["--mode", "top", "--train-from", "9", "--epochs", "1"]
-    assert go_on(reviewed, tmp_path / "top", *top) == 0
-    assert go_on(tmp_path / "top", tmp_path / "same", "--mode", "top") == 0
-    for mode in ("end-to-end", "linear"):
-        assert go_on(tmp_path / "top", tmp_path / mode, "--mode", mode) == 0
-    folders = ("same", "end-to-end", "linear")
-    blocks = [read_training(tmp_path / name)["config"]["train_from"] for name in folders]
-    assert blocks == ["9", None, None]

@@ -5,8 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from g2netpl import RunConfig, load_bundle, train
-from g2netpl.base.console import Console
+from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.game.network.cutting import cut
@@ -15,7 +14,6 @@ from g2netpl.images.activations import ActivationSource
 from g2netpl.images.loader import ImageSource
 from g2netpl.images.views import PAIR
 from g2netpl.labels.formats import read_labels
-from g2netpl.training import inputs as training_inputs
 
 
 @pytest.fixture
@@ -57,26 +55,13 @@ def test_the_upper_blocks_alone_learn_and_images_are_looked_at_once(config, tmp_
     run = train(config())
     assert_upper_alone_learnt(run)
     assert len(decoded) == 60 * 2 + 20  # with mirror images but for the test
-    files = sorted((tmp_path / "cache").iterdir())
-    assert len(files) == 3
+    assert len(list((tmp_path / "cache").iterdir())) == 3
     decoded.clear()
     again = train(config("again"))
     assert decoded == []
-    content = bytearray(files[0].read_bytes())
-    content[0] ^= 1
-    files[0].write_bytes(content)
-    mended = train(config("mended"))
-    assert 0 < len(decoded) <= 60
-    for other in (again, mended):
-        assert all(torch.equal(value, weights(other)[n]) for n, value in weights(run).items())
-    decoded.clear()
+    assert all(torch.equal(value, weights(again)[n]) for n, value in weights(run).items())
     train(config("other", train_from="12"))
     assert len(decoded) == 60 * 2 + 20
-
-
-def test_plain_views_need_no_mirror_images(config, decoded):
-    train(config(view="plain"))
-    assert len(decoded) == 60 + 20
 
 
 def strong_maps(folder, seed):
@@ -93,8 +78,7 @@ def strong_maps(folder, seed):
             yield lower(both[:, 1])
 
 
-@pytest.mark.parametrize("asked", [{"view": "pair"}, {"method": "fixmatch"}], ids=str)
-def test_two_views_are_kept_and_strong_ones_come_in_turn(config, photos, monkeypatch, asked):
+def test_two_views_are_kept_and_strong_ones_come_in_turn(config, photos, monkeypatch):
     seen, load = {}, ActivationSource.load
 
     def watch(source, groups, epoch, *rest):
@@ -104,7 +88,7 @@ def test_two_views_are_kept_and_strong_ones_come_in_turn(config, photos, monkeyp
             yield inputs
 
     monkeypatch.setattr(ActivationSource, "load", watch)
-    run = train(config(epochs=5, **asked))
+    run = train(config(epochs=5, method="fixmatch"))
     assert_upper_alone_learnt(run)
     strong = list(strong_maps(photos, run.config.seed))
     for epoch in range(5):
@@ -144,15 +128,6 @@ def test_a_whole_network_is_left_behind_that_says_the_same_of_photos(config, pho
     assert said.std() > 0.05
 
 
-def test_an_export_predicts_as_the_run_does(config, photos, tmp_path):
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        pytest.importorskip(package, reason="the extra 'export' is not installed")
-    run, path = train(config()), tmp_path / "scenes.onnx"
-    assert main(["export", str(run.folder), "--output", str(path), "--licence", "MIT"]) == 0
-    images = sorted(photos.glob("test-*.png"))
-    np.testing.assert_allclose(load_bundle(path).predict(images), run.predict(images), atol=1e-4)
-
-
 def test_linear_first_then_the_upper_blocks(config):
     run = train(config(mode="linear-init", linear_epochs=2, epochs=1))
     assert_upper_alone_learnt(run)
@@ -166,29 +141,6 @@ def test_linear_first_then_the_upper_blocks(config):
 def test_without_a_name_about_a_fifth_of_the_compute_learns(config):
     run = train(config(train_from=None, epochs=1))
     assert_upper_alone_learnt(run, run.about["train_from"])
-
-
-def test_what_learns_is_told_and_k_estimated_from_what_is_kept(config, capsys, decoded):
-    train(config(expected_positives="estimate"), console=Console())
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "top: 9 and above learn (" in shown
-    assert "of the compute, 0.1 M parameters); what is below takes" in shown
-    assert "observation: random (the backbone starts at random)" in shown
-    assert len(decoded) == 60 * 2 + 20
-
-
-@pytest.mark.parametrize(("mode", "what"), [("linear", "features"), ("top", "activations")])
-def test_long_work_has_the_name_of_what_is_made(config, monkeypatch, mode, what):
-    told = []
-
-    class Watched(training_inputs.Work):
-        def __init__(self, console, name, *rest):
-            told.append(name)
-            super().__init__(console, name, *rest)
-
-    monkeypatch.setattr(training_inputs, "Work", Watched)
-    train(config(mode=mode, train_from=None, epochs=1))
-    assert set(told) == {what}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs.tracker_names import parse_trackers
-from g2netpl.training.trackers import STATE, TRACKERS, open_trackers
+from g2netpl.training.trackers import STATE, TRACKERS
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
 
@@ -174,7 +174,7 @@ class Broken:
         return answer
 
 
-@pytest.mark.parametrize("call", ["begin", "log", "finish", "close"])
+@pytest.mark.parametrize("call", ["begin", "log"])
 def test_a_tracker_that_fails_warns_once_and_training_goes_on(config, monkeypatch, call):
     monkeypatch.setitem(TRACKERS, "tensorboard", Broken)
     monkeypatch.setattr("g2netpl.training.trackers.check_trackers", lambda names: None)
@@ -224,10 +224,3 @@ def test_names_are_read_and_mistakes_told():
         parse_trackers("tensorbord")
     with pytest.raises(InputError, match="track: expected names of trackers, got 5"):
         RunConfig(labels="a", output="b", track=5)
-
-
-def test_without_trackers_nothing_is_written(tmp_path):
-    with open_trackers((), tmp_path, {}) as trackers:
-        trackers.epoch({"epoch": 1, "cost": 0.5})
-        trackers.finish({"test_map": 0.5})
-    assert not list(tmp_path.iterdir())
