@@ -1,7 +1,4 @@
 import io
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,37 +53,6 @@ def test_lite0_is_as_in_pytorch():
     source = ArraySource(some_images(6, 64))
     fast = compute_features(faster(module, source), source, batch_size=4)
     assert same(fast, compute_features(module, source, batch_size=4))
-
-
-MEMORY = """
-import numpy as np, torch
-from pathlib import Path
-from torch import nn
-from g2netpl.images.engine import faster
-from g2netpl.images.features import compute_features
-
-class Source:
-    evaluation_batch = 16
-    def __len__(self): return 16 * 60
-    def load(self, groups, epoch, device="cpu"):
-        for rows in groups:
-            yield torch.zeros(len(rows), 3, 224, 224, dtype=torch.uint8).sub(1.0)
-
-def held():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
-
-layers = nn.Conv2d(3, 8, 3, stride=8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 1280)
-fast, seen = faster(nn.Sequential(*layers), Source()), []
-compute_features(fast, Source(), on_batch=lambda count: seen.append(held()))
-print(seen[-1] - seen[9])
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-def test_memory_does_not_grow_with_the_batches():
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 100  # MB; the inputs of 50 batches are 480
 
 
 def test_maps_are_made_too():
