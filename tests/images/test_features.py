@@ -110,13 +110,6 @@ NOT_FINITE = [
         r"train\.npz: features: row 3, column 2: .*nan",
     ),
     ("inf", {"features": with_value(-np.inf)}, None, "row 3, column 2: expected a finite .*-inf"),
-    (
-        "inf and -inf",
-        {"features": np.array([[np.inf, -np.inf]] * 5)},
-        None,
-        "row 0, column 0: .*inf",
-    ),
-    ("half", {"features": with_value(np.nan, 4, 3, np.float16)}, None, "row 4, column 3"),
     ("too large", {"features": with_value(1e39, kind=np.float64)}, None, r"column 2: .*got 1e\+39"),
     (
         "scale nan",
@@ -124,21 +117,9 @@ NOT_FINITE = [
         [1, 1, np.nan, 1],
         r"meta\.npz: scale: column 2: expected a finite .*got nan",
     ),
-    ("scale inf", {}, [1, np.inf, 1, 1], "scale: column 1: .*got inf"),
-    ("scale too large", {}, [1, 1e39, 1, 1], r"scale: column 1: .*got 1e\+39"),
     ("product", {"features": with_value(2e38)}, [1, 1, 2, 1], "column 2: .*times the scale 2"),
     ("text", {"features": np.full((5, 4), "x")}, None, "features: expected numbers, got <U1"),
-    ("bytes", {"features": np.full((5, 4), b"x")}, None, "features: expected numbers, got .S1"),
     ("complex", {"features": np.ones((5, 4), complex)}, None, "expected numbers, got complex"),
-    ("times", {"features": np.zeros((5, 4), "M8[s]")}, None, "expected numbers, got datetime"),
-    ("text in scale", {}, ["a", "b", "c", "d"], "scale: expected numbers, got <U1"),
-    ("one scale", {}, 2.0, r"scale: expected 4 values, got \(\)"),
-    (
-        "no columns",
-        {"features": np.zeros((5, 0))},
-        None,
-        r"expected images and columns, got \(5, 0",
-    ),
     (
         "no images",
         {"features": np.zeros((0, 4)), "labels": LABELS[:0]},
@@ -146,10 +127,7 @@ NOT_FINITE = [
         "expected images and",
     ),
     ("one number", {"features": np.float32(1)}, None, r"expected features \(N, D\)"),
-    ("one label", {"labels": np.int8(1)}, None, r"expected features \(N, D\)"),
     ("labels of text", {"labels": np.full((5, 2), "1")}, None, "labels: expected numbers, got <U1"),
-    ("label nan", {"labels": np.full((5, 2), np.nan)}, None, "image 0, class 0: .*got nan"),
-    ("few images", {"images": np.array(["a"])}, None, "expected a matrix of 1 images"),
     ("one image", {"images": np.array("a")}, None, "images: expected a list of names"),
 ]
 

@@ -1,9 +1,7 @@
 """Where images are makes no difference: folder, shards and a store give the same bits."""
 
-import hashlib
 import io
 import os
-import pickle
 import tarfile
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from packed import pictures
 from PIL import Image
 from tar_shards import all_of, tar, write_shards
 
-from g2netpl.base.disk import file_digest, file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import open_file
 from g2netpl.cli import main
@@ -90,20 +87,6 @@ def test_every_source_trains_to_the_same_bits(photos, packed, small_training, mo
         found[name] = outcome(train(RunConfig(**keys, pretrained=False)))
     for name, each in found.items():
         assert each == found["folder"], name
-
-
-def test_places_are_what_the_files_were(photos, packed):
-    """Name by name: content, sum and size; also after a journey to another process."""
-    names = list_images(photos)
-    for address in (packed, in_memory_store(packed, "places")):
-        assert sorted(list_images(address)) == names
-        for name, place in zip(names, locate(names, address), strict=True):
-            content = (photos / name).read_bytes()
-            for each in (place, pickle.loads(pickle.dumps(place))):
-                assert content_of(each) == content
-                assert file_digest(each) == hashlib.sha256(content).digest()
-                assert file_stamp(each)[0] == len(content)
-            assert len(pickle.dumps(place)) < 600
 
 
 def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):

@@ -14,7 +14,6 @@ from g2netpl import Review, RunConfig, load_run, read_labels
 from g2netpl.cli import main
 from g2netpl.experiments.data import PhotoData, find_dataset
 from g2netpl.images.thumbnails import Roots
-from g2netpl.runs.config_file import read_keys
 from g2netpl.runs.export import describe
 from g2netpl.training.data import read_training_data
 
@@ -127,20 +126,6 @@ def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
     assert "the training labels" in capsys.readouterr().err
 
 
-def test_a_comparison_takes_both_files(team, capsys):
-    one = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--images", "photos", *QUICK]
-    compare = ["compare", *FILES, *one, "--methods", "an", "--settings", "own", "--seeds", "0"]
-    compare += ["--expected-positives", "1.5", "--output", "compared"]
-    assert main(compare) == 0
-    assert main([*compare, "--resume"]) == 0
-    assert "images, alice.csv + bob.json, end-to-end" in (
-        Path("compared/report.html").read_text(encoding="utf-8")
-    )
-    capsys.readouterr()
-    assert main([*compare, "--labels", "alice.csv", "--resume"]) == 3
-    assert "other --labels than it began with" in capsys.readouterr().err
-
-
 def test_files_in_two_folders_bring_their_own_images(team, tmp_path):
     for name, first in (("zoo", 0), ("park", 20)):
         folder = tmp_path / name
@@ -161,15 +146,6 @@ def test_files_in_two_folders_bring_their_own_images(team, tmp_path):
     data = PhotoData(find_dataset(files), {"mode": "linear"}).with_test_part(tmp_path / "parts")
     assert {*data.read.table.images, *data.read.test.table.images} == set(names)
     assert data.dataset.name == "labels.csv + labels.csv"
-
-
-def test_labels_are_one_path_or_several_in_a_configuration(team, tmp_path):
-    keys = read_keys(tmp_path / "run.toml", {"output": "run"})
-    config = RunConfig.read(keys, "run.toml")
-    assert config.labels == (str(tmp_path / "alice.csv"), str(tmp_path / "bob.json"))
-    assert RunConfig(labels=[tmp_path / "alice.csv"], output="run").labels == keys["labels"][0]
-    again = RunConfig.read(json.loads(config.model_dump_json()), "run.json")
-    assert again == config
 
 
 def test_the_example_of_the_page_prints_what_the_page_says(tmp_path, monkeypatch, capsys):

@@ -14,7 +14,6 @@ from g2netpl.labels.formats.groups import read_groups
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.run import Run
-from g2netpl.training.checks import check_config
 from g2netpl.training.data import read_training_data
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--device", "cpu"]
@@ -121,13 +120,6 @@ def test_groups_are_a_column_a_file_or_folders(album):
     write_labels(LabelTable(moved, table.classes, table.values), album / "moved.csv")
     folders, _ = parts_of(**dict(keys, labels=str(album / "moved.csv"), groups="folder"))
     assert folders.held_out.tolist() == column.held_out.tolist()
-
-
-def test_folder_is_a_word_and_no_path():
-    config = RunConfig.read({"labels": "l.csv", "output": "o", "groups": "folder"}, "test")
-    assert check_config(config).groups == "folder"
-    config = RunConfig.read({"labels": "l.csv", "output": "o", "groups": "g.csv"}, "test")
-    assert check_config(config).groups.endswith("/g.csv")
 
 
 @pytest.mark.parametrize(
