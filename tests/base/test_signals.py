@@ -277,11 +277,7 @@ def test_sighup_saves_and_a_resume_that_is_stopped_says_how_to_resume(train_apar
     ("place", "full"),
     [
         ("g2netpl.commands.train.config_of", False),
-        ("g2netpl.training.train.connect", False),
-        ("g2netpl.training.train.check_config", False),
-        ("g2netpl.training.train.locked", True),
         ("g2netpl.training.train.read_training_data", True),
-        ("g2netpl.training.train.check_unchanged", True),
     ],
 )
 def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(

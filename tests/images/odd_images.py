@@ -180,21 +180,6 @@ def icon_of(inner, bits=32):
     return struct.pack("<HHH", 0, 1, 1) + entry + inner
 
 
-def bitmap_icon(pixels, clear):
-    """8 × 8 pixels without a PNG: the colours upwards, then which pixels are transparent."""
-    header = struct.pack("<IiiHHIIiiII", 40, 8, 16, 1, 24, 0, 0, 0, 0, 0, 0)
-    mask = b"".join(np.packbits(row).tobytes() + bytes(3) for row in clear[::-1])
-    return icon_of(header + pixels[::-1, :, ::-1].tobytes() + mask, bits=24)
-
-
-def looping_tiff():
-    """The directory of the first page says that the next one is itself."""
-    data = saved(COLOUR, "TIFF")
-    (first,) = struct.unpack_from("<I", data, 4)
-    (count,) = struct.unpack_from("<H", data, first)
-    return changed(data, first + 2 + 12 * count, struct.pack("<I", first))
-
-
 READABLE = {
     "JPEG, baseline": lambda: (saved(COLOUR, "JPEG", **GOOD), COLOUR, 6),
     "JPEG, progressive": lambda: (saved(COLOUR, "JPEG", progressive=True, **GOOD), COLOUR, 6),

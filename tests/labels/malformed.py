@@ -4,12 +4,10 @@ CASES   name → `Case`: how to put it into a folder (gives the path to read), w
         stderr must contain (file, place, what is wrong), and more flags of the command
 """
 
-import gzip
 import io
 import json
 import os
 import tarfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,13 +152,6 @@ def header(text, version=b"\x01\x00"):
     return b"\x93NUMPY" + version + len(text).to_bytes(2, "little") + text.encode()
 
 
-def zipped():
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("labels.npy", saved(np.ones((2, 2))))
-    return buffer.getvalue()
-
-
 LABELS = np.array([[1.0, 0.0], [0.0, 1.0]])
 
 
@@ -195,11 +186,6 @@ def parquet(names, *columns, damage=lambda data: data):
 
 def fifo(folder):
     os.mkfifo(folder / "labels.csv")
-    return folder / "labels.csv"
-
-
-def a_folder(folder):
-    (folder / "labels.csv").mkdir()
     return folder / "labels.csv"
 
 

@@ -21,7 +21,7 @@ from g2netpl.labels.formats import FORMATS, Reading, find_format, read_labels, w
 from g2netpl.labels.formats.reading import class_problem
 from g2netpl.labels.table import LabelTable, name_problem
 
-MUTANTS = 2_200
+MUTANTS = 400
 SECONDS, BYTES = 120, 1 << 30
 
 PARTIAL = LabelTable(

@@ -31,16 +31,15 @@ def cells_of(folder):
 def test_help_is_quick_and_does_not_import_torch():
     code = (
         "import sys\nfrom g2netpl.cli import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "for command in ([], *([name] for name in sys.argv[1:])):\n"
+        "    try:\n        main([*command, '--help'])\n"
+        "    except SystemExit as ended:\n        assert not ended.code, command\n"
         "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
     )
     names = [name_of(command) for command in COMMANDS]
-    for command in ([], *([name] for name in names)):
-        shown = subprocess.run(
-            [sys.executable, "-c", code, *command, "--help"], capture_output=True, text=True
-        )
-        assert shown.returncode == 0, shown.stderr
-        assert "examples:" in shown.stdout
+    shown = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("examples:") == 1 + len(names)
 
 
 def test_python_dash_m_works():
@@ -361,16 +360,10 @@ def test_bad_input_is_one_line_and_exit_code_2(case, photos, tmp_path, capsys):
         (["--methods", "epr:regulariser", "--settings", "fspl"], "expected key=value"),
         (["--methods", "an", "--settings", "fspl", "--seeds=-1"], "seed: input should"),
         (
-            ["--methods", "an", "--settings", "fspl", "--hidden=-5"],
-            "hidden: input should",
-        ),
-        (
             ["--methods", "an", "--settings", "fspl", "--epochs=0"],
             "epochs: input should",
         ),
         (["--methods", "epr:regulariser=-1", "--settings", "fspl"], "greater than or equal to 0"),
-        (["--methods", "an", "--settings", "fspl", "--hidden=99999999999"], "equal to 65536"),
-        (["--methods", "an", "--settings", "fspl", "--epochs=99999999999"], "equal to 1000000"),
         (
             ["--methods", "an", "--settings", "fspl", "--batch-sizes=99999999999"],
             "equal to 1048576",
@@ -392,8 +385,6 @@ def test_bad_comparisons_are_one_line(features, tmp_path, capsys, more, message)
         ["--image-size", "0"],
         ["--workers", "-1"],
         ["--seed", "-1"],
-        ["--image-size", "99999999999"],
-        ["--workers", "99999999999"],
     ],
 )
 def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
@@ -414,6 +405,7 @@ def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
         ("labels = []\n", r"labels: must be a path, or a list of them, got \[\]"),
         ('images = "a"\noutput = "b"\n', "labels: required"),
         ("labels = [\n", "not valid TOML"),
+        ('options = "x"\n', "expected a table"),
     ],
 )
 def test_mistakes_in_a_config_file_are_named(tmp_path, capsys, content, message):
@@ -484,14 +476,11 @@ def test_what_the_machine_lacks_is_no_bug_of_ours(monkeypatch, capsys, problem, 
     assert said.count("\n") == 1 or code == 70
 
 
-@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "compare"])
+@pytest.mark.parametrize("command", ["predict", "compare"])
 def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
     name, output = "a" * 300, str(tmp_path / "o.csv")
     flags = {
         "predict": [name, "--images", str(photos), "--output", output],
-        "report": [name],
-        "complete": [name, "--output", output],
-        "review": [name, "--no-browser"],
         "compare": ["--features", name, "--methods", "an", "--settings", "fspl", "--output", "o"],
     }
     assert main([command, *flags[command]]) == 2

@@ -41,8 +41,10 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("problem", [full, quota])
-@pytest.mark.parametrize("target", ["labels.csv", "labels.json", "labels.parquet", "labels.xlsx"])
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [("labels.csv", quota), ("labels.json", full), ("labels.parquet", full), ("labels.xlsx", full)],
+)
 def test_label_files(photos, tmp_path, ends, target, problem):
     format = ["--to", "coco"] if target.endswith("json") else []
     command = ["convert", photos / "train.csv", tmp_path / target, *format, "--overwrite"]
