@@ -1,5 +1,4 @@
 import io
-import os
 import re
 
 import numpy as np
@@ -82,17 +81,6 @@ def test_features_are_what_the_backbone_gives_in_eval_mode():
 
 
 # --- numbers that are none, files that are damaged ------------------------------------------------
-
-
-def as_npy(array, header=None):
-    """The bytes of an .npy file; with another header than its own where one is given."""
-    file = io.BytesIO()
-    np.save(file, array)
-    if header is None:
-        return file.getvalue()
-    start = file.getvalue()[:10]
-    length = int.from_bytes(start[8:], "little")
-    return start + header.ljust(length - 1).encode() + b"\n" + file.getvalue()[10 + length :]
 
 
 def with_value(value, row=3, column=2, kind=np.float32):
@@ -241,62 +229,6 @@ def own_photos(photos, small_training, tmp_path):
         return compute_features(backbone.module, source)
 
     return folder, learn_from, truth
-
-
-def replace_secretly(path, content):
-    """Other bytes, as many as before, of the same time."""
-    before = os.stat(path)
-    assert before.st_size == len(content)
-    while os.stat(path).st_ctime_ns == before.st_ctime_ns:  # clocks of file systems are coarse
-        path.write_bytes(content)
-        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert os.stat(path).st_mtime_ns == before.st_mtime_ns
-
-
-def test_an_image_that_could_not_be_read_once_is_tried_again(own_photos):
-    folder, learn_from, truth = own_photos
-    path = folder / "train-00007.png"
-    content = path.read_bytes()
-    path.write_bytes(bytes(len(content)))
-    for _ in range(2):
-        features, bad, _ = learn_from()
-        assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [7]
-        assert len(bad) == 1
-        assert bad[0].startswith(f"{path}: not a readable image (")  # with the reason, each time
-    replace_secretly(path, content)
-    features, bad, _ = learn_from()
-    assert not bad
-    np.testing.assert_allclose(features, truth(), atol=1e-5)
-
-
-def only(array):
-    return lambda content: as_npy(array)
-
-
-DAMAGE = {
-    "cut off": lambda content: content[:-9],
-    "empty": lambda content: b"",
-    "more": lambda content: content + b"\0",
-    "another kind": only(np.zeros((60, 128), np.float64)),
-    "text": only(np.full((60, 128), "x")),
-    "another array": only(np.zeros((60, 128), np.float32)),
-    "one number": only(np.float32(0)),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_cache_file_is_made_anew_and_told(own_photos, tmp_path, damage):
-    _, learn_from, truth = own_photos
-    learn_from()
-    (path,) = (tmp_path / "cache").iterdir()
-    whole = path.read_bytes()
-    path.write_bytes(damage(whole))
-    features, bad, said = learn_from()
-    np.testing.assert_allclose(features, truth(), atol=1e-5)
-    assert not bad
-    assert len([line for line in said.splitlines() if path.name in line]) == 1
-    assert path.read_bytes() == whole
-    assert path.name not in learn_from()[2]
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])

@@ -28,14 +28,6 @@ def pictures(tmp_path):
     return Pictures(tmp_path, "abcde")
 
 
-def test_the_cache_computes_once_and_repairs_itself(pictures, tmp_path):
-    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
-    assert pictures.get(tmp_path) == []
-    (tmp_path / "key.f32").write_bytes(b"nonsense")
-    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
-    assert pictures.get(tmp_path) == []
-
-
 def test_what_could_not_be_read_is_tried_again_alone(pictures, tmp_path):
     pictures.write("c", b"")
     assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]

@@ -7,11 +7,8 @@ from odd_images import EPS, READABLE, UNREADABLE
 from PIL import Image, ImageFile
 
 from g2netpl.base.errors import InputError
-from g2netpl.images import pixels
 from g2netpl.images.pixels import (
     MAX_PIXELS,
-    Tried,
-    check_bad,
     header_problem,
     open_image,
     squash,
@@ -84,24 +81,6 @@ def test_damaged_images_give_pixels_or_one_line(tmp_path, name):
             assert said.startswith(f"{path}: ")
             assert said.isprintable()
             assert problem in (None, said)
-
-
-def test_too_many_bad_images_are_counted_where_they_are_few(tmp_path, monkeypatch):
-    paths = [str(tmp_path / f"{number}.png") for number in range(8)]
-    Image.new("RGB", (8, 8)).save(paths[0])
-    check_bad(Tried(paths[1:3], 2, paths[3:]))  # which nobody looks at
-    with pytest.raises(InputError, match=r"^3 images cannot be read, .* give --max-bad 5$"):
-        check_bad(Tried(paths[1:3], 1, [paths[0], paths[3]]), Tried("abcde", 9))
-    with pytest.raises(InputError, match=r"^7 images .*4.png: no such image; 5; …; remove"):
-        check_bad(Tried("8", 9), Tried("123", 2, paths[4:5]), Tried("567", 2))
-    with pytest.raises(InputError, match=r"^1; leave it out$"):
-        check_bad(Tried("1", 0))
-    with pytest.raises(InputError, match=r"^2 images cannot be read: 1; 2; leave them out$"):
-        check_bad(Tried("12", 0))
-    monkeypatch.setattr(pixels, "_FEW", 1)
-    for others in (paths[:2], ["s3://bucket/a.png"], None):
-        with pytest.raises(InputError, match=r"^at least 3 .* as many as g2netpl check finds$"):
-            check_bad(Tried("123", 2, others))
 
 
 @pytest.mark.parametrize(

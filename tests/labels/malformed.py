@@ -263,9 +263,6 @@ CASES = {
         ("--encoding", "cp1252"),
     ),
     "csv: a class twice": Case(csv("image,a,b,a\n"), "labels.csv:1: class 'a' is listed twice"),
-    "csv: a class without name": Case(
-        csv("image,a,,b\n"), "labels.csv:1: column 3 has no class name"
-    ),
     "csv: a word as label": Case(
         csv("image,a,b\nx,1,0\ny,0,perhaps\n"),
         "labels.csv:3: class 'b': expected 1, 0 or an empty cell (unobserved), got 'perhaps'",
@@ -310,9 +307,6 @@ CASES = {
     ),
     "csv: a pipe": Case(fifo, "labels.csv: not a regular file"),
     "csv: not there": Case(lambda folder: folder / "labels.csv", "labels.csv: no such label file"),
-    "csv: a name too long": Case(
-        lambda folder: folder / f"{'x' * 300}.csv", ".csv: cannot be read (File name too long)"
-    ),
     "csv: a class not in the list": Case(
         files("labels.csv", "image,cat,dgo\nx,1,1\n", classes_txt="cat\ndog\n"),
         "labels.csv:1: unknown class 'dgo' (did you mean 'dog'?)",
@@ -329,15 +323,9 @@ CASES = {
     "tags: none at all": Case(
         csv("image,labels\na,\nb,;\n", "tags.csv"), "tags.csv: no image has a tag"
     ),
-    "tags: a header alone": Case(
-        csv("image,tags\n", "tags.csv"), "tags.csv: no rows, and so no images; expected tags in"
-    ),
     "tags: there and not there": Case(
         csv("image,labels,absent\na,cat,dog\nb,cat;dog,cat\n", "tags.csv"),
         "tags.csv:3: image 'b', class 'cat': negative here, positive elsewhere",
-    ),
-    "tags: an image with two answers": Case(
-        csv("image,labels\na,cat\na,dog\n", "tags.csv"), "tags.csv:3: image 'a' is listed already"
     ),
     "tags: captions": Case(
         csv(f"image,labels\n{captions}", "tags.csv"), "tags.csv: 70,000 images × 70,000 classes"
@@ -392,15 +380,6 @@ CASES = {
         entry("images", id=None), "images[1]: expected 'id', a whole number, got nothing"
     ),
     "coco: an image id twice": Case(entry("images", id=1), "images[1]: id 1 is there twice"),
-    "coco: an image without name": Case(
-        entry("images", file_name=None), "images[1]: expected 'file_name', a text, got nothing"
-    ),
-    "coco: two images in one file": Case(
-        entry("images", file_name="a.jpg"), "images[1]: image 'a.jpg' is listed already ("
-    ),
-    "coco: a category name twice": Case(
-        entry("categories", name="cat"), "categories[1]: the name 'cat' is there twice"
-    ),
     "coco: an unknown image": Case(
         entry("annotations", image_id=3), "annotations[1]: image_id 3 is not in 'images'"
     ),
@@ -420,12 +399,6 @@ CASES = {
     "label studio: an annotation without result": Case(
         tasks({"data": {"image": "a"}, "annotations": [{}]}),
         "task 0: annotations: expected 'result', a list, got nothing",
-    ),
-    "label studio: a choice that is a number": Case(
-        task(choice([3])), "task 1: result: expected names of classes, got 3"
-    ),
-    "label studio: an image twice": Case(
-        task(image="a.jpg"), "tasks.json: task 1: image 'a.jpg' is listed already ("
     ),
     "label studio: people who disagree": Case(
         task(choice(["dog"]), choice(["dog"], "absent")), "task 1: image 'b.jpg', class 'dog': neg"
@@ -481,12 +454,6 @@ CASES = {
     "nuswide: another list": Case(
         nus(name="mine.txt"), "mine.txt: name a list as the label file: ImageList/TrainImagelist"
     ),
-    "nuswide: no labels": Case(
-        nus(cat=None), "TrainImagelist.txt: no folder TrainTestLabels with the labels beside it"
-    ),
-    "nuswide: a concept without labels": Case(
-        nus(concepts="cat\ndog\n"), "Labels_dog_Train.txt: no such file"
-    ),
     "nuswide: a concept that is a path": Case(
         nus(concepts="../cat\n"), "Concepts81.txt: concept '../cat' cannot be part of a file name"
     ),
@@ -505,17 +472,7 @@ CASES = {
         spml(saved(LABELS)[:-1]), "formatted_val_labels.npy: not a readable .npy file ("
     ),
     "npy: text": Case(spml(b"image,cat\n"), "(the magic string is not correct"),
-    "npy: words as labels": Case(
-        spml(["yes", "no"]),
-        "formatted_val_labels.npy: expected a matrix of numbers (N, L), got <U3",
-    ),
-    "npy: unknown in full labels": Case(
-        spml([[1, 0], [0, -1]]), "labels.npy: row 1, column 1: expected one of (0, 1), got -1"
-    ),
     "npy: no images": Case(spml(images=None), "formatted_val_images.npy: no such file"),
-    "npy: an image too few": Case(
-        spml(images=("a.jpg",)), "formatted_val_images.npy: expected 2 image names, got <U5 (1,)"
-    ),
     "npy: a name that leads out": Case(
         spml(images=("a.jpg", "../b.jpg")), "formatted_val_images.npy: row 1: image '../b.jpg': le"
     ),
@@ -530,18 +487,8 @@ CASES = {
     "parquet: a value of 2": Case(
         parquet(["image", "cat"], ["a", "b"], [1, 2]), "labels.parquet: row 1: class 'cat': expect"
     ),
-    "parquet: a column twice": Case(
-        parquet(["image", "cat", "cat"], ["a"], [1], [0]), "column 'cat' is there twice"
-    ),
     "parquet: no image column": Case(
         parquet(["who", "cat"], ["a"], [1]), "labels.parquet: expected a header 'image,<class>,…'"
-    ),
-    "parquet: null among tags": Case(
-        parquet(["image", "labels"], ["a", "b"], [["x"], ["x", None]]),
-        "labels.parquet: row 1: column 'labels': expected text or a list of it, got [",
-    ),
-    "parquet: an image with two answers": Case(
-        parquet(["image", "cat"], ["a", "a"], [1, None]), "labels.parquet: row 1: image 'a' is list"
     ),
     # folders
     "folder: nothing in it": Case(
@@ -558,9 +505,6 @@ CASES = {
     ),
     "folder: a number as labels": Case(
         line('{"file_name": "b", "labels": 3}'), "metadata.jsonl:2: labels: expected text or a list"
-    ),
-    "folder: an image with two answers": Case(
-        line('{"file_name": "a.jpg", "labels": []}'), "metadata.jsonl:2: image 'a.jpg' is listed al"
     ),
     "photos: without any tag": Case(
         lambda folder: put(folder / "photos/x.jpg", "").parent,
@@ -585,9 +529,6 @@ CASES = {
         packed_labels([[0], [7], [], None, [-1]]),
         "data.parquet: row 1: column 'labels': expected a class below 3, got 7",
     ),
-    "huggingface: numbers without names": Case(
-        packed_columns(label=[1, 2]), "column 'label': expected text or lists of it, got int64"
-    ),
     "huggingface: two columns of labels": Case(
         packed_columns(label=["x", "y"], tags=["x", "y"]),
         "data.parquet: expected one column of labels, got label, tags; call it 'labels'",
@@ -608,18 +549,6 @@ CASES = {
     "webdataset: a name that leads out": Case(
         lambda folder: put(folder / "labels.tar", shard({"file_name": "../a.jpg", "labels": "x"})),
         "image '../a.jpg': leads out of the image folder",
-    ),
-    "webdataset: no tag": Case(
-        lambda folder: put(folder / "labels.tar", shard({})), "labels.tar: no image has a tag"
-    ),
-    "webdataset: a class that is not listed": Case(
-        lambda folder: (
-            put(
-                put(folder / "s/classes.json", '["dog"]').parent / "labels.tar",
-                shard({"labels": ["cat"]}),
-            ).parent
-        ),
-        "unknown class 'cat'",
     ),
     "webdataset: compressed": Case(
         lambda folder: put(folder / "s/labels.tar.gz", shard({"labels": ["cat"]})).parent,

@@ -528,20 +528,6 @@ def test_the_header_shows_what_separates_the_columns(tmp_path, between, end):
     assert set(told.classes) == {"cat, dog", "bird", "cow;ant"}
 
 
-@pytest.mark.parametrize(
-    ("text", "images", "classes"),
-    [
-        ("image,a;b\nx;y,1\n", ("x;y",), ("a;b",)),
-        ("image\t,a\nx\t,1\n", ("x\t",), ("a",)),
-        ('"image\t\n",a\nx,1\n', ("x",), ("a",)),
-        ('"image",labels\nx,"b;a,c"\n', ("x",), ("a,c", "b")),
-    ],
-)
-def test_a_header_with_commas_is_read_by_them(tmp_path, text, images, classes):
-    table = read_labels(put(tmp_path / "x.csv", text))
-    assert (table.images, table.classes) == (images, classes)
-
-
 def test_tags_that_were_added_are_tags_whatever_their_names(tmp_path):
     table = read_labels(put(tmp_path / "x.csv", "image,labels,added\nx,1;0,0\ny,1,\n"))
     assert table.classes == ("0", "1")

@@ -8,7 +8,6 @@ import pytest
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import read_labels, write_labels
 from g2netpl.labels.formats.groups import by_folder, read_groups, write_groups
-from g2netpl.labels.table import LabelTable
 
 WIDE = "image,group,cat,dog\na.jpg,zoo,1,0\nb.jpg,,,1\nc.jpg,zoo,0,\n"
 
@@ -77,13 +76,6 @@ def test_an_image_is_in_one_group(tmp_path):
     path.write_text("image,labels,group\na.jpg,cat,one\n./a.jpg,cat,two\n")
     with pytest.raises(InputError, match=r"labels\.csv:3: image 'a.jpg' is in group 'one' alr"):
         read_labels(path)
-
-
-def test_a_class_called_group_cannot_be_written_as_a_column(tmp_path):
-    table = LabelTable(("a",), ("cat", "Group"), np.ones((1, 2)))
-    for name in ("o.csv", "o.parquet"):
-        with pytest.raises(InputError, match="class 'Group' would be read as the column of groups"):
-            write_labels(table, tmp_path / name)
 
 
 def test_a_file_of_groups(wide, tmp_path):

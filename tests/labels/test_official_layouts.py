@@ -10,7 +10,7 @@ from malformed import put
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.experiments.data import find_dataset
-from g2netpl.labels.formats import Reading, image_folder, read_labels
+from g2netpl.labels.formats import image_folder, read_labels
 
 U = -1  # unobserved
 
@@ -180,20 +180,6 @@ def test_coco_sorts_ids_as_text_and_leaves_out_what_has_no_annotation(tmp_path):
         "2 images without any annotation are left out, as in the SPML protocol "
         "(--absent unobserved keeps them, unlabelled)",
     )
-
-
-def test_coco_keeps_images_without_annotation_where_absent_is_unobserved(tmp_path):
-    table = read_labels(small_coco(tmp_path), reading=Reading(absent="unobserved"))
-    assert [name[-6:-4] for name in table.images] == ["00", "00", "25", "03", "74", "09"]
-    assert table.values.tolist() == [
-        [1, U, U],
-        [U, 1, U],
-        [1, 1, U],
-        [U, U, U],
-        [U, U, U],
-        [U, U, 1],
-    ]
-    assert table.notes == ()
 
 
 def test_lvis_knows_what_is_absent(tmp_path):
@@ -410,15 +396,6 @@ def test_label_studio_takes_what_people_said_and_no_predictions(tmp_path):
         [U, U, U, U],
         [1, U, U, U],
     ]
-
-
-def test_label_studio_of_older_years_has_completions(tmp_path):
-    task = {
-        "data": {"picture": "a.jpg"},
-        "completions": [ls_annotation(ls_result("labels", ["x"]))],
-    }
-    table = read_labels(put(tmp_path / "result.json", json.dumps([task])))
-    assert (table.images, table.classes, table.values.tolist()) == (("a.jpg",), ("x",), [[1]])
 
 
 # SPML's exchange files

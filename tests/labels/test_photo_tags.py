@@ -655,13 +655,8 @@ def test_a_tag_in_a_sidecar_of_another_encoding(tmp_path, kind):
 
 # Sidecars of two photos
 
-RAW = [
-    *("nef", "nrw", "cr2", "cr3", "crw", "arw", "srf", "sr2", "dng", "raf", "orf", "rw2", "pef"),
-    *("srw", "raw", "rwl", "3fr", "iiq", "x3f"),
-]
 
-
-@pytest.mark.parametrize("ending", [*RAW, "NEF", "Cr2", "heic"])
+@pytest.mark.parametrize("ending", ["nef", "CR3", "dng", "raf", "heic"])
 def test_a_sidecar_that_a_raw_file_shares_is_not_changed(tmp_path, ending):
     put(tmp_path / "sub/a.jpg")
     put(tmp_path / f"sub/a.{ending}")

@@ -424,22 +424,6 @@ def test_the_configuration_takes_paths_and_tells_mistakes_in_one_line(tmp_path):
         RunConfig(labels="a", images="b", output="c", learning_rate=-1)
 
 
-def test_features_are_made_from_images(photos, tmp_path):
-    output = tmp_path / "made"
-    arguments = ["features", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    arguments += [
-        "--test-labels",
-        str(photos / "test.csv"),
-        "--backbone",
-        "tiny",
-        "--image-size",
-        "32",
-    ]
-    assert main([*arguments, "--workers", "0", "--output", str(output)]) == 0
-    assert compare(output, tmp_path / "out", "--methods", "an", "--settings", "fspl") == 0
-    assert main([*arguments, "--output", str(output)]) == 3
-
-
 def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "labels.csv").write_text("image,a\nx.png,1\n")
     (tmp_path / "gone").mkdir()

@@ -351,13 +351,6 @@ def test_formats_and_their_flags_reach_the_training(folder, capsys):
     assert "unknown class 'nine'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("view", ["plain", "weak", "strong"])
-def test_every_view_trains(folder, view):
-    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    arguments += ["--view", view, "--only-listed", "--output", str(folder / "run"), *QUICK]
-    assert main(["train", *arguments]) == 0
-
-
 def test_check_finds_everything_in_one_pass(folder, capsys):
     photos = folder / "photos"
     shutil.copy(photos / "train-00000.png", photos / "twin.png")
@@ -400,15 +393,6 @@ def test_check_lists_all_mistakes_of_a_label_file(folder, capsys):
     assert "bad.csv:3: expected 2 cells" in out
     assert "bad.csv:4: image '../c.png': leads out" in out
     assert len(rows_of(folder / "problems.csv")) == 33
-
-
-def test_check_tells_an_image_folder_that_is_not_there_before_all_else(folder, capsys):
-    arguments = ["check", "--labels", str(folder / "labels.csv"), "--images"]
-    assert main([*arguments, str(folder / "nowhere")]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", f"g2netpl: {folder / 'nowhere'}: no such image folder\n")
-    assert main([*arguments, str(folder / "nowhere.tar")]) == 2
-    assert capsys.readouterr().out == ""
 
 
 def test_check_refuses_what_a_training_would(folder, capsys):
@@ -493,19 +477,6 @@ def test_check_overwrites_nothing_by_itself(folder):
     assert main([*arguments, "--problems", labels, "--overwrite"]) == 3
     assert (folder / "labels.csv").read_text() == before
     assert main([*arguments, "--html", str(folder / "page.txt")]) == 2
-
-
-def test_tags_that_were_not_separated_are_suspected(folder, capsys):
-    (folder / "tags.csv").write_text(
-        'image,labels\ntrain-00000.png,"cup,table"\ntrain-00001.png,cup\ntrain-00002.png,table\n'
-    )
-    arguments = ["check", "--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
-    assert main(arguments) == 2
-    assert "'cup,table' looks like several tags" in capsys.readouterr().err
-    assert main([*arguments, "--separator", ";"]) == 0
-    assert "'cup,table': is --separator right?" in capsys.readouterr().out
-    assert main([*arguments, "--separator", ","]) == 0
-    assert "separator" not in capsys.readouterr().out
 
 
 def test_an_unlabelled_folder_holds_no_image_that_is_used_already(folder, capsys):

@@ -172,17 +172,3 @@ def test_compare_makes_a_test_that_parts_no_group(album, tmp_path, capsys):
 
 
 TWO = ("train", "test")
-
-
-def test_features_keep_groups(album, tmp_path):
-    from g2netpl.images.features import read_features
-
-    groups = tmp_path / "groups.csv"
-    assert run("check", album, "--workers", 0, "--groups-out", groups) == 0
-    flags = ["--output", tmp_path / "f", "--backbone", "tiny", "--image-size", 32, "--workers", 0]
-    assert run("features", album, *flags, "--groups", groups) == 0
-    folder = read_features(tmp_path / "f")
-    assert parted(set(folder.test.images)) == []
-    assert folder.train.groups is not None
-    named = read_groups(groups)
-    assert list(folder.train.groups) == [named.get(name, "") for name in folder.train.images]
