@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from g2netpl.base import files
 from g2netpl.base.errors import InputError
 from g2netpl.base.files import (
     appending,
@@ -43,17 +42,6 @@ def test_names_of_temporary_files_are_random_and_never_those_of_users(tmp_path):
         seen.add(temporary)
     assert len(seen) == 20
     assert {each.name for each in tmp_path.iterdir()} == before | {path.name}
-
-
-def test_a_planted_temporary_file_is_never_opened(tmp_path, monkeypatch):
-    """Even one whose random name was guessed: the next name is taken."""
-    outside = tmp_path / "outside"
-    outside.write_bytes(b"theirs")
-    names = iter(["0" * 16, "1" * 16])
-    monkeypatch.setattr(files.secrets, "token_hex", lambda size: next(names))
-    (tmp_path / f".a.g2netpl-{'0' * 16}.tmp").symlink_to(outside)
-    replace_file(tmp_path / "a", b"ours")
-    assert (outside.read_bytes(), (tmp_path / "a").read_bytes()) == (b"theirs", b"ours")
 
 
 def test_a_new_file_has_usual_permissions_and_a_replaced_one_keeps_its_own(tmp_path):

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from g2netpl.base.console import Console
-from g2netpl.base.progress import EVERY, Cells, Work, about, clock_time
+from g2netpl.base.progress import EVERY, Cells, Work, about
 
 NOTE = "[an] unobserved_weight=0.05 sspl:0.2 seed 0 rate 0.0003 batch 64: epoch 3: cost 0.1"
 
@@ -118,18 +118,6 @@ def test_slow_work_has_a_rate_too_and_short_work_says_nothing(console, clock):
     assert lines(quick) == []
 
 
-def test_work_that_breaks_off_does_not_say_how_long_it_took(console, clock):
-    def breaks_off():
-        with Work(console, "features", 10) as work:
-            clock.passes(40)
-            work.advance(2)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        breaks_off()
-    assert len(lines(console)) == 1
-
-
 def test_cells_are_counted_through_with_the_work_inside_each(console, clock):
     with Cells(console, 4) as cells:
         with Work(cells.inside(), "epoch 1 of 2", 100) as inner:
@@ -150,34 +138,7 @@ def test_cells_are_counted_through_with_the_work_inside_each(console, clock):
     ]
 
 
-def test_cells_of_an_earlier_day_count_but_cost_nothing(console, clock):
-    with Cells(console, 10, before=7) as cells:
-        clock.passes(60)
-        cells.finished("one more")
-        clock.passes(30)
-        cells.beat()
-    assert lines(console)[:2] == ["8/10 one more", "cell 9 of 10: 80%, left 3:00"]
-    with Cells(console, 2, before=5) as cells:
-        assert cells.place == "cell 2 of 2"
-
-
-def test_a_quiet_console_says_nothing(clock):
-    quiet = Console(file=io.StringIO(), quiet=True, get_time=clock)
-    with Work(quiet, "features", 2) as work:
-        clock.passes(100)
-        work.advance()
-        work.say("a note")
-    assert lines(quiet) == []
-
-
 # --- words ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0, "0:00"), (45.4, "0:45"), (130, "2:10"), (3729.6, "1:02:10")]
-)
-def test_times_are_those_of_a_clock(seconds, words):
-    assert clock_time(seconds) == words
 
 
 @pytest.mark.parametrize(

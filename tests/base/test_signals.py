@@ -1,26 +1,20 @@
 """Signals: noted where a step is in the balance, at once elsewhere, and never lost."""
 
-import contextlib
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 import g2netpl
 from g2netpl.base.signals import Interrupts, Stopped, leave_terminal_to_parent
 from g2netpl.cli import main
-from g2netpl.images.loader import ImageSource
 from g2netpl.training.saving import CheckpointSaver
 
 
@@ -68,20 +62,6 @@ def test_a_second_ctrl_c_ends_everything():
             send(signal.SIGINT)
 
 
-def test_nobody_takes_it_for_a_mistake_of_theirs(tmp_path, monkeypatch):
-    """In the middle of a picture: it is not an unreadable one."""
-    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    source = ImageSource([str(tmp_path / "a.png")], 8, (0, 0, 0), (1, 1, 1), max_bad=1)
-
-    def interrupted(*_, **__):
-        send(signal.SIGTERM)
-
-    monkeypatch.setattr(Image, "open", interrupted)
-    with pytest.raises(Stopped), Interrupts():
-        list(source.load([[0]], None))
-    assert not source.bad
-
-
 class Deleted:
     """Sends signals where Python drops whatever is raised."""
 
@@ -92,24 +72,10 @@ class Deleted:
         send(*self.numbers)
 
 
-def fork(number):
-    """As a loader of images does; the call of `at_fork` stays for the rest of the process."""
-    at_fork.append(number)
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitpid(child, 0)
-
-
-at_fork = []
-os.register_at_fork(after_in_parent=lambda: at_fork and send(at_fork.pop()))
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("place", [Deleted, fork])
-def test_a_signal_where_python_drops_exceptions_is_not_lost(place, number, capfd):
+def test_a_signal_where_python_drops_exceptions_is_not_lost(number, capfd):
     def work():
-        place(number)
+        Deleted(number)
         wait()
 
     hook = sys.unraisablehook
@@ -117,18 +83,6 @@ def test_a_signal_where_python_drops_exceptions_is_not_lost(place, number, capfd
         work()
     assert sys.unraisablehook == hook
     assert capfd.readouterr().err == ""
-
-
-def test_nor_is_a_second_ctrl_c():
-    def work():
-        Deleted(signal.SIGINT)
-        wait()
-
-    with Interrupts():
-        with pytest.raises(Stopped):
-            send(signal.SIGINT)
-        with pytest.raises(KeyboardInterrupt):
-            work()
 
 
 def wait():
@@ -149,23 +103,6 @@ def test_handlers_are_put_back():
     interrupts.__exit__()
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     signal.signal(signal.SIGTERM, before[0])
-
-
-def test_a_signal_that_a_library_swallowed_is_known_to_the_next():
-    with Interrupts() as outer:
-        with contextlib.suppress(BaseException):
-            send(signal.SIGTERM)
-        with Interrupts() as inner:
-            assert outer.wanted
-            with pytest.raises(Stopped):
-                inner.check()
-
-
-def test_a_child_that_has_not_settled_yet_takes_no_notice():
-    with Interrupts() as interrupts:
-        interrupts._process += 1
-        send(signal.SIGTERM, signal.SIGINT, signal.SIGINT)
-        assert not interrupts.wanted
 
 
 def test_outside_the_main_thread_signals_are_none_of_our_business():
@@ -229,15 +166,6 @@ def heard():
     before = signal.signal(signal.SIGHUP, lambda *_: pytest.fail("nobody caught SIGHUP"))
     yield
     signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.usefixtures("heard")
-def test_sighup_stops_as_sigterm_does():
-    with Interrupts() as interrupts:
-        with pytest.raises(Stopped):
-            send(signal.SIGHUP)
-        send(signal.SIGHUP, signal.SIGTERM)  # while it saves
-        assert interrupts.wanted
 
 
 def test_a_worker_leaves_ctrl_c_and_sighup_to_its_parent():
@@ -308,23 +236,6 @@ def catches(process, number):
     return bool(int(found[1], 16) >> (number - 1) & 1)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_a_run_that_was_started_to_ignore_a_signal_continues(train_apart, tmp_path, number):
-    folder = tmp_path / "run"
-    before = signal.signal(number, signal.SIG_IGN)
-    try:
-        process = train_apart()
-    finally:
-        signal.signal(number, before)
-    wait_until(lambda: last_epoch(folder), process)
-    process.send_signal(number)
-    reached = last_epoch(folder) + 3
-    wait_until(lambda: last_epoch(folder) >= reached, process)
-    process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=120)[1] == resumes(folder)
-    assert process.returncode == 75
-
-
 def resumes(folder):
     return f"g2netpl: stopped and saved; go on with: g2netpl train --resume --output {folder}\n"
 
@@ -348,32 +259,11 @@ def test_sighup_saves_and_a_resume_that_is_stopped_says_how_to_resume(train_apar
     assert "nothing was begun" not in said
 
 
-@pytest.mark.usefixtures("heard")
-def test_a_terminal_that_is_closed_saves_the_run(train_apart, tmp_path):
-    folder = tmp_path / "run"
-    ours, theirs = pty.openpty()
-    process = train_apart(terminal=theirs, preexec_fn=partial(os.login_tty, theirs))
-    os.close(theirs)
-
-    def reached():
-        if select.select([ours], [], [], 0)[0]:
-            os.read(ours, 1 << 16)  # a terminal that nobody reads from would block the run
-        return last_epoch(folder)
-
-    wait_until(reached, process)
-    os.close(ours)
-    assert process.wait(120) == 75
-
-
 @pytest.mark.parametrize(
     ("place", "full"),
     [
         ("g2netpl.commands.train.config_of", False),
-        ("g2netpl.training.train.connect", False),
-        ("g2netpl.training.train.check_config", False),
-        ("g2netpl.training.train.locked", True),
         ("g2netpl.training.train.read_training_data", True),
-        ("g2netpl.training.train.check_unchanged", True),
     ],
 )
 def test_a_resume_that_is_stopped_while_it_starts_says_how_to_resume(

@@ -16,8 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from g2netpl.base.console import Console
-from g2netpl.base.disk import write_json
-from g2netpl.base.terminal import output_may_close, quoted, shown
+from g2netpl.base.terminal import shown
 from g2netpl.cli import main
 
 EVIL = {  # a name, and how it is to be seen
@@ -72,15 +71,6 @@ def test_names_on_a_console_are_shown_and_not_obeyed(name):
         assert piece not in text
 
 
-def test_a_column_is_as_wide_as_what_is_shown():
-    heard = io.StringIO()
-    table = Table("class", "count", box=None, pad_edge=False)
-    for name in ("\x1b\x1b\x1b", "twelve chars"):
-        table.add_row(name, "7")
-    Console(file=heard, width=80).print(table)
-    assert len({line.index("7") for line in heard.getvalue().splitlines()[1:]}) == 1
-
-
 @pytest.fixture
 def evil_labels(tmp_path):
     """Label file and images with every such name; one of them is missing, one is no image."""
@@ -133,27 +123,7 @@ def test_errors_show_hostile_names(arguments, tmp_path, monkeypatch, capsys):
     assert error.count("\n") == 1
 
 
-def test_the_lines_about_a_bug_command_nothing(monkeypatch, capsys):
-    def broken(*_):
-        raise RuntimeError("\x1b[2J")
-
-    monkeypatch.setattr("g2netpl.images.inspection.inspect_labels", broken)
-    assert main(["check", "--labels", "a.csv"]) == 70
-    error = capsys.readouterr().err
-    assert not commands_in(error)
-    assert r"RuntimeError: \x1b[2J" in error
-
-
 CHECK = ("check", "--labels", "train.csv", "--images", ".")
-
-
-def test_output_that_nobody_reads_is_no_error(photos):
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, "-m", "g2netpl", *CHECK]
-    done = subprocess.run(command, cwd=photos, stdout=writer, stderr=subprocess.PIPE, text=True)
-    os.close(writer)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_output_on_a_full_disk_is_an_error(photos):
@@ -162,23 +132,6 @@ def test_output_on_a_full_disk_is_an_error(photos):
         done = subprocess.run(command, cwd=photos, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 74
     assert done.stderr == "g2netpl: <stdout>: No space left on device\n"
-
-
-def test_a_terminal_that_is_gone_stops_nothing(monkeypatch):
-    ours, theirs = os.openpty()
-    with open(theirs, "w") as terminal:
-        monkeypatch.setattr(sys, "stdout", terminal)
-        before = sys.stdout, sys.stderr
-        with output_may_close():
-            os.close(ours)
-            for _ in range(2):
-                print("nobody reads this", flush=True)
-        assert (sys.stdout, sys.stderr) == before
-
-
-def test_a_path_is_quoted_for_a_shell_and_commands_no_terminal():
-    assert quoted("it's a b") == """'it'"'"'s a b'"""
-    assert not commands_in(quoted("\u202e\x1b"))
 
 
 def flags_of(keys):
@@ -211,13 +164,6 @@ def test_the_reader_may_leave_in_the_middle_of_a_training(small_training, tmp_pa
     assert (tmp_path / "run" / "result.json").is_file()
 
 
-def test_json_keeps_paths_that_are_not_utf8(tmp_path):
-    write_json(tmp_path / "a.json", {"path": BYTES, "word": "naïve"})
-    content = (tmp_path / "a.json").read_bytes()
-    assert "naïve" in content.decode("utf-8")
-    assert json.loads(content) == {"path": BYTES, "word": "naïve"}
-
-
 def test_every_command_takes_paths_that_are_not_utf8(photos, small_training, tmp_path, capsys):
     folder = tmp_path / BYTES
     shutil.copytree(photos, folder / "photos")
@@ -248,21 +194,3 @@ def test_an_image_that_no_table_can_name_is_refused(small_run, photos, tmp_path,
         arguments = ["predict", str(small_run), "--images", str(where)]
         assert main([*arguments, "--output", str(tmp_path / "a.csv")]) == 2
         assert "the file name is not valid UTF-8; rename it" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["report", "LONG"],
-        ["predict", "LONG", "--images", ".", "--output", "a.csv"],
-        ["train", "--labels", "train.csv", "--output", "LONG"],
-        ["train", "--labels", "train.csv", "--output", "train.csv/run"],
-    ],
-    ids=str,
-)
-def test_a_path_that_cannot_be_is_one_line(arguments, photos, tmp_path, monkeypatch, capsys):
-    shutil.copy(photos / "train.csv", tmp_path)
-    Image.new("RGB", (16, 16)).save(tmp_path / "a.png")
-    monkeypatch.chdir(tmp_path)
-    assert main([each.replace("LONG", "a" * 300) for each in arguments]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

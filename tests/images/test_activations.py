@@ -73,27 +73,6 @@ def test_a_picture_that_was_replaced_is_computed_again_alone(pictures, tmp_path)
     assert pictures.get(tmp_path) == []
 
 
-def test_what_cannot_be_read_is_tried_again_without_writing(pictures, tmp_path):
-    pictures.get(tmp_path)
-    pictures.write("c", b"")
-    assert pictures.get(tmp_path) == [2]  # and what it was is forgotten
-    before = (tmp_path / "key.f16").stat().st_ino
-    assert pictures.get(tmp_path) == [2]
-    assert (tmp_path / "key.f16").stat().st_ino == before
-    pictures.write("c", b"xy")
-    assert pictures.get(tmp_path) == [2]
-    assert pictures.get(tmp_path) == []
-
-
-def test_who_reads_an_old_file_goes_on_reading_it(pictures, tmp_path):
-    paths = [str(pictures.folder / name) for name in pictures.names]
-    old = kept(tmp_path, "key", paths, SHAPE, pictures.compute)
-    expected = np.array(old)
-    pictures.write("b", b"new"[:2])
-    pictures.get(tmp_path)
-    np.testing.assert_array_equal(old, expected)
-
-
 def test_large_numbers_are_the_largest_there_are(tmp_path):
     (tmp_path / "one").write_bytes(b"1")
     found = kept(
@@ -131,37 +110,9 @@ def test_the_views_of_training_are_those_of_the_images(photos):
     np.testing.assert_array_equal(found, plain[rows].astype(np.float32))
 
 
-class Stop(Exception):
-    pass
-
-
-def stopped(pictures, cache, after, stop=None):
-    """Compute blocks of two images, and stop before the one of this number."""
-    calls = []
-
-    def compute(rows):
-        calls.append(rows)
-        if len(calls) > after:
-            raise Stop if stop is None else stop
-        return pictures.made()[rows]
-
-    with pytest.raises(Stop if stop is None else stop):
-        kept(cache, "key", pictures.paths, SHAPE, compute)
-
-
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(kept_tables, "_BLOCK", 13)  # of two images; seven make four blocks
-
-
-def test_who_was_stopped_goes_on(pictures, tmp_path, small_blocks):
-    said = []
-    stopped(pictures, tmp_path, 2)
-    stopped(pictures, tmp_path, 1, KeyboardInterrupt)
-    assert pictures.get(tmp_path, say=said.append) == [6]
-    assert said == ["key.f16: 6 of 7 images were done before it was stopped; going on"]
-    assert sorted(path.name for path in tmp_path.glob("key*")) == ["key.f16"]
-    assert pictures.get(tmp_path) == []
 
 
 def test_who_was_killed_goes_on(pictures, tmp_path, small_blocks):
@@ -177,38 +128,6 @@ def test_who_was_killed_goes_on(pictures, tmp_path, small_blocks):
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert pictures.get(tmp_path) == [4, 5, 6]
-
-
-def test_a_finished_block_of_a_picture_that_was_replaced_is_computed_again(
-    pictures, tmp_path, small_blocks
-):
-    stopped(pictures, tmp_path, 2)
-    pictures.write("b", b"zz")
-    assert pictures.get(tmp_path) == [1, 4, 5, 6]
-
-
-def test_a_table_that_is_brought_up_to_date_can_be_stopped_too(pictures, tmp_path, small_blocks):
-    pictures.get(tmp_path)
-    for name in "bdf":
-        pictures.write(name, b"zz")
-    stopped(pictures, tmp_path, 1)
-    assert pictures.get(tmp_path) in ([3, 5], [5])
-
-
-def test_two_at_once_do_not_meet(pictures, tmp_path, small_blocks):
-    def compute(rows):
-        if rows[0] == 2 and not asked:
-            asked.append(os.fork())
-            if not asked[0]:  # another process, which does the same
-                pictures.get(tmp_path)
-                os._exit(0)
-            assert os.waitstatus_to_exitcode(os.waitpid(asked[0], 0)[1]) == 0
-        return pictures.made()[rows]
-
-    asked = []
-    found = kept(tmp_path, "key", pictures.paths, SHAPE, compute)
-    np.testing.assert_array_equal(found, pictures.made())
-    assert sorted(path.name for path in tmp_path.glob("key*")) == ["key.f16"]
 
 
 def test_tables_that_were_not_used_for_longest_make_room(pictures, tmp_path, monkeypatch):

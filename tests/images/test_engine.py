@@ -1,13 +1,6 @@
-import io
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
-from torch import nn
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
@@ -56,46 +49,6 @@ def test_lite0_is_as_in_pytorch():
     source = ArraySource(some_images(6, 64))
     fast = compute_features(faster(module, source), source, batch_size=4)
     assert same(fast, compute_features(module, source, batch_size=4))
-
-
-MEMORY = """
-import numpy as np, torch
-from pathlib import Path
-from torch import nn
-from g2netpl.images.engine import faster
-from g2netpl.images.features import compute_features
-
-class Source:
-    evaluation_batch = 16
-    def __len__(self): return 16 * 60
-    def load(self, groups, epoch, device="cpu"):
-        for rows in groups:
-            yield torch.zeros(len(rows), 3, 224, 224, dtype=torch.uint8).sub(1.0)
-
-def held():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
-
-layers = nn.Conv2d(3, 8, 3, stride=8), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 1280)
-fast, seen = faster(nn.Sequential(*layers), Source()), []
-compute_features(fast, Source(), on_batch=lambda count: seen.append(held()))
-print(seen[-1] - seen[9])
-"""
-
-
-@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory is read from /proc")
-def test_memory_does_not_grow_with_the_batches():
-    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert float(done.stdout) < 100  # MB; the inputs of 50 batches are 480
-
-
-def test_maps_are_made_too():
-    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU6()).eval()
-    images = some_images(3)
-    made = faster(module, ArraySource(images))(images)
-    assert made.shape == (3, 4, 30, 30)
-    with torch.inference_mode():
-        torch.testing.assert_close(made, module(images), rtol=1e-4, atol=1e-5)
 
 
 def test_an_unreadable_image_is_nan_and_its_neighbours_are_not(pair):
@@ -184,18 +137,6 @@ def test_features_of_the_two_are_kept_apart(small_training, tmp_path, monkeypatc
     linear("again")
     assert len(made) == 1
     assert keys_of(tmp_path / "cache") == first | second
-
-
-def test_where_it_fails_the_features_of_pytorch_are_taken(small_training, tmp_path, monkeypatch):
-    linear = small_training(mode="linear", epochs=1)
-    train(RunConfig(**linear))
-    by_torch = keys_of(tmp_path / "cache")
-    monkeypatch.setattr(engine, "ENOUGH", 1)
-    monkeypatch.setattr(engine, "onnx_graph", no_export)
-    console = Console(file=io.StringIO(), width=200)
-    train(RunConfig(**linear), overwrite=True, console=console)
-    assert "note: features by PyTorch: onnxruntime cannot run" in console.file.getvalue()
-    assert keys_of(tmp_path / "cache") == by_torch
 
 
 def test_the_scores_of_a_run_are_the_same_by_either(small_training, photos, tmp_path, monkeypatch):

@@ -1,14 +1,9 @@
 """Features that are kept, as activations are, in float32: of these very images, and no others."""
 
-import os
-import shutil
-
 import numpy as np
 import pytest
 from small_pictures import SmallPictures
 
-from g2netpl.base import disk
-from g2netpl.base.disk import DiskTrouble
 from g2netpl.base.errors import InputError
 from g2netpl.game.network.network import build_backbone
 from g2netpl.images.kept_tables import cache_key, kept
@@ -33,14 +28,6 @@ def pictures(tmp_path):
     return Pictures(tmp_path, "abcde")
 
 
-def test_the_cache_computes_once_and_repairs_itself(pictures, tmp_path):
-    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
-    assert pictures.get(tmp_path) == []
-    (tmp_path / "key.f32").write_bytes(b"nonsense")
-    assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
-    assert pictures.get(tmp_path) == []
-
-
 def test_what_could_not_be_read_is_tried_again_alone(pictures, tmp_path):
     pictures.write("c", b"")
     assert pictures.get(tmp_path) == [0, 1, 2, 3, 4]
@@ -54,33 +41,6 @@ def test_what_could_not_be_read_is_tried_again_alone(pictures, tmp_path):
         pictures.get(tmp_path)
 
 
-def test_pictures_that_were_copied_with_their_times_are_the_same(pictures, tmp_path):
-    pictures.get(tmp_path)
-    shutil.copytree(pictures.folder, tmp_path / "copy")
-    shutil.rmtree(pictures.folder)
-    (tmp_path / "copy").rename(pictures.folder)
-    assert pictures.get(tmp_path) == []
-    os.utime(pictures.folder / "d", ns=(1, 1))
-    assert pictures.get(tmp_path) == [3]
-    assert pictures.get(tmp_path) == []
-
-
-def test_a_picture_that_changed_while_it_was_computed_is_not_trusted(pictures, tmp_path):
-    calm = pictures.compute
-
-    def compute(rows):
-        features = calm(rows)
-        pictures.write("e", b"new")
-        pictures.write("e", b"nw")
-        return features
-
-    pictures.compute = compute
-    paths = [str(pictures.folder / name) for name in pictures.names]
-    assert kept(tmp_path, "key", paths, (2,), compute, np.float32)[4].tolist() == [4, 40]
-    pictures.compute = calm
-    assert pictures.get(tmp_path) == [4]
-
-
 def test_the_cache_key_changes_with_weights_files_and_view(photos):
     module, other = build_backbone("tiny").module, build_backbone("tiny", seed=1).module
     paths = sorted(str(path) for path in photos.glob("*.png"))
@@ -92,21 +52,6 @@ def test_the_cache_key_changes_with_weights_files_and_view(photos):
     }
     assert len(keys) == 4
     assert cache_key(module, paths, "64") in keys
-
-
-def test_a_cache_that_cannot_be_written_is_named_before_the_work(pictures, tmp_path):
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "cache"):
-        with pytest.raises(InputError, match="name another folder with --cache"):
-            pictures.get(folder)
-    assert pictures.asked == []
-
-
-def test_a_full_disk_is_told_before_the_work(pictures, tmp_path, monkeypatch):
-    monkeypatch.setattr(disk, "free_bytes", lambda folder: 100)
-    with pytest.raises(DiskTrouble, match=r"bytes needed for the features, 100 free"):
-        pictures.get(tmp_path)
-    assert pictures.asked == []
 
 
 def test_without_a_home_a_folder_must_be_named(pictures, tmp_path, monkeypatch):

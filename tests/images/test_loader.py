@@ -10,7 +10,6 @@ from PIL import Image
 from g2netpl.base.errors import InputError
 from g2netpl.game.batches import training_batches
 from g2netpl.images.loader import ArraySource, ImageSource, Part, epoch_groups, plain_groups
-from g2netpl.images.pixels import open_image, squash
 from g2netpl.images.sources import locate
 
 
@@ -83,32 +82,6 @@ def test_flips_depend_on_the_epoch_and_the_plain_view_has_none(photos):
         flipped.append(turned.tolist())
     assert len({tuple(flags) for flags in flipped}) == 4
     assert 0.25 < np.mean(flipped) < 0.75
-
-
-def test_odd_images_become_rgb(tmp_path):
-    ramp = np.linspace(0, 65535, 256, dtype=np.uint16).reshape(16, 16)
-    Image.fromarray(ramp).save(tmp_path / "deep.png")
-    seen = np.asarray(open_image(tmp_path / "deep.png"))
-    assert seen.shape == (16, 16, 3)
-    assert np.abs(seen[..., 0].ravel().astype(int) - np.arange(256)).max() <= 1
-    clear = Image.new("RGBA", (4, 4), (255, 0, 0, 0))
-    clear.save(tmp_path / "clear.png")
-    assert open_image(tmp_path / "clear.png").getpixel((0, 0)) == (255, 255, 255)
-    turned = Image.new("RGB", (4, 2), "red")
-    exif = turned.getexif()
-    exif[0x0112] = 6  # turn by 90°
-    turned.save(tmp_path / "turned.jpg", exif=exif)
-    assert open_image(tmp_path / "turned.jpg").size == (2, 4)
-    Image.new("L", (5, 5), 7).save(tmp_path / "grey.png")
-    assert squash(open_image(tmp_path / "grey.png"), 8).shape == (8, 8, 3)
-
-
-def test_unreadable_images_are_named(tmp_path):
-    (tmp_path / "text.jpg").write_text("no image")
-    with pytest.raises(InputError, match=r"text\.jpg: not a readable image"):
-        open_image(tmp_path / "text.jpg")
-    with pytest.raises(InputError, match="no such image"):
-        open_image(tmp_path / "none.jpg")
 
 
 def test_images_are_looked_for_below_the_folder_only(tmp_path):

@@ -96,8 +96,3 @@ def test_groups_that_are_there_are_joined():
     assert same_partition(found.groups.tolist(), [0, 0, 0, 1])
     assert named_groups(list("abcd"), names, found.groups) == dict.fromkeys("abc", "zoo")
     assert named_groups(list("abcd"), [""] * 4, found.groups) == dict.fromkeys("abc", "a")
-
-
-def test_nothing_to_compare():
-    assert near_duplicates([], []).pairs == 0
-    assert near_duplicates([5], [0]).groups.tolist() == [0]

@@ -3,15 +3,12 @@ import zlib
 
 import numpy as np
 import pytest
-from odd_images import COLOUR, EPS, READABLE, UNREADABLE, exif, orientation
+from odd_images import EPS, READABLE, UNREADABLE
 from PIL import Image, ImageFile
 
 from g2netpl.base.errors import InputError
-from g2netpl.images import pixels
 from g2netpl.images.pixels import (
     MAX_PIXELS,
-    Tried,
-    check_bad,
     header_problem,
     open_image,
     squash,
@@ -86,34 +83,6 @@ def test_damaged_images_give_pixels_or_one_line(tmp_path, name):
             assert problem in (None, said)
 
 
-def test_too_many_bad_images_are_counted_where_they_are_few(tmp_path, monkeypatch):
-    paths = [str(tmp_path / f"{number}.png") for number in range(8)]
-    Image.new("RGB", (8, 8)).save(paths[0])
-    check_bad(Tried(paths[1:3], 2, paths[3:]))  # which nobody looks at
-    with pytest.raises(InputError, match=r"^3 images cannot be read, .* give --max-bad 5$"):
-        check_bad(Tried(paths[1:3], 1, [paths[0], paths[3]]), Tried("abcde", 9))
-    with pytest.raises(InputError, match=r"^7 images .*4.png: no such image; 5; …; remove"):
-        check_bad(Tried("8", 9), Tried("123", 2, paths[4:5]), Tried("567", 2))
-    with pytest.raises(InputError, match=r"^1; leave it out$"):
-        check_bad(Tried("1", 0))
-    with pytest.raises(InputError, match=r"^2 images cannot be read: 1; 2; leave them out$"):
-        check_bad(Tried("12", 0))
-    monkeypatch.setattr(pixels, "_FEW", 1)
-    for others in (paths[:2], ["s3://bucket/a.png"], None):
-        with pytest.raises(InputError, match=r"^at least 3 .* as many as g2netpl check finds$"):
-            check_bad(Tried("123", 2, others))
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["PHOTO.PNG", "photo.jpg", "photo", "my photo (1).png", "Möwe.png", "two\nlines.png", "-.png"],
-)
-def test_the_name_of_an_image_does_not_matter(tmp_path, name):
-    Image.fromarray(COLOUR).save(tmp_path / name, "PNG")
-    assert header_problem(tmp_path / name) is None
-    np.testing.assert_array_equal(np.asarray(open_image(str(tmp_path / name))), COLOUR)
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -140,16 +109,6 @@ def test_no_program_is_started_for_postscript(tmp_path, monkeypatch):
     (tmp_path / "picture.png").write_bytes(EPS)
     with pytest.raises(InputError):
         open_image(tmp_path / "picture.png")
-
-
-def test_the_limit_of_pillow_is_put_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 12345)
-    Image.new("L", (200, 200)).save(tmp_path / "a.png")
-    assert open_image(tmp_path / "a.png").size == (200, 200)
-    assert Image.MAX_IMAGE_PIXELS == 12345
-    with pytest.raises(InputError):
-        open_image(tmp_path / "b.png")
-    assert Image.MAX_IMAGE_PIXELS == 12345
 
 
 def test_just_64_megapixels_are_read(tmp_path):
@@ -183,32 +142,11 @@ def test_a_large_jpeg_is_decoded_smaller(tmp_path, width, height, size, decoded)
     assert np.abs(squash(small, size) - squash(full, size).astype(float)).max() <= 6
 
 
-def test_a_turned_jpeg_is_decoded_smaller_too(tmp_path):
-    photo = smooth_photo(1600, 1200)
-    Image.fromarray(photo).save(tmp_path / "a.jpg", exif=exif(orientation(6)), quality=95)
-    small = open_image(tmp_path / "a.jpg", 64)
-    assert small.size == (150, 200)
-    upright = squash(Image.fromarray(photo[::-1].swapaxes(0, 1)), 64)
-    assert np.abs(squash(small, 64) - upright.astype(float)).max() <= 6
-
-
-def test_other_formats_are_decoded_whole(tmp_path):
-    Image.fromarray(smooth_photo(800, 600)).save(tmp_path / "a.png")
-    assert open_image(tmp_path / "a.png", 16).size == (800, 600)
-
-
 def test_squash_weighs_neighbours_by_a_triangle():
     black_and_white = Image.fromarray(np.repeat([[[0], [0], [255], [255]]], 3, 2).astype(np.uint8))
     # the middle of the first new pixel is at 1.0; old ones at 0.5, 1.5, 2.5 weigh 3, 3 and 1
     expected = [round(255 / 7), round(255 * 6 / 7)]
     assert squash(black_and_white, 2).tolist() == [[[grey] * 3 for grey in expected]] * 2
-
-
-def test_squash_leaves_an_image_of_the_right_size_alone():
-    pixels = squash(Image.fromarray(COLOUR[:12, :12].copy()), 12)
-    assert pixels.dtype == np.uint8
-    np.testing.assert_array_equal(pixels, COLOUR[:12, :12])
-    pixels[:] = 0  # it is a writable copy
 
 
 BAD_NAMES = {

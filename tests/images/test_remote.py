@@ -3,7 +3,6 @@
 import hashlib
 import io
 import itertools
-import os
 import threading
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,8 +22,6 @@ from g2netpl.cli import main
 from g2netpl.images import sources
 from g2netpl.images.loader import ImageSource, plain_groups
 from g2netpl.images.sources import list_images, locate
-from g2netpl.labels import fetching
-from g2netpl.labels.fetching import at_hand
 from g2netpl.labels.formats import LabelFileError, Reading, read_labels, read_matching, write_labels
 from g2netpl.runs.completion import read_names
 from g2netpl.runs.config import RunConfig
@@ -200,22 +197,6 @@ def test_the_cache_is_bounded(store, monkeypatch, tmp_path):
         content_of(locate(["x.png"], "s3://bucket/many")[0])
 
 
-def test_an_answer_that_does_not_come_is_asked_for_again(store, photos, monkeypatch):
-    """The store answers the second call; the first one is too short for a machine of any speed."""
-    (place,) = locate(["a.png"], photos)
-    call, calls = stores._call, []
-
-    def counted(*given, **more):
-        calls.append(given)
-        monkeypatch.setattr(stores, "PATIENCE", 0.2 if len(calls) == 1 else 120.0)
-        return call(*given, **more)
-
-    monkeypatch.setattr(stores, "_call", counted)
-    store.fault = lambda key, content: None if len(calls) == 1 else content
-    assert content_of(place) == png(0)
-    assert len(calls) == 2
-
-
 def test_a_fault_that_passes_is_waited_for(store, photos):
     """Less than was promised, and another object; then the right one."""
     places = locate(["a.png", "b.png"], photos)
@@ -260,16 +241,6 @@ def test_an_object_that_was_replaced_is_noticed(store, photos):
         stores._given_up.clear()
         with pytest.raises(Unreachable, match=says):
             content_of(place)
-
-
-def test_a_shard_that_was_replaced_is_noticed(store, monkeypatch):
-    shard = tar(io.BytesIO(), [(f"{row}.png", png(row)) for row in range(4)]).getvalue()
-    store.objects["x.tar"] = shard
-    places = locate(["1.png", "2.png"], "s3://bucket/x.tar")
-    monkeypatch.setenv("XDG_CACHE_HOME", os.environ["XDG_CACHE_HOME"] + "-of-another-machine")
-    store.objects["x.tar"] = shard.replace(png(1), png(3))
-    with pytest.raises((OSError, Unreachable), match=r"changed"):
-        content_of(places[0])
 
 
 def test_an_image_that_cannot_be_reached_is_no_bad_image(store, photos):
@@ -360,17 +331,6 @@ def test_labels_come_from_a_store_as_from_a_file(store, tmp_path, format):
     assert both.fingerprint() == here.fingerprint()
 
 
-def test_labels_are_asked_for_again_and_in_pieces(store, labels, monkeypatch):
-    monkeypatch.setattr(fetching, "_PIECE", 16)
-    monkeypatch.setattr(stores, "BLOCK", 8)
-    faults = [b"", b"x"]
-    store.fault = lambda key, content: faults.pop() if faults else content
-    assert at_hand(labels).read_text() == LABELS
-    assert not faults
-    assert at_hand(labels).name == "ü x.csv"
-    assert len(gets(store)) == 2 + -(-len(LABELS) // 16)
-
-
 def test_mistakes_in_labels_of_a_store_are_told_by_its_address(store, labels, tmp_path, capfd):
     address = labels.removeprefix("s3://bucket/")
     store.objects[address] = LABELS.replace("b.png,0", "b.png,7").encode()
@@ -410,13 +370,6 @@ def test_names_in_a_store_are_listed(store, labels):
     assert read_names(labels) == ["a.png", "b.png", "c.png"]
     store.objects["names.txt"] = b"b.png\na.png\n"
     assert read_names("s3://bucket/names.txt") == ["b.png", "a.png"]
-
-
-def test_parquet_in_a_store_is_refused_with_what_to_do(store):
-    store.objects["columns/part-0.parquet"] = b"PAR1"
-    for address in ("columns", "columns/part-0.parquet", "columns/part-*.parquet"):
-        with pytest.raises(InputError, match=r"pictures inside Parquet are not read; copy it here"):
-            list_images(f"s3://bucket/{address}")
 
 
 def test_names_that_lead_out_lead_nowhere(store, photos):

@@ -1,9 +1,5 @@
 """The resize without torch against torch's own: not one byte may differ."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -56,22 +52,3 @@ def test_sizes_at_the_edges(height, width, size, kind):
     np.testing.assert_array_equal(result, by_torch(pixels, size))
     assert result.flags.c_contiguous
     result[0] = 0  # a copy of its own
-
-
-def test_torch_without_vector_instructions_gives_the_same_bytes():
-    code = (
-        "import numpy as np, torch\n"
-        "from PIL import Image\n"
-        "from g2netpl.images.resize import resize\n"
-        "from test_resize import by_torch, picture\n"
-        "assert torch.backends.cpu.get_cpu_capability() in ('DEFAULT', 'NO AVX')\n"
-        "for number in range(40):\n"
-        "    height, width, size = np.random.default_rng(number).integers(1, 300, 3)\n"
-        "    pixels = picture(height, width, number, 'noise')\n"
-        "    same = resize(Image.fromarray(pixels), int(size)) == by_torch(pixels, int(size))\n"
-        "    assert same.all(), (height, width, size)\n"
-    )
-    environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default"}
-    subprocess.run(
-        [sys.executable, "-c", code], cwd=os.path.dirname(__file__), env=environment, check=True
-    )

@@ -1,10 +1,7 @@
 """Where images are makes no difference: folder, shards and a store give the same bits."""
 
-import hashlib
 import io
 import os
-import pickle
-import random
 import tarfile
 from pathlib import Path
 
@@ -14,7 +11,6 @@ from packed import pictures
 from PIL import Image
 from tar_shards import all_of, tar, write_shards
 
-from g2netpl.base.disk import file_digest, file_stamp
 from g2netpl.base.errors import InputError
 from g2netpl.base.inside import open_file
 from g2netpl.cli import main
@@ -22,7 +18,6 @@ from g2netpl.images.loader import TOGETHER, epoch_groups
 from g2netpl.images.sources import (
     find,
     images_at,
-    index,
     list_images,
     locate,
     shards,
@@ -94,20 +89,6 @@ def test_every_source_trains_to_the_same_bits(photos, packed, small_training, mo
         assert each == found["folder"], name
 
 
-def test_places_are_what_the_files_were(photos, packed):
-    """Name by name: content, sum and size; also after a journey to another process."""
-    names = list_images(photos)
-    for address in (packed, in_memory_store(packed, "places")):
-        assert sorted(list_images(address)) == names
-        for name, place in zip(names, locate(names, address), strict=True):
-            content = (photos / name).read_bytes()
-            for each in (place, pickle.loads(pickle.dumps(place))):
-                assert content_of(each) == content
-                assert file_digest(each) == hashlib.sha256(content).digest()
-                assert file_stamp(each)[0] == len(content)
-            assert len(pickle.dumps(place)) < 600
-
-
 def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):
     values = [[1, -1, 0], [-1, -1, -1], [0, 1, -1]]
     images = ("sub/ü.v2.png", "sub/ü.png", "a b\n.png")
@@ -124,15 +105,6 @@ def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):
         png(1),
         png(2),
     ]
-
-
-def test_labels_and_images_of_shards_train_as_the_folder_does(photos, packed, small_training):
-    """With what is not listed, as unlabelled images; the shards alone say everything."""
-    keys = {"only_listed": None, "test_labels": None, "mode": "end-to-end", "order": "images"}
-    here = train(RunConfig(**small_training("run-folder", **keys), pretrained=False))
-    keys |= {"labels": str(packed), "images": None}
-    there = train(RunConfig(**small_training("run-shards", **keys), pretrained=False))
-    assert outcome(here) == outcome(there)
 
 
 def test_the_order_of_shards_is_another_one_and_resumes_to_the_bit(packed, small_training):
@@ -239,12 +211,10 @@ def shards_cache_clear():
         ("twice", "'a.png' is in it twice"),
         ("two", "both have an image 'a.png'"),
         ("cut", "damaged (it ends too early)"),
-        ("no end", "damaged (it ends too early)"),
         ("header", "damaged (bad checksum)"),
         ("no tar", "damaged"),
         ("gz", "decompress it"),
         ("size", "damaged"),
-        ("pax", "damaged"),
     ],
 )
 def test_a_damaged_shard_is_refused_in_one_line(tmp_path, capfd, name, says):
@@ -256,8 +226,6 @@ def test_a_damaged_shard_is_refused_in_one_line(tmp_path, capfd, name, says):
         tar(tmp_path / "t.tar", [("a.png", png())])
     elif name == "cut":
         shard.write_bytes(content[:1100])
-    elif name == "no end":
-        shard.write_bytes(content[:2048])
     elif name == "header":
         content[1024] ^= 1
         shard.write_bytes(content)
@@ -269,11 +237,6 @@ def test_a_damaged_shard_is_refused_in_one_line(tmp_path, capfd, name, says):
         info = tarfile.TarInfo("a.png")
         info.size = 1 << 40
         shard.write_bytes(info.tobuf() + bytes(2048))
-    elif name == "pax":
-        info = tarfile.TarInfo("x" * 200 + "/a.png")
-        packed = bytearray(info.tobuf(tarfile.PAX_FORMAT))
-        packed[512:515] = b"999"
-        shard.write_bytes(bytes(packed) + bytes(1024))
     with pytest.raises(InputError) as told:
         images_at(tmp_path)
     assert says in str(told.value)
@@ -286,38 +249,6 @@ def index_file(tmp_path):
     return found
 
 
-def test_a_lying_index_is_found_out(tmp_path):
-    """One of the right stamp that sends us to the wrong places."""
-    shard = tar(tmp_path / "s.tar", [("a.png", png(1)), ("b.png", png(2)), ("c.png", png(3))])
-    right = locate(["a.png", "b.png"], shard)
-    with np.load(index_file(tmp_path)) as file:
-        kept = dict(file)
-    rows = kept["rows"]
-
-    def lie(field, value):
-        lying = rows.copy()
-        lying[field][0] = value
-        np.savez(index_file(tmp_path), **{**kept, "rows": lying})
-        shards_cache_clear()
-        return locate(["a.png"], shard)[0]
-
-    for field, value in (
-        ("start", rows["start"][1]),
-        ("start", -512),
-        ("start", 1 << 62),
-        ("size", 10**12),
-        ("size", 10),
-        ("sum", rows["sum"][1]),
-    ):
-        place = lie(field, value)
-        with pytest.raises(OSError, match="was the shard changed"):
-            content_of(place)
-    np.savez(index_file(tmp_path), **{**kept, "rows": rows[:2]})  # fewer rows than names
-    shards_cache_clear()
-    assert [content_of(each) for each in locate(["a.png", "b.png"], shard)] == [png(1), png(2)]
-    assert [content_of(each) for each in right] == [png(1), png(2)]
-
-
 def test_a_damaged_or_old_index_is_made_anew(tmp_path):
     shard = tar(tmp_path / "s.tar", [("a.png", png(1))])
     assert list_images(shard) == ["a.png"]
@@ -327,95 +258,6 @@ def test_a_damaged_or_old_index_is_made_anew(tmp_path):
         assert content_of(locate(["a.png"], shard)[0]) == png(1)
     tar(shard, [("b.png", png(2))])  # another shard of the same name
     assert list_images(shard) == ["b.png"]
-
-
-def test_a_shard_that_is_replaced_in_between_is_noticed(tmp_path):
-    """By other members, by another content of the same size, and by its end."""
-    shard = tar(tmp_path / "s.tar", [("a.png", png(1)), ("b.png", png(2))])
-    a, b = locate(["a.png", "b.png"], shard)
-    before = file_stamp(a)
-    assert len(png(1)) == len(png(3))
-    for members in ([("a.png", png(3)), ("b.png", png(2))], [("z.png", png(3) * 9)], []):
-        tar(shard, members)
-        with pytest.raises(OSError, match="was the shard changed"):
-            content_of(a)
-        assert file_stamp(a) != before
-        assert file_digest(a) is None
-    shard.unlink()
-    assert file_stamp(b) == (-1, -1, -1)
-    with pytest.raises(FileNotFoundError):
-        content_of(b)
-
-
-def many_shards(folder, count=7, each=5):
-    """Shards of a few images, and the content of each by its name."""
-    folder.mkdir()
-    contents = {f"{number}/{row}.png": png(9 * number + row)
-                for number in range(count) for row in range(each)}  # fmt: skip
-    for number in range(count):
-        mine = [item for item in contents.items() if item[0].startswith(f"{number}/")]
-        tar(folder / f"{number}.tar", mine)
-    return contents
-
-
-@pytest.mark.parametrize("kept", [True, False], ids=["kept", "nowhere to keep it"])
-def test_an_index_is_opened_when_its_shard_is(tmp_path, monkeypatch, kept):
-    """Names and places of all images, by any of them, with two indexes in memory at most."""
-    contents = many_shards(tmp_path / "many")
-    if not kept:
-        (tmp_path / "user-cache").write_text("no folder")
-    images = images_at(tmp_path / "many")
-    names = images.names()
-    assert (len(names), [*names], names[-1], names[3:13:2]) == (
-        35, [*contents], "6/4.png", [*contents][3:13:2])  # fmt: skip
-    assert images.together() == [5] * 7
-    with pytest.raises(IndexError):
-        names[35]
-    mixed = random.Random(0).sample([*contents, "none.png", "7/0.png"], 37)
-    found = images.find(mixed, exactly=True)
-    assert sorted(mixed[row] for row in found.missing) == ["7/0.png", "none.png"]
-    for name, place in zip(mixed, found.paths, strict=True):
-        assert name not in contents or content_of(place) == contents[name]
-    assert index._opened.cache_info().currsize <= 2
-    monkeypatch.setattr(
-        "g2netpl.images.sources.catalogue.hashes_of", lambda names: np.zeros(len(names), int)
-    )
-    same = images_at(tmp_path / "many" / "*.tar")  # where all names have the same hash
-    assert [content_of(path) for path in same.find([*contents]).paths] == [*contents.values()]
-    assert same.find(["none.png"]).missing == [0]
-
-
-def test_an_index_that_is_gone_meanwhile_is_made_anew_unless_the_shard_is_another(tmp_path):
-    contents = many_shards(tmp_path / "many")
-    images = images_at(tmp_path / "many")
-    for path in (tmp_path / "user-cache/g2netpl/indexes").iterdir():
-        path.unlink()
-    places = images.find([*contents]).paths
-    assert [content_of(path) for path in places] == [*contents.values()]
-    tar(tmp_path / "many" / "0.tar", [("x.png", png()), ("y.png", png())])
-    assert list_images(tmp_path / "many")[:2] == ["x.png", "y.png"]  # keeps another index
-    with pytest.raises(InputError, match=r"0.tar: changed since it was listed"):
-        images.find(["0/1.png"])
-
-
-def test_what_is_no_image_is_found_while_indexing_and_not_looked_at_twice(tmp_path, monkeypatch):
-    from g2netpl.images import pixels
-
-    shard = tar(tmp_path / "s.tar", [("a.png", png()), ("bad.png", b"no image")])
-    good, bad = locate(["a.png", "bad.png"], shard)
-    assert good.looked_at
-    assert not bad.looked_at
-    assert "not a readable image" in pixels.header_problem(bad)
-    monkeypatch.setattr(pixels, "open_file", None)
-    assert pixels.header_problem(good) is None
-
-
-def test_a_large_header_does_not_fill_memory(tmp_path):
-    info = tarfile.TarInfo("a.png")
-    info.type, info.size = tarfile.XHDTYPE, 1 << 33
-    (tmp_path / "s.tar").write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))
-    with pytest.raises(InputError, match=r"a header of 8,589,934,592 bytes"):
-        images_at(tmp_path)
 
 
 def test_a_pattern_is_written_out():

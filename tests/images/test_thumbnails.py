@@ -31,20 +31,6 @@ def test_pictures_are_small_upright_and_carry_nothing_but_pixels(tmp_path):
             pictures.jpeg(row, 256)
 
 
-def test_pictures_in_memory_are_bounded(tmp_path):
-    names = [f"{count}.png" for count in range(20)]
-    write_photos(tmp_path, names, (256, 256))
-    one = len(Pictures(names, Roots(tmp_path)).jpeg(0, 256))
-    pictures = Pictures(names, Roots(tmp_path), kept_bytes=5 * one)
-    first = [pictures.jpeg(row, 256) for row in range(20)]
-    assert sum(map(len, pictures._kept.values())) == pictures._bytes <= 5 * one
-    (tmp_path / "19.png").unlink()
-    assert pictures.jpeg(19, 256) == first[19]  # kept
-    (tmp_path / "0.png").unlink()
-    with pytest.raises(InputError, match="not in"):
-        pictures.jpeg(0, 256)
-
-
 def test_images_of_an_unlabelled_folder_are_found(tmp_path):
     write_photos(tmp_path / "more", ["sub/a.png"])
     (tmp_path / "photos").mkdir()

@@ -1,6 +1,5 @@
 """What the end of a loader process is called, and what it is not."""
 
-import signal
 import subprocess
 import sys
 
@@ -9,8 +8,7 @@ from PIL import Image
 
 from g2netpl import RunConfig, train
 from g2netpl.cli import main
-from g2netpl.images.loader import ImageSource
-from g2netpl.images.workers import WorkerLost, ignore_interrupts, lost_worker, started
+from g2netpl.images.workers import WorkerLost, lost_worker
 
 KILLED = "DataLoader worker (pid 7) is killed by signal: Killed. "
 CAUGHT = "Caught RuntimeError in DataLoader worker process 0.\nOriginal Traceback:\n  File x\n"
@@ -41,41 +39,6 @@ def test_a_lost_process_is_one_line(problem, why):
 )
 def test_a_mistake_of_ours_is_not_called_a_lost_process(problem):
     assert lost_worker(problem) is None
-
-
-def test_what_breaks_the_connection_comes_out_of_a_source_as_one_line(monkeypatch):
-    source = ImageSource(["a.png"], 8, (0, 0, 0), (1, 1, 1))
-
-    class Broken:
-        def __iter__(self):
-            raise ConnectionResetError(104, "Connection reset by peer")
-
-    monkeypatch.setattr(source, "_loader", Broken())
-    with pytest.raises(WorkerLost, match="reset by peer"):
-        list(source.load([[0]], None))
-
-
-def test_the_end_of_a_loader_process_does_not_come_as_a_signal():
-    before = signal.getsignal(signal.SIGCHLD)
-
-    class Loader:
-        def __iter__(self):
-            signal.signal(signal.SIGCHLD, lambda *_: pytest.fail("anywhere"))
-            return iter([1, 2])
-
-    assert list(started(Loader())) == [1, 2]
-    assert signal.getsignal(signal.SIGCHLD) == before
-
-
-def test_loader_processes_leave_signals_to_the_one_that_trains(monkeypatch):
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.setattr("sys.excepthook", None)
-    try:
-        ignore_interrupts(0)
-        assert all(signal.getsignal(number) == signal.SIG_IGN for number in before)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def test_a_lost_process_is_told_with_a_way_on_that_there_is(

@@ -1,6 +1,5 @@
 """Groups of images: read from label files and from files of their own, and never lost."""
 
-import json
 import unicodedata
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats import read_labels, write_labels
 from g2netpl.labels.formats.groups import by_folder, read_groups, write_groups
-from g2netpl.labels.table import LabelTable, group_numbers
 
 WIDE = "image,group,cat,dog\na.jpg,zoo,1,0\nb.jpg,,,1\nc.jpg,zoo,0,\n"
 
@@ -73,24 +71,11 @@ def test_groups_are_a_part_of_what_a_table_says(wide):
         table.with_groups(["zoo"])
 
 
-def test_numbers_of_groups():
-    assert group_numbers(["b", "", "b", "", "a"]).tolist() == [0, 1, 0, 2, 3]
-    table = LabelTable(("x", "y"), ("c",), np.ones((2, 1)))
-    assert table.group_numbers.tolist() == [0, 1]
-
-
 def test_an_image_is_in_one_group(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text("image,labels,group\na.jpg,cat,one\n./a.jpg,cat,two\n")
     with pytest.raises(InputError, match=r"labels\.csv:3: image 'a.jpg' is in group 'one' alr"):
         read_labels(path)
-
-
-def test_a_class_called_group_cannot_be_written_as_a_column(tmp_path):
-    table = LabelTable(("a",), ("cat", "Group"), np.ones((1, 2)))
-    for name in ("o.csv", "o.parquet"):
-        with pytest.raises(InputError, match="class 'Group' would be read as the column of groups"):
-            write_labels(table, tmp_path / name)
 
 
 def test_a_file_of_groups(wide, tmp_path):
@@ -122,9 +107,3 @@ def test_mistakes_in_a_file_of_groups(tmp_path, text, message):
 
 def test_folders_as_groups():
     assert by_folder(["a/1.jpg", "a/b/2.jpg", "3.jpg"]) == {"a/1.jpg": "a", "a/b/2.jpg": "a/b"}
-
-
-def test_groups_in_lines_of_json(tmp_path):
-    rows = [{"file_name": "a", "labels": ["x"], "group": 7}, {"file_name": "b", "labels": ["y"]}]
-    (tmp_path / "metadata.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert read_labels(tmp_path / "metadata.jsonl").groups == ("7", "")

@@ -10,7 +10,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.images.sources import find, locate
 from g2netpl.labels.formats import Reading, read_labels
 from g2netpl.labels.formats.label_studio import Control, prediction, propose
-from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, address_in, told_apart
+from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, told_apart
 from g2netpl.labels.table import LabelTable
 
 UPLOADS = ("/data/upload/3/377351e8-IMG_1_%C3%BC.png", "/data/upload/3/1ba02287-IMG_2.png")
@@ -83,14 +83,6 @@ def test_the_same_last_part_in_two_folders_is_told_apart(tmp_path):
     tasks = [exported(number, address, [chosen("cat")]) for number, address in enumerate(addresses)]
     table = read_labels(put(tmp_path / "export.json", tasks))
     assert table.images == ("cat/1.jpg", "dog/1.jpg", "x/2.jpg")
-
-
-def test_the_key_of_the_image_may_be_any():
-    assert address_in({"photo": "a.jpg"}, "") == "a.jpg"
-    assert address_in({"photo": "/data/x/a.JPG?b=1", "caption": "a cat"}, "") == "/data/x/a.JPG?b=1"
-    assert address_in({"left": "a.jpg", "image": "b.jpg"}, "") == "b.jpg"
-    with pytest.raises(InputError, match="expected the image's name in 'data'"):
-        address_in({"left": "a.jpg", "right": "b.jpg"}, "task 1")
 
 
 def test_an_export_of_a_person_and_another_by_hand(tmp_path):

@@ -1,13 +1,12 @@
 """One class written in several ways is suspected, two classes are not."""
 
 import shutil
-from itertools import permutations
 
 import numpy as np
 import pytest
 
 from g2netpl.cli import main
-from g2netpl.labels.look_alikes import look_alikes, look_alikes_note
+from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.table import LabelTable
 
 
@@ -55,23 +54,6 @@ def test_case_and_joints_are_suspected_whatever_their_number():
     ]
 
 
-def test_of_a_name_in_three_ways_each_has_its_own_number():
-    found = look_alikes(table(PERSON=1, Person=10, person=25, persons=1))
-    assert found == [
-        ("'PERSON' and 'Person' and 'person'", "PERSON = person"),
-        ("'persons' (1 image) and 'person' (25 images)", "persons = person"),
-    ]
-    assert "written in several ways" in str(found[0])
-
-
-def test_among_ten_thousand_classes_the_typo_is_found():
-    names = ["".join(letters) for letters in permutations("abcdefgh", 6)][::2]
-    count = dict.fromkeys(names, 12) | {"giraffe": 12, "girafe": 1}
-    assert len(count) > 10_000
-    (found,) = look_alikes(table(**count))
-    assert found.names == "'girafe' (1 image) and 'giraffe' (12 images)"
-
-
 def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
     folder = tmp_path / "photos"
     shutil.copytree(photos, folder, ignore=shutil.ignore_patterns("[!t]*", "*.csv"))
@@ -92,9 +74,3 @@ def test_check_and_train_tell_it_in_one_line(photos, tmp_path, capsys):
     both = "'Cow' and 'cow'; 'girafe' (1 image) and 'giraffe' (13 images)"
     told = "one class written in several ways? --aliases FILE makes it one, with a line 'cow = Cow'"
     assert line == f"note: look alike: {both}; {told}"
-
-
-def test_a_note_names_a_few():
-    (note,) = look_alikes_note(table(**dict.fromkeys(("a", "A", "b", "B", "c", "C", "d", "D"), 1)))
-    assert note.startswith("look alike: 'a' and 'A'; 'b' and 'B'; 'c' and 'C', and 1 more; ")
-    assert look_alikes_note(table(a=1, b=1)) == []

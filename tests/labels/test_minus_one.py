@@ -8,7 +8,6 @@ from PIL import Image
 from g2netpl.cli import main
 from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.completion import read_names
 
 NAMES, CLASSES = ("a.jpg", "b.jpg", "c.jpg"), ("Male", "Young")
 SIGNS = [[1, -1], [-1, 1], [-1, -1]]
@@ -46,14 +45,8 @@ WAYS = {  # to write rows, and where the first -1 of SIGNS is then
     "csv": (lambda folder, rows: text(folder / "x.csv", rows), "x.csv:2"),
     "semicolons": (lambda folder, rows: text(folder / "x.csv", rows, ";"), "x.csv:2"),
     "quotes": (lambda folder, rows: text(folder / "x.csv", rows, form='"{}"'), "x.csv:2"),
-    "fractions": (lambda folder, rows: text(folder / "x.csv", rows, form="{}.0"), "x.csv:2"),
-    "metadata": (lambda folder, rows: text(folder / "metadata.csv", rows).parent, "data.csv:2"),
     "workbook": (lambda folder, rows: workbook(folder / "x.xlsx", rows), "x.xlsx:2"),
     "parquet": (lambda folder, rows: parquet(folder / "x.parquet", rows), "x.parquet: row 0"),
-    "parquet of fractions": (
-        lambda folder, rows: parquet(folder / "x.parquet", rows, "float64"),
-        "x.parquet: row 0",
-    ),
 }
 
 
@@ -70,15 +63,6 @@ def test_what_minus_one_means_is_asked_where_no_cell_is_0(tmp_path, way):
     )
     assert read_labels(path, reading=Reading(minus_one="negative")).values.tolist() == NEGATIVES
     assert read_labels(path, reading=Reading(minus_one="unobserved")).values.tolist() == SIGNS
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_empty_cell_stays_unknown_whatever_minus_one_means(tmp_path, way):
-    path = WAYS[way][0](tmp_path, [[1, -1], [None, 1], [-1, None]])
-    with pytest.raises(LabelFileError, match="--minus-one negative"):
-        read_labels(path)
-    table = read_labels(path, reading=Reading(minus_one="negative"))
-    assert table.values.tolist() == [[1, 0], [-1, 1], [0, -1]]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -116,7 +100,3 @@ def test_check_and_train_stop_and_take_the_flag(tmp_path, capsys):
     assert read_labels(tmp_path / "y.csv").values.tolist() == NEGATIVES
     assert main(["check", "--labels", labels, "--minus-one", "absent"]) == 2
     assert "'unobserved' or 'negative', got 'absent'" in capsys.readouterr().err
-
-
-def test_a_list_of_images_needs_no_answer(tmp_path):
-    assert read_names(str(text(tmp_path / "x.csv", SIGNS))) == list(NAMES)

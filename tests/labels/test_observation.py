@@ -35,17 +35,6 @@ def test_every_setting_is_told_by_its_labels(setting, wanted):
     assert look(seen(setting), K)[0] == wanted
 
 
-def test_tags_beside_some_answers_of_people_are_still_draws():
-    labels = seen("fspl").copy()
-    asked = RANDOM.permutation(np.flatnonzero(TRUTH.ravel() == 0))[:100]
-    labels.ravel()[asked] = 0
-    assert look(labels, K)[0] == "draw"
-
-
-def test_one_class_cannot_be_a_draw():
-    assert look(seen("fspl")[:, :1], 0.5)[0] == "random"
-
-
 def beside_tags(count, sign=0, labels=None):
     """Tags, and some of the labels of a sign that people were asked about."""
     labels = seen("fspl").copy() if labels is None else labels

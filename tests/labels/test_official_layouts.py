@@ -10,7 +10,7 @@ from malformed import put
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.experiments.data import find_dataset
-from g2netpl.labels.formats import LabelFileError, Reading, image_folder, read_labels
+from g2netpl.labels.formats import image_folder, read_labels
 
 U = -1  # unobserved
 
@@ -113,12 +113,6 @@ def test_voc_annotations_may_leave_out_difficult_and_have_no_object(tmp_path):
     assert table.values.tolist() == [[0], [1]]
 
 
-def test_the_folder_of_voc_asks_for_a_list(tmp_path):
-    voc_lists(tmp_path)
-    with pytest.raises(InputError, match=r"there: .*/train\.txt, .*/trainval\.txt, .*/val\.txt"):
-        read_labels(tmp_path / "VOC2012")
-
-
 # COCO 2014
 
 CATEGORIES = [
@@ -188,20 +182,6 @@ def test_coco_sorts_ids_as_text_and_leaves_out_what_has_no_annotation(tmp_path):
     )
 
 
-def test_coco_keeps_images_without_annotation_where_absent_is_unobserved(tmp_path):
-    table = read_labels(small_coco(tmp_path), reading=Reading(absent="unobserved"))
-    assert [name[-6:-4] for name in table.images] == ["00", "00", "25", "03", "74", "09"]
-    assert table.values.tolist() == [
-        [1, U, U],
-        [U, 1, U],
-        [1, 1, U],
-        [U, U, U],
-        [U, U, U],
-        [U, U, 1],
-    ]
-    assert table.notes == ()
-
-
 def test_lvis_knows_what_is_absent(tmp_path):
     url = "http://images.cocodataset.org/train2017/000000{}.jpg"
     images = [
@@ -233,13 +213,6 @@ def test_lvis_knows_what_is_absent(tmp_path):
     assert table.images == ("00000037777.jpg", "000000397133.jpg", "0000005.jpg")
     assert table.classes == ("aerosol_can", "air_conditioner", "airplane")
     assert table.values.tolist() == [[0, 0, 1], [U, 1, 0], [U, U, U]]
-
-
-def test_lvis_that_contradicts_itself_is_named_by_its_image(tmp_path):
-    images = [{"id": 1, "file_name": "a"}, {"id": 2, "file_name": "b", "neg_category_ids": [13]}]
-    annotations = [coco_annotation(1, 1, 13), coco_annotation(2, 2, 13)]
-    with pytest.raises(LabelFileError, match=r"images\[1\]: image 'b', class 'stop sign': negat"):
-        read_labels(coco_file(tmp_path / "x.json", images, annotations))
 
 
 # NUS-WIDE
@@ -296,13 +269,6 @@ def test_nuswide_takes_the_order_of_its_concepts(tmp_path, place):
     table = read_labels(path)
     assert table.classes == tuple(CONCEPTS[::-1])
     assert sorted(positives(table)) == sorted(NUS_POSITIVES)
-
-
-@pytest.mark.parametrize("name", ["", "ImageList/some.txt"])
-def test_nuswide_asks_for_one_of_its_lists(tmp_path, name):
-    put(tmp_path / "ImageList/some.txt", "")
-    with pytest.raises(InputError, match=r"name a list as the label file: ImageList/TrainImagel"):
-        read_labels(tmp_path / name)
 
 
 # OpenImages
@@ -432,26 +398,6 @@ def test_label_studio_takes_what_people_said_and_no_predictions(tmp_path):
     ]
 
 
-def test_label_studio_with_absent_negative_leaves_tasks_nobody_did(tmp_path):
-    table = read_labels(ls_export(tmp_path), reading=Reading(absent="negative"))
-    assert table.values.tolist() == [
-        [1, 1, 0, 0],
-        [0, 0, 1, 1],
-        [U, U, U, U],
-        [U, U, U, U],
-        [1, 0, 0, 0],
-    ]
-
-
-def test_label_studio_of_older_years_has_completions(tmp_path):
-    task = {
-        "data": {"picture": "a.jpg"},
-        "completions": [ls_annotation(ls_result("labels", ["x"]))],
-    }
-    table = read_labels(put(tmp_path / "result.json", json.dumps([task])))
-    assert (table.images, table.classes, table.values.tolist()) == (("a.jpg",), ("x",), [[1]])
-
-
 # SPML's exchange files
 
 
@@ -464,14 +410,6 @@ def spml_files(folder, labels, images, part="train", kind="labels"):
 SPML_IMAGES = np.array(["2008_000008.jpg", "2008_000015.jpg", "2008_000019.jpg"])
 
 
-def test_spml_full_labels(tmp_path):
-    labels = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
-    table = read_labels(spml_files(tmp_path, labels, SPML_IMAGES))
-    assert table.images == tuple(SPML_IMAGES)
-    assert table.classes == ("class_0", "class_1")
-    assert table.values.tolist() == [[1, 0], [0, 0], [1, 1]]
-
-
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("kind", ["<f8", ">f4", "<i8", "<i1", "<f2"])
 def test_spml_observed_labels_call_the_unknown_zero(tmp_path, kind, order):
@@ -480,14 +418,6 @@ def test_spml_observed_labels_call_the_unknown_zero(tmp_path, kind, order):
     table = read_labels(path)
     assert table.images == tuple(SPML_IMAGES)
     assert table.values.tolist() == [[1, U], [0, U], [U, 1]]
-
-
-@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_spml_in_each_version_of_npy(tmp_path, version):
-    path = spml_files(tmp_path, np.zeros((3, 1)), SPML_IMAGES.astype(">U20"))
-    with path.open("wb") as file:
-        np.lib.format.write_array(file, np.ones((3, 1)), version=version)
-    assert read_labels(path).values.tolist() == [[1], [1], [1]]
 
 
 # Hugging Face's imagefolder
@@ -501,14 +431,6 @@ def test_imagefolder_with_labels_in_csv(tmp_path):
     table = read_labels(tmp_path)
     assert (table.images, table.classes) == (HF_IMAGES, ("cat", "dog"))
     assert table.values.tolist() == [[1, U], [U, 1], [U, U]]
-
-
-def test_imagefolder_with_a_column_per_class_in_csv(tmp_path):
-    text = "file_name,cat,dog\n0001.png,1,0\nsub/0002.png,,1\n0003.png,,\n"
-    put(tmp_path / "metadata.csv", text)
-    table = read_labels(tmp_path)
-    assert table.images == HF_IMAGES
-    assert table.values.tolist() == [[1, 0], [U, 1], [U, U]]
 
 
 def test_imagefolder_with_lines_of_json(tmp_path):
@@ -575,13 +497,6 @@ def test_imagefolder_takes_the_folder_an_image_lies_in(tmp_path):
     table = read_labels(tmp_path)
     assert table.classes == ("cat", "dog")
     assert table.values.tolist() == [[1, U], [1, U], [U, 1]]
-
-
-def test_imagefolder_with_two_metadata_files_is_refused(tmp_path):
-    put(tmp_path / "metadata.csv", "")
-    put(tmp_path / "metadata.jsonl", "")
-    with pytest.raises(InputError, match=r"metadata\.csv and metadata\.jsonl: expected one"):
-        read_labels(tmp_path)
 
 
 # A folder that is a data set of its own layout is no folder per class

@@ -130,23 +130,6 @@ def test_every_class_keeps_a_label_whenever_that_is_possible(seed, images, class
     assert (subset == 1).any(axis=0).sum() >= min(present, (subset == 1).sum())
 
 
-def test_sspl_keeps_rare_classes():
-    values = np.zeros((1000, 5), dtype=np.int8)
-    values[:, 0] = 1
-    values[[3, 500, 700, 999], [1, 2, 3, 4]] = 1
-    visible = observe(table_of(values), Setting.parse("sspl:0.01"), 0).values
-    assert (visible == 1).sum() == 10
-    assert (visible == 1).any(axis=0).all()
-
-
-def test_a_chain_of_swaps_is_found():
-    # class 2 only on image 0, class 1 on images 0 and 1, class 0 on images 1 and 2
-    values = [[0, 1, 1], [1, 1, 0], [1, 0, 0]]
-    for seed in range(20):
-        visible = observe(table_of(values), Setting.parse("fspl"), seed).values
-        assert (visible == 1).any(axis=0).all()
-
-
 def test_positives_and_negatives_are_counted_per_image():
     table = random_table()
     visible = observe(table, Setting.parse("positives:2+3"), 0).values
@@ -266,17 +249,6 @@ def test_the_only_photo_of_a_class_is_never_held_out():
         order = np.random.default_rng([seed, 0x7370]).permutation(60)
         free = [row for row in order if row != 17]
         assert held.tolist() == sorted(free[-12:])  # the others as if it had not been drawn
-
-
-def test_the_only_group_of_a_class_is_never_held_out():
-    values = np.zeros((60, 2), dtype=np.int8)
-    values[::2, 0] = 1
-    values[[3, 4, 5], 1] = 1  # several images, one group
-    names = [f"g{row // 6}" for row in range(60)]
-    parts = [split_table(table_of(values).with_groups(names), 0.2, seed) for seed in range(30)]
-    assert all({0, 1, 2, 3, 4, 5} <= set(train) for train, _ in parts)
-    alone = [split_table(table_of(values), 0.2, seed) for seed in range(30)]
-    assert any(3 in held for _, held in alone)  # without groups there are three
 
 
 def test_the_only_positive_of_a_class_is_trained_on_with_its_group():

@@ -4,60 +4,12 @@ import json
 import tempfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
+from g2netpl.labels.formats import LabelFileError, read_labels
 from g2netpl.labels.formats import text as file_text
-from g2netpl.labels.table import LabelTable
-
-TABLE = LabelTable(
-    ("a.jpg", "b.jpg", "c.jpg"),
-    ("ant", "bee", "cat"),
-    np.array([[1, -1, 0], [-1, 1, -1], [0, 1, 1]]),
-)
-PATHS = {
-    "tags": "x.csv",
-    "label-studio": "x.json",
-    "coco": "x.json",
-    "imagefolder": "metadata.jsonl",
-}
-
-
-@pytest.mark.parametrize("name", PATHS)
-def test_formats_of_single_labels_keep_them_all(name, tmp_path):
-    path = tmp_path / PATHS[name]
-    write_labels(TABLE, path, name)
-    read = read_labels(path, name)
-    assert read.values.tolist() == TABLE.values.tolist()
-    again = tmp_path / "again" / PATHS[name]
-    again.parent.mkdir()
-    write_labels(read, again, name)
-    assert again.read_bytes() == path.read_bytes()
-
-
-def test_tags_in_parquet(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    listed = {"image": ["a", "b"], "labels": [["cat", "ant"], None], "absent": [[], ["cat"]]}
-    plain = {"image": ["a", "b"], "labels": ["cat|ant", None], "absent": ["", "cat"]}
-    for number, columns in enumerate((listed, plain)):
-        path = tmp_path / f"{number}.parquet"
-        parquet.write_table(pyarrow.table(columns), path)
-        read = read_labels(path)
-        assert read.classes == ("ant", "cat")
-        assert read.values.tolist() == [[1, 1], [-1, 0]]
-
-
-def test_what_is_not_named_can_still_be_negative(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("image,labels\na,cat\nb,dog;cat\nc,\n")
-    read = read_labels(path, reading=Reading(absent="negative"))
-    assert read.is_complete
-    assert read.values.tolist() == [[1, 0], [1, 1], [0, 0]]
-
 
 listings = st.lists(
     st.tuples(
@@ -154,22 +106,3 @@ def test_a_row_per_label_in_any_order(rows, size):
     assert read.values.tolist() == [
         [next(iter(signs.get((image, name), {-1}))) for name in classes] for image in images
     ]
-
-
-@pytest.mark.parametrize("size", [1, 10, 1 << 22])
-@pytest.mark.parametrize("content", [b"image,labels\na,x\nb,\xff\n", b"image,labels\na,x\nb,\0\n"])
-def test_bytes_that_are_no_text_are_named_by_line(content, size, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_text, "_BLOCK", size)
-    path = tmp_path / "x.csv"
-    path.write_bytes(b"\xef\xbb\xbf" + content)
-    with pytest.raises(LabelFileError, match=r"x\.csv:3: (a NUL|expected UTF-8 text, byte 22)"):
-        read_labels(path)
-
-
-def test_a_quoted_cell_may_go_on_in_the_next_block(tmp_path, monkeypatch):
-    path = tmp_path / "x.csv"
-    path.write_text('image,labels\n"a\nb.jpg","x;y"\nc.jpg,y\n/d.jpg,x\n')
-    for size in (1, 8, 1 << 22):
-        monkeypatch.setattr(file_text, "_BLOCK", size)
-        with pytest.raises(LabelFileError, match=r"x\.csv:5: image '/d\.jpg'"):
-            read_labels(path)

@@ -13,14 +13,11 @@ from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.images.sources import find, list_images, locate
 from g2netpl.labels.formats import (
-    LabelFileError,
     Reading,
-    read_classes,
     read_labels,
     read_matching,
     write_labels,
 )
-from g2netpl.labels.look_alikes import look_alikes
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data
@@ -67,12 +64,6 @@ def test_one_class_in_two_spellings_is_one_class(tmp_path, make):
         assert (again.values == 1).sum(axis=0).tolist() == [1, 3]
 
 
-def test_a_contradiction_in_two_spellings_is_one(tmp_path):
-    path = put(tmp_path / "tags.csv", f"image,labels,absent\na.jpg,{ONE},{TWO}\n")
-    with pytest.raises(LabelFileError, match="negative here, positive elsewhere"):
-        read_labels(path)
-
-
 @pytest.mark.parametrize("name", ["labels.csv", "labels.parquet", "labels.json"])
 def test_two_columns_that_look_the_same_are_refused_and_told_apart(tmp_path, name):
     table = LabelTable(("a.jpg", "b.jpg"), (ONE, TWO), np.array([[1, 0], [0, 1]]))
@@ -80,12 +71,6 @@ def test_two_columns_that_look_the_same_are_refused_and_told_apart(tmp_path, nam
     for reading in (Reading(), Reading(classes=(ONE,)), Reading(classes=(ONE, TWO))):
         with pytest.raises(InputError, match=r"listed twice, as 'caf\\xe9' and 'cafe\\u0301'"):
             read_labels(tmp_path / name, None, reading)
-
-
-def test_a_list_of_classes_has_each_once(tmp_path):
-    assert read_classes(put(tmp_path / "a.txt", f"tea\n{TWO}\n")) == ("tea", TWO)
-    with pytest.raises(InputError, match=r"a\.txt:3: class .* is listed twice"):
-        read_classes(put(tmp_path / "a.txt", f"{ONE}\ntea\n{TWO}\n"))
 
 
 @pytest.mark.parametrize("name", ["test.csv", "tags.csv"])
@@ -100,11 +85,6 @@ def test_a_test_file_may_spell_a_class_in_the_other_way(tmp_path, name):
     other = put(tmp_path / "other.csv", f"image,{TWO},milk\nb.jpg,1,0\n")
     with pytest.raises(InputError, match="differ from the training file's in 2: 'milk' is only"):
         read_matching(str(other), training)
-
-
-def test_other_capitals_look_alike_in_either_spelling():
-    table = LabelTable(("a.jpg",), (ONE.upper(), TWO), np.array([[1, 1]]))
-    assert [each.names for each in look_alikes(table)] == [f"{ONE.upper()!r} and {TWO!r}"]
 
 
 # Files
@@ -130,17 +110,6 @@ def test_one_file_that_is_listed_in_both_spellings_is_told(tmp_path):
     for names in ([f"{ONE}.png", f"{TWO}.png"], [f"{TWO}.png", f"{ONE}.png"]):
         with pytest.raises(InputError, match="both are listed, and one file is in"):
             find(names, tmp_path)
-
-
-def test_a_third_spelling_of_two_files_is_told(tmp_path):
-    letters = "\u1ec7"  # e with a dot below and a hat, of which either may come first
-    forms = ["e\u0323\u0302", "\u1eb9\u0302"]
-    for name in forms:
-        photo(tmp_path / f"{name}.png")
-    with pytest.raises(InputError, match="write the one that is meant"):
-        find([f"{letters}.png"], tmp_path)
-    with pytest.raises(InputError, match="1 of 1 images of the label file are not there"):
-        locate(["ê.png"], tmp_path)
 
 
 def test_another_spelling_does_not_lead_out_of_the_folder(tmp_path):

@@ -3,8 +3,6 @@
 The page is read back with the standard library's HTML parser, as a browser would.
 """
 
-import base64
-import io
 import itertools
 import json
 import re
@@ -29,7 +27,7 @@ from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
-from g2netpl.reports.gallery import Opinions, clearest, make_shelves, small_photo
+from g2netpl.reports.gallery import Opinions, make_shelves
 from g2netpl.reports.page import percent, render
 from g2netpl.reports.run import write_run_report
 from g2netpl.reports.tables import grid
@@ -352,33 +350,6 @@ def test_a_screen_reader_finds_its_way(page):
     assert all(page.tables)  # no empty caption
 
 
-def test_photos_are_small_jpegs_without_luggage(page, tmp_path):
-    photos = page.attributes("img")
-    assert 8 <= len(photos) <= 24
-    exif = Image.Exif()
-    exif[0x010E] = "taken at home"
-    large = Image.new("RGB", (900, 600), "red")
-    large.save(tmp_path / "large.jpg", exif=exif, comment=b"a secret")
-    again = base64.b64decode(small_photo(str(tmp_path / "large.jpg")))
-    for photo in (*(base64.b64decode(attrs["src"].partition(",")[2]) for attrs in photos), again):
-        opened = Image.open(io.BytesIO(photo))
-        assert opened.format == "JPEG"
-        assert max(opened.size) <= 256
-        assert not opened.getexif()
-    assert Image.open(io.BytesIO(again)).size == (256, 171)
-    assert b"secret" not in again
-    assert b"home" not in again
-
-
-def test_drawings_follow_the_colours_of_the_page(page):
-    drawings = re.findall(r"<svg(?! viewBox=\"0 0 28).*?</svg>", page.source, flags=re.DOTALL)
-    assert len(drawings) == 10
-    for drawing in drawings:
-        assert "currentColor" in drawing
-        assert "var(--c0)" in drawing or "var(--c1)" in drawing
-        assert not re.search(r"#[0-9a-f]{6}", drawing)  # no colour of its own
-
-
 def luminance(colour):
     levels = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in levels]
@@ -404,14 +375,6 @@ def test_colours_can_be_told_from_paper_in_light_dark_and_print(page):
                 assert contrast(whole[name], whole[ground]) >= 4.5, (name, theme)
             for place in range(8):  # and for drawings
                 assert contrast(whole[f"c{place}"], whole[ground]) >= 3, (place, theme)
-
-
-def test_the_gallery_can_be_left_out(run, tmp_path):
-    path = tmp_path / "deep" / "plain.html"
-    assert write_run_report(run.folder, path, gallery=False) == path
-    plain = page_of(path)
-    assert not plain.attributes("img")
-    assert "--no-gallery" in plain.text
 
 
 def test_the_same_run_gives_the_same_page(run, tmp_path):
@@ -536,13 +499,6 @@ def test_mistakes_are_told_in_one_line(run, tmp_path, monkeypatch, capsys, mista
     assert (tmp_path / "there.html").read_text() == "mine"
 
 
-def test_what_is_no_run_is_refused(tmp_path, capsys):
-    assert main(["report", str(tmp_path)]) == 2
-    (tmp_path / "run.json").write_text(json.dumps({"format": 2, "command": "features"}))
-    assert main(["report", str(tmp_path)]) == 2
-    assert "written by 'g2netpl features'" in capsys.readouterr().err
-
-
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     """A small comparison: two methods, two settings, two seeds, two learning rates."""
@@ -601,16 +557,6 @@ def test_a_comparison_that_goes_on_is_looked_at_and_left_alone(compared, tmp_pat
     assert "--images: only for a run of g2netpl train" in capsys.readouterr().err
 
 
-def test_a_demo_keeps_its_own_page(compared, tmp_path):
-    folder = shutil.copytree(compared, tmp_path / "demo")
-    (folder / "results.json").rename(folder / "result.json")
-    (folder / "run.json").write_text(json.dumps({"format": 2, "command": "demo", "epochs": 3}))
-    (folder / "report.html").write_text("with scenes")
-    assert main(["report", str(folder)]) == 0
-    assert (folder / "report.html").read_text() == "with scenes"
-    assert "the built-in scenes" in page_of(folder / "comparison.html").text
-
-
 def test_precision_recall_with_ties():
     random = np.random.default_rng(1)
     scores = random.integers(0, 8, size=200) / 8
@@ -655,47 +601,6 @@ def test_scores_survive_the_file(tmp_path):
     assert (kept["test"].truth[3] == -1).all()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"test_images": None},
-        {"test_images": np.array("a")},
-        {"test_logits": np.zeros((1, 2), np.float16)},
-        {"test_logits": np.full((4, 2), "x")},
-        {"test_truth": np.full((4, 2), 7)},
-    ],
-)
-def test_scores_that_do_not_fit_together_are_one_line(tmp_path, change):
-    table = LabelTable(("a", "b", "c", "d"), ("x", "y"), np.zeros((4, 2), np.int8))
-    scores = np.full((4, 2), 0.5, np.float32)
-    write_held_out(tmp_path, {"test": HeldOut(table, scores)})
-    arrays = dict(np.load(tmp_path / "scores.npz")) | change
-    kept = {name: array for name, array in arrays.items() if array is not None}
-    np.savez(tmp_path / "scores.npz", **kept)
-    with pytest.raises(InputError, match=r"scores\.npz: cannot be read \(.+\); train again"):
-        read_held_out(tmp_path, ("x", "y"))
-
-
-def test_the_clearest_entries_are_spread_over_images_and_classes():
-    random = np.random.default_rng(3)
-    strength = random.random((50, 6)).astype(np.float32)
-    strength[:, 0] += 1  # one class outshines all
-    eligible = random.random((50, 6)) < 0.9
-    chosen = clearest(strength, eligible, 8)
-    assert len(chosen) == 8
-    assert all(eligible[row, column] for row, column in chosen)
-    assert len({row for row, _ in chosen}) == 8
-    assert sum(column == 0 for _, column in chosen) == 2
-    values = [strength[row, column] for row, column in chosen]
-    assert values == sorted(values, reverse=True)
-    best = np.where(eligible, strength, -1)
-    assert values[0] == best.max()
-    one_class = np.zeros_like(eligible)
-    one_class[:, 3] = True
-    top = np.sort(strength[:, 3])[::-1][:8]  # where there is nothing else, one class alone
-    assert [strength[row, column] for row, column in clearest(strength, one_class, 8)] == list(top)
-
-
 def test_labels_that_are_contradicted_come_up():
     observed = np.full((4, 3), -1, dtype=np.int8)
     observed[0] = (1, 0, -1)
@@ -722,38 +627,6 @@ def test_labels_that_are_contradicted_come_up():
     assert wrong.cards[1].others == "cat"
     assert wrong.cards[0].soft is None  # it was observed
     assert disputed.cards[0].soft == pytest.approx(0.1)
-
-
-def test_a_new_positive_that_the_network_doubts_comes_after_one_that_both_believe():
-    table = LabelTable(("a.png", "b.png"), ("cat", "dog"), np.full((2, 2), -1, np.int8))
-    soft = np.array([[0.99, 0.1], [0.1, 0.8]], np.float32)
-    predicted = np.array([[0.2, 0.1], [0.1, 0.9]], np.float32)
-    completed = Completed(table, (soft > 0.5).astype(np.int8), soft, np.ones((2, 2), np.int8))
-    opinions = Opinions(completed, completed, np.ones(2, dtype=bool), predicted, predicted > 0.5)
-    new, disputed, _ = make_shelves(opinions, lambda name: None)
-    assert [card.image for card in new.cards] == ["b.png", "a.png"]
-    assert [card.image for card in disputed.cards] == ["a.png"]
-
-
-def test_soft_labels_have_their_own_say_where_the_network_decides():
-    """As under `draw`: what is filled in is the network's word, and it may be disputed."""
-    table = LabelTable(("a.png", "b.png"), ("cat", "dog"), np.full((2, 2), -1, np.int8))
-    predicted = np.array([[0.9, 0.4], [0.8, 0.1]], np.float32)
-    soft = np.array([[0.95, 0.9], [0.2, 0.1]], np.float32)
-    completed, by_soft = (
-        Completed(table, (each > 0.5).astype(np.int8), each, np.ones((2, 2), np.int8))
-        for each in (predicted, soft)
-    )
-    opinions = Opinions(completed, by_soft, np.ones(2, dtype=bool), predicted, predicted > 0.5)
-    new, disputed, _ = make_shelves(opinions, lambda name: None)
-    assert [(card.image, card.label, round(card.soft, 2)) for card in new.cards] == [
-        ("a.png", "cat", 0.95),
-        ("b.png", "cat", 0.2),
-    ]
-    assert [(card.image, card.label) for card in disputed.cards] == [
-        ("b.png", "cat"),
-        ("a.png", "dog"),
-    ]
 
 
 def test_percentages_do_not_claim_more_than_they_know():

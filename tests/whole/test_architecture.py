@@ -2,7 +2,6 @@
 
 import ast
 import re
-import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -89,22 +88,6 @@ def test_the_game_knows_no_player_and_nobody_imports_the_command_line():
     arrows = {name: set(imported(tree)) for name, tree in modules()}
     assert not any(other.startswith("game.players") for other in arrows["game.loop"])
     assert [name for name in arrows if "cli" in arrows[name]] == ["__main__"]
-
-
-def test_commands_import_nothing_heavy_at_the_top():
-    """All of them are imported for `--help`; what else loads with it is held in test_cli."""
-    base = ("disk", "errors", "launch", "signals", "system", "terminal")
-    light = {f"g2netpl.base.{name}" for name in base}
-    ours = [name for name in NAMES if name.startswith("commands.")]
-    light |= {f"g2netpl.{name}" for name in (*ours, "labels.files")} | sys.stdlib_module_names
-    for name, tree in modules():
-        if name.startswith("commands."):
-            for node in tree.body:
-                if isinstance(node, ast.Import):
-                    assert {alias.name for alias in node.names} <= light
-                elif isinstance(node, ast.ImportFrom):
-                    module = node.module or ""
-                    assert module in light or module.partition(".")[0] in light
 
 
 def test_a_person_is_spoken_to_through_one_door():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from feature_folders import write_folder
 
-from g2netpl.cli import COMMANDS, build_parser, main, name_of
+from g2netpl.cli import COMMANDS, main, name_of
 
 
 @pytest.fixture
@@ -31,32 +31,15 @@ def cells_of(folder):
 def test_help_is_quick_and_does_not_import_torch():
     code = (
         "import sys\nfrom g2netpl.cli import main\n"
-        "try:\n    main(sys.argv[1:])\nexcept SystemExit:\n    pass\n"
+        "for command in ([], *([name] for name in sys.argv[1:])):\n"
+        "    try:\n        main([*command, '--help'])\n"
+        "    except SystemExit as ended:\n        assert not ended.code, command\n"
         "assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
     )
     names = [name_of(command) for command in COMMANDS]
-    for command in ([], *([name] for name in names)):
-        shown = subprocess.run(
-            [sys.executable, "-c", code, *command, "--help"], capture_output=True, text=True
-        )
-        assert shown.returncode == 0, shown.stderr
-        assert "examples:" in shown.stdout
-
-
-def test_flags_are_made_for_the_command_that_is_meant():
-    code = (
-        "import sys\nfrom g2netpl.cli import build_parser\n"
-        "text = build_parser().format_help()\n"
-        "assert 'numpy' not in sys.modules and 'pydantic' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-    parsed = build_parser().parse_args(["report", "runs/a", "--output", "a.html"])
-    assert (parsed.command, parsed.run, parsed.output) == ("report", "runs/a", "a.html")
-
-
-def test_importing_the_package_imports_nothing_heavy():
-    code = "import g2netpl, sys; assert 'torch' not in sys.modules; g2netpl.read_labels"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    shown = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.count("examples:") == 1 + len(names)
 
 
 def test_python_dash_m_works():
@@ -64,15 +47,6 @@ def test_python_dash_m_works():
         [sys.executable, "-m", "g2netpl", "--version"], capture_output=True, text=True, check=True
     )
     assert shown.stdout.startswith("g2netpl ")
-
-
-def test_every_public_name_is_there():
-    import g2netpl
-
-    for name in g2netpl.__all__:
-        assert getattr(g2netpl, name) is not None
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = g2netpl.nothing
 
 
 def test_methods_are_listed_with_their_options(capsys):
@@ -371,20 +345,6 @@ def test_bad_input_is_one_line_and_exit_code_2(case, photos, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("image,x\na.png,1\nb.png,2\n", r"labels\.csv:3: class 'x': expected 1, 0"),
-        ("image,x,x\na.png,1,0\n", r"labels\.csv:1: class 'x' is listed twice"),
-    ],
-)
-def test_bad_label_files_are_named(content, message, tmp_path, capsys):
-    (tmp_path / "labels.csv").write_text(content)
-    arguments = ["train", "--labels", str(tmp_path / "labels.csv"), "--images", str(tmp_path)]
-    assert main([*arguments, "--output", str(tmp_path / "run")]) == 2
-    assert re.search(message, capsys.readouterr().err)
-
-
-@pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--methods", "bce", "--settings", "fspl"], "method bce needs full labels"),
@@ -400,16 +360,10 @@ def test_bad_label_files_are_named(content, message, tmp_path, capsys):
         (["--methods", "epr:regulariser", "--settings", "fspl"], "expected key=value"),
         (["--methods", "an", "--settings", "fspl", "--seeds=-1"], "seed: input should"),
         (
-            ["--methods", "an", "--settings", "fspl", "--hidden=-5"],
-            "hidden: input should",
-        ),
-        (
             ["--methods", "an", "--settings", "fspl", "--epochs=0"],
             "epochs: input should",
         ),
         (["--methods", "epr:regulariser=-1", "--settings", "fspl"], "greater than or equal to 0"),
-        (["--methods", "an", "--settings", "fspl", "--hidden=99999999999"], "equal to 65536"),
-        (["--methods", "an", "--settings", "fspl", "--epochs=99999999999"], "equal to 1000000"),
         (
             ["--methods", "an", "--settings", "fspl", "--batch-sizes=99999999999"],
             "equal to 1048576",
@@ -431,8 +385,6 @@ def test_bad_comparisons_are_one_line(features, tmp_path, capsys, more, message)
         ["--image-size", "0"],
         ["--workers", "-1"],
         ["--seed", "-1"],
-        ["--image-size", "99999999999"],
-        ["--workers", "99999999999"],
     ],
 )
 def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
@@ -453,6 +405,7 @@ def test_bad_numbers_for_features_are_named(photos, tmp_path, capsys, more):
         ("labels = []\n", r"labels: must be a path, or a list of them, got \[\]"),
         ('images = "a"\noutput = "b"\n', "labels: required"),
         ("labels = [\n", "not valid TOML"),
+        ('options = "x"\n', "expected a table"),
     ],
 )
 def test_mistakes_in_a_config_file_are_named(tmp_path, capsys, content, message):
@@ -469,28 +422,6 @@ def test_the_configuration_takes_paths_and_tells_mistakes_in_one_line(tmp_path):
     assert config.labels == str(tmp_path / "a.csv")
     with pytest.raises(InputError, match=r"learning_rate: .*greater than 0, got -1"):
         RunConfig(labels="a", images="b", output="c", learning_rate=-1)
-
-
-def test_options_in_a_file_must_be_a_table(tmp_path, capsys):
-    (tmp_path / "run.toml").write_text('options = "x"\n')
-    assert main(["train", "--config", str(tmp_path / "run.toml")]) == 2
-    assert "expected a table" in capsys.readouterr().err
-
-
-def test_features_are_made_from_images(photos, tmp_path):
-    output = tmp_path / "made"
-    arguments = ["features", "--labels", str(photos / "train.csv"), "--images", str(photos)]
-    arguments += [
-        "--test-labels",
-        str(photos / "test.csv"),
-        "--backbone",
-        "tiny",
-        "--image-size",
-        "32",
-    ]
-    assert main([*arguments, "--workers", "0", "--output", str(output)]) == 0
-    assert compare(output, tmp_path / "out", "--methods", "an", "--settings", "fspl") == 0
-    assert main([*arguments, "--output", str(output)]) == 3
 
 
 def test_a_working_folder_that_is_gone_is_one_line(tmp_path, monkeypatch, capsys):
@@ -529,14 +460,11 @@ def test_what_the_machine_lacks_is_no_bug_of_ours(monkeypatch, capsys, problem, 
     assert said.count("\n") == 1 or code == 70
 
 
-@pytest.mark.parametrize("command", ["predict", "report", "complete", "review", "compare"])
+@pytest.mark.parametrize("command", ["predict", "compare"])
 def test_a_name_that_is_too_long_is_one_line(command, photos, tmp_path, capsys):
     name, output = "a" * 300, str(tmp_path / "o.csv")
     flags = {
         "predict": [name, "--images", str(photos), "--output", output],
-        "report": [name],
-        "complete": [name, "--output", output],
-        "review": [name, "--no-browser"],
         "compare": ["--features", name, "--methods", "an", "--settings", "fspl", "--output", "o"],
     }
     assert main([command, *flags[command]]) == 2

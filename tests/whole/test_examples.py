@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 from safetensors.numpy import load_file
 from sklearn.datasets import make_multilabel_classification
@@ -119,25 +118,6 @@ def test_own_method(run, tmp_path):
     for name, row in rows.items():
         assert f"{name:8} test mAP {float(row['test_map']):.1%}" in shown
         assert float(row["test_map"]) > chance + 0.02
-
-
-def test_the_player_of_own_method_by_hand(monkeypatch):
-    monkeypatch.syspath_prepend(EXAMPLES)
-    import own_method
-
-    from g2netpl import Batch, Setup
-
-    seen = torch.tensor([[1, -1, -1]], dtype=torch.int8)
-    player = own_method.SteadyPlayer(Setup(seen, 1.0, 1e-3), own_method.SteadyOptions(memory=0.5))
-    batch = Batch(torch.tensor([0]), torch.zeros(1, 2), seen)
-    assert player.propose(batch, 0.5, None).weights.tolist() == [[1, 0, 0]]
-    for _ in range(3):  # 0.5 → 0.75 → 0.875 → 0.9375, and down to 0.0625
-        player.respond(batch, torch.tensor([[0.0, 1.0, 0.0]]), 0.5)
-        player.end_epoch()
-    assert player.state()["mean.latents"].tolist() == [[0.0625, 0.9375, 0.0625]]
-    proposal = player.propose(batch, 0.5, None)
-    assert proposal.targets.tolist() == [[1, 1, 0]]
-    assert proposal.weights[0].tolist() == pytest.approx([1, 0.15, 0.15])
 
 
 def test_own_format_and_backbone(run, tmp_path):
@@ -330,15 +310,3 @@ def test_every_script_is_listed_and_tested():
         assert f'"{name}"' in tested
         said = (EXAMPLES / name).read_text(encoding="utf-8").split('"""')[1]
         assert f"python examples/{name}" in said
-
-
-def test_the_written_scenes_are_the_scenes(tmp_path):
-    from g2netpl import read_labels, write_scenes
-
-    scenes = make_scenes(5, 3, seed=4)
-    write_scenes(scenes, tmp_path / "photos")
-    table = read_labels(tmp_path / "photos" / "test.csv")
-    assert (table.values == scenes.test.values).all()
-    for pixels, name in zip(scenes.test_images, table.images, strict=True):
-        with Image.open(tmp_path / "photos" / name) as picture:
-            assert (np.asarray(picture) == pixels).all()

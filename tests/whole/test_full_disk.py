@@ -3,18 +3,13 @@
 import errno
 import json
 import os
-import tempfile
 
 import pytest
 from review_runs import small_run as small_review
 from test_review_security import DECIDE, STATE, Server, good
 
-from g2netpl.base.disk import is_full
 from g2netpl.cli import main
-from g2netpl.game.network.network import build_backbone
-from g2netpl.images.workers import lost_worker
 from g2netpl.runs.answers import read_decisions
-from g2netpl.runs.hub import bundle_file
 
 
 def full(*_):
@@ -46,8 +41,10 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("problem", [full, quota])
-@pytest.mark.parametrize("target", ["labels.csv", "labels.json", "labels.parquet", "labels.xlsx"])
+@pytest.mark.parametrize(
+    ("target", "problem"),
+    [("labels.csv", quota), ("labels.json", full), ("labels.parquet", full), ("labels.xlsx", full)],
+)
 def test_label_files(photos, tmp_path, ends, target, problem):
     format = ["--to", "coco"] if target.endswith("json") else []
     command = ["convert", photos / "train.csv", tmp_path / target, *format, "--overwrite"]
@@ -118,32 +115,3 @@ def test_an_answer_is_not_saved_and_the_page_stays(tmp_path, monkeypatch):
         assert [each.id for each in read_decisions(server.folder)] == ["0" * 32, "a" * 32]
     finally:
         server.close()
-
-
-def test_no_room_for_temporary_files(monkeypatch, ends):
-    """Python calls that a missing folder."""
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "open", full)
-        with pytest.raises(FileNotFoundError) as caught:
-            tempfile.gettempdir()
-    assert is_full(caught.value)
-    assert lost_worker(caught.value) is None
-
-    def run(flags):
-        raise caught.value
-
-    code, said = ends("methods", what="g2netpl.commands.methods.run", problem=run)
-    assert code == 74
-    assert "No usable temporary directory" in said
-
-
-def test_what_is_fetched(monkeypatch):
-    """Neither the hub nor the name of a backbone is to blame."""
-    monkeypatch.setattr("timm.create_model", lambda *_, **__: full())
-    with pytest.raises(OSError, match="No space left"):
-        build_backbone("resnet18", image_size=32)
-    hub = pytest.importorskip("huggingface_hub")
-    monkeypatch.setattr(hub, "hf_hub_download", lambda *_, **__: full())
-    with pytest.raises(OSError, match="No space left"):
-        bundle_file("hf://owner/name")

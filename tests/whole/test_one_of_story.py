@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
+from g2netpl import PartialLabelClassifier, RunConfig, read_labels, train
 from g2netpl.cli import main
-from g2netpl.runs.answers import Decision, apply_decisions
 
 COLOURS = {"greenfinch": (70, 160, 60), "robin": (200, 60, 40), "tit": (60, 110, 200)}
 SPECIES = list(COLOURS)
@@ -98,12 +97,6 @@ def test_every_new_photo_gets_its_species_by_the_run_and_by_the_bundle(birds, ru
     assert "accuracy" in (tmp_path / "birds.md").read_text()
 
 
-def test_sure_ones_alone_by_a_threshold(birds, run, tmp_path):
-    given = ["predict", str(run), "--images", str(birds / "new"), "--workers", "0"]
-    assert main([*given, "--threshold", "1", "--output", str(tmp_path / "sure.csv")]) == 0
-    assert {row["labels"] for row in rows_of(tmp_path / "sure.csv")} <= {"", *SPECIES}
-
-
 def test_complete_sorts_the_rest_into_a_table_that_train_reads(run, capsys):
     assert main(["complete", str(run), "--overwrite"]) == 0
     said = capsys.readouterr().out
@@ -127,16 +120,6 @@ def test_the_report_shows_accuracy(run):
     assert "accuracy</th>" in page
 
 
-def test_an_answer_denies_the_other_species(run):
-    table = load_run(run).observed()
-    open_one = next(name for name in table.images if "/" not in name)
-    when = "2026-11-17T00:00:00+00:00"
-    answer = Decision("1", when, "yes", open_one, "robin", -1, 1, "worth")
-    row = list(table.images).index(open_one)
-    assert apply_decisions(table, [answer], one_of=True).values[row].tolist() == [0, 1, 0]
-    assert apply_decisions(table, [answer]).values[row].tolist() == [-1, 1, -1]
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -148,15 +131,6 @@ def test_what_contradicts_it_is_refused(birds, tmp_path, capsys, flags, words):
     given = ["--labels", str(birds / "sorted"), "--output", str(tmp_path / "run"), *QUICK, *flags]
     assert main(["train", *given, "--one-of"]) == 2
     assert words in capsys.readouterr().err
-
-
-def test_labels_that_contradict_it_are_told_with_their_line(birds, tmp_path, capsys):
-    labels = tmp_path / "labels.csv"
-    labels.write_text("image,labels\nrobin/1.png,robin\ntit/1.png,tit;robin\n")
-    given = ["--labels", str(labels), "--images", str(birds / "sorted"), *QUICK]
-    assert main(["train", *given, "--one-of", "--output", str(tmp_path / "run")]) == 2
-    said = capsys.readouterr().err
-    assert f"{labels}:3: image 'tit/1.png' has 2 positives, 'robin', 'tit'; expected one" in said
 
 
 def test_in_python_and_with_progress(birds, tmp_path, capsys):

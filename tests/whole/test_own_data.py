@@ -7,17 +7,15 @@ import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
 from scipy.special import expit
 
 from g2netpl import load_run, read_labels
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.labels.formats import Reading, csv_table, write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs import run as runs
-from g2netpl.runs.completion import Completed, compare_with_truth, complete, fill_in, mark_between
+from g2netpl.runs.completion import complete, fill_in
 from g2netpl.runs.thresholds import Thresholds
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -301,15 +299,14 @@ def test_an_unreadable_image_keeps_its_place_and_is_named(folder, mode, capsys):
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
-def test_all_unreadable_images_are_counted_at_once_and_what_is_advised_works(folder, mode, capsys):
+def test_all_unreadable_images_are_counted_at_once_and_what_is_advised_works(folder, capsys):
     bad = [folder / "photos" / f"train-0000{number}.png" for number in range(1, 5)]
     content = bad[3].read_bytes()
     for path, held in zip(bad, (b"", b"no image", content[:-60]), strict=False):
         path.write_bytes(held)
     bad.pop().unlink()  # not there at all
     arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    train = ["train", "--mode", mode, "--cache", str(folder / "cache"), *QUICK]
+    train = ["train", "--mode", "end-to-end", "--cache", str(folder / "cache"), *QUICK]
     train += ["--output", str(folder / "run")]
     assert main(["check", *arguments, "--workers", "0"]) == 2
     error = capsys.readouterr().err
@@ -333,38 +330,6 @@ def test_all_unreadable_images_are_counted_at_once_and_what_is_advised_works(fol
     assert main([*train, *arguments]) == 0
 
 
-def test_what_could_not_be_read_does_not_matter_to_the_rest(folder):
-    """Training with a broken image equals training on the others, up to the order of batches."""
-    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    arguments += ["--only-listed", "--batch-size", "60", *QUICK, "--method", "an"]
-    (folder / "photos" / "train-00001.png").write_text("no image")
-    assert main(["train", *arguments, "--output", str(folder / "broken")]) == 0
-    table = read_labels(folder / "labels.csv")
-    rest = table.take([row for row in range(60) if row != 1])
-    write_labels(rest, folder / "rest.csv")
-    arguments[1] = str(folder / "rest.csv")
-    assert main(["train", *arguments, "--output", str(folder / "rest")]) == 0
-    one, other = (
-        json.loads((folder / name / "history.jsonl").read_text()) for name in ("broken", "rest")
-    )
-    assert one["cost"] == pytest.approx(other["cost"], rel=0.02)
-
-
-def test_a_few_negatives_beside_tags_choose_nothing(folder, capsys):
-    """They are no sample: one held-out negative once chose the epoch and the thresholds."""
-    table = read_labels(folder / "truth.csv")
-    values = np.where(table.values == 1, 1, -1).astype(np.int8)
-    absent = np.flatnonzero(table.values.ravel() == 0)
-    values.ravel()[absent[:: len(absent) // 8]] = 0
-    write_labels(LabelTable(table.images, table.classes, values), folder / "few.csv")
-    arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
-    arguments += ["--only-listed", "--output", str(folder / "run"), "--overwrite", *QUICK]
-    assert main(["train", *arguments]) == 0
-    told = capsys.readouterr().out
-    assert "negatives are known among the held-out images), all images are trained on" in told
-    assert load_run(folder / "run").thresholds.rule in ("expected", "more likely there than not")
-
-
 def test_formats_and_their_flags_reach_the_training(folder, capsys):
     table = read_labels(folder / "truth.csv")
     tags = LabelTable(table.images, table.classes, np.where(table.values == 1, 1, -1))
@@ -384,20 +349,6 @@ def test_formats_and_their_flags_reach_the_training(folder, capsys):
     more = ["--separator", "/", "--classes", str(folder / "classes.txt")]
     assert main(["train", *arguments, *more]) == 2
     assert "unknown class 'nine'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("view", ["plain", "weak", "strong"])
-def test_every_view_trains(folder, view):
-    arguments = ["--labels", str(folder / "labels.csv"), "--images", str(folder / "photos")]
-    arguments += ["--view", view, "--only-listed", "--output", str(folder / "run"), *QUICK]
-    assert main(["train", *arguments]) == 0
-
-
-def test_a_default_image_folder_is_that_of_the_label_file(folder):
-    shutil.copy(folder / "labels.csv", folder / "photos" / "labels.csv")
-    arguments = ["--labels", str(folder / "photos" / "labels.csv")]
-    assert main(["train", *arguments, "--output", str(folder / "run"), *QUICK]) == 0
-    assert len(load_run(folder / "run").observed()) == 60  # nobody named a folder to look through
 
 
 def test_check_finds_everything_in_one_pass(folder, capsys):
@@ -442,36 +393,6 @@ def test_check_lists_all_mistakes_of_a_label_file(folder, capsys):
     assert "bad.csv:3: expected 2 cells" in out
     assert "bad.csv:4: image '../c.png': leads out" in out
     assert len(rows_of(folder / "problems.csv")) == 33
-
-
-def test_check_of_a_good_set_says_so_with_any_number_of_processes(folder, capsys):
-    for index in range(200):
-        Image.new("RGB", (8, 8), (index, 0, 0)).save(folder / "photos" / f"z{index}.png")
-    names = [f"z{index}.png" for index in range(200)]
-    table = LabelTable(tuple(names), ("red",), np.ones((200, 1), dtype=np.int8))
-    csv_table.write(table, folder / "many.csv")
-    shown = []
-    for workers in ("0", "2"):
-        arguments = ["check", "--labels", str(folder / "many.csv")]
-        more = ["--images", str(folder / "photos"), "--workers", workers]
-        assert main([*arguments, *more]) == 0
-        shown.append(capsys.readouterr().out)
-    assert shown[0] == shown[1]
-    assert "a training may begin" in shown[0]
-    arguments = ["check", "--labels", str(folder / "many.csv"), "--images", str(folder / "photos")]
-    assert main([*arguments, "--no-decode"]) == 0
-    assert "the images were not decoded" in capsys.readouterr().out
-    (folder / "photos" / "z0.png").unlink()
-    assert main([*arguments, "--no-decode"]) == 2
-
-
-def test_check_tells_an_image_folder_that_is_not_there_before_all_else(folder, capsys):
-    arguments = ["check", "--labels", str(folder / "labels.csv"), "--images"]
-    assert main([*arguments, str(folder / "nowhere")]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err) == ("", f"g2netpl: {folder / 'nowhere'}: no such image folder\n")
-    assert main([*arguments, str(folder / "nowhere.tar")]) == 2
-    assert capsys.readouterr().out == ""
 
 
 def test_check_refuses_what_a_training_would(folder, capsys):
@@ -558,19 +479,6 @@ def test_check_overwrites_nothing_by_itself(folder):
     assert main([*arguments, "--html", str(folder / "page.txt")]) == 2
 
 
-def test_tags_that_were_not_separated_are_suspected(folder, capsys):
-    (folder / "tags.csv").write_text(
-        'image,labels\ntrain-00000.png,"cup,table"\ntrain-00001.png,cup\ntrain-00002.png,table\n'
-    )
-    arguments = ["check", "--labels", str(folder / "tags.csv"), "--images", str(folder / "photos")]
-    assert main(arguments) == 2
-    assert "'cup,table' looks like several tags" in capsys.readouterr().err
-    assert main([*arguments, "--separator", ";"]) == 0
-    assert "'cup,table': is --separator right?" in capsys.readouterr().out
-    assert main([*arguments, "--separator", ","]) == 0
-    assert "separator" not in capsys.readouterr().out
-
-
 def test_an_unlabelled_folder_holds_no_image_that_is_used_already(folder, capsys):
     (folder / "few.csv").write_text("image,a,b\ntrain-00000.png,1,\ntrain-00001.png,0,1\n")
     arguments = ["--labels", str(folder / "few.csv"), "--images", str(folder / "photos")]
@@ -614,30 +522,6 @@ def test_a_truth_of_tags_needs_to_be_complete(folder, trained, capsys):
     assert "give --absent negative" in capsys.readouterr().err
     assert main([*arguments, "--absent", "negative"]) == 0
     assert "570 labels" in capsys.readouterr().out
-
-
-def test_a_truth_names_images_as_people_do(tmp_path):
-    observed = LabelTable(("2019/IMG_1.JPG", "2019/IMG_2.JPG"), ("cat", "dog"), np.full((2, 2), -1))
-    values = np.array([[1, 0], [1, 1]], dtype=np.int8)
-    completed = Completed(observed, values, values.astype(np.float32), np.ones((2, 2), np.int8))
-    said = []
-    for names in (("2019/IMG_1.JPG", "2019/IMG_2.JPG"), (r"2019\img_2", r"2019\img_1")):
-        rows = {name: "1,0" if name[-5:].upper().find("1") >= 0 else "0,1" for name in names}
-        text = "".join(f"{name},{cells}\n" for name, cells in rows.items())
-        (tmp_path / "truth.csv").write_text(f"image,cat,dog\n{text}")
-        said.append(compare_with_truth(completed, str(tmp_path / "truth.csv")))
-    assert said[0] == said[1]
-    assert "truth.csv, 2 images:\n  soft: 4 labels, 75.00% right" in said[0]
-
-
-def test_images_of_the_test_file_may_be_called_otherwise(folder, capsys):
-    text = (folder / "test.csv").read_text().replace(".png", "")
-    (folder / "loose.csv").write_text(text)
-    arguments = ["--labels", str(folder / "truth.csv"), "--images", str(folder / "photos")]
-    for name in ("test.csv", "loose.csv"):
-        more = ["--test-labels", str(folder / name), "--no-decode"]
-        assert main(["check", *arguments, *more]) == 0
-        assert "not listed" not in capsys.readouterr().out
 
 
 def test_what_is_read_is_not_replaced(folder, capsys):
@@ -703,15 +587,6 @@ def test_classes_may_hold_the_mark_between_tags(folder, capsys):
         assert rows_of(folder / name)[0]["labels"].split("|") == list(classes)
     back = read_labels(folder / "tags.csv", reading=Reading(separator="|"))
     assert set(back.classes) == set(classes)
-
-
-def test_what_cannot_stand_in_a_table_is_told_before_any_image_is_scored():
-    assert mark_between(["a", "b|c"], True) == ";"
-    assert mark_between(["a;b", "b|c"], True) == ","
-    with pytest.raises(InputError, match="rename classes in the label file"):
-        mark_between(["a;|,", "b\t/"], False)
-    with pytest.raises(InputError, match="give --no-scores"):
-        mark_between(["labels"], True)
 
 
 def test_a_class_of_a_wrong_name_is_told_before_any_image_is_scored(folder, trained, monkeypatch):

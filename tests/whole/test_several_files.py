@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from g2netpl import Review, RunConfig, load_run, read_labels
+from g2netpl import Review, load_run, read_labels
 from g2netpl.cli import main
-from g2netpl.experiments.data import PhotoData, find_dataset
-from g2netpl.images.thumbnails import Roots
-from g2netpl.runs.config_file import read_keys
 from g2netpl.runs.export import describe
-from g2netpl.training.data import read_training_data
 
 COLOURS = {"car": "red", "cat": "green", "tree": "blue"}
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--epochs", "1", "--workers", "0"]
@@ -125,51 +121,6 @@ def test_a_run_goes_on_with_the_same_files_alone(team, capsys):
     flags = ["train", "--resume", "--contradictions", "unknown", "--output", "run"]
     assert main(flags) == 3
     assert "the training labels" in capsys.readouterr().err
-
-
-def test_a_comparison_takes_both_files(team, capsys):
-    one = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--images", "photos", *QUICK]
-    compare = ["compare", *FILES, *one, "--methods", "an", "--settings", "own", "--seeds", "0"]
-    compare += ["--expected-positives", "1.5", "--output", "compared"]
-    assert main(compare) == 0
-    assert main([*compare, "--resume"]) == 0
-    assert "images, alice.csv + bob.json, end-to-end" in (
-        Path("compared/report.html").read_text(encoding="utf-8")
-    )
-    capsys.readouterr()
-    assert main([*compare, "--labels", "alice.csv", "--resume"]) == 3
-    assert "other --labels than it began with" in capsys.readouterr().err
-
-
-def test_files_in_two_folders_bring_their_own_images(team, tmp_path):
-    for name, first in (("zoo", 0), ("park", 20)):
-        folder = tmp_path / name
-        folder.mkdir()
-        for number in range(first, first + 20):
-            (tmp_path / "photos" / f"{number:02}.png").rename(folder / f"{number:02}.png")
-    (tmp_path / "zoo" / "labels.csv").write_text("image,car,cat\n00.png,1,0\n01.png,0,1\n")
-    (tmp_path / "park" / "labels.csv").write_text("image,car\n20.png,1\n21.png,0\n")
-    files = ("zoo/labels.csv", "park/labels.csv")
-    config = RunConfig(labels=files, output="run", validation=0)
-    data = read_training_data(config)
-    names = ("zoo/00.png", "zoo/01.png", "park/20.png", "park/21.png")
-    assert data.table.images == names
-    assert Roots.of_run(config.model_dump(), None).path("park/20.png").endswith("park/20.png")
-    everything = read_training_data(config.model_copy(update={"only_listed": False}))
-    assert len(everything.table) == 40
-    assert all("/" in name for name in everything.table.images)
-    data = PhotoData(find_dataset(files), {"mode": "linear"}).with_test_part(tmp_path / "parts")
-    assert {*data.read.table.images, *data.read.test.table.images} == set(names)
-    assert data.dataset.name == "labels.csv + labels.csv"
-
-
-def test_labels_are_one_path_or_several_in_a_configuration(team, tmp_path):
-    keys = read_keys(tmp_path / "run.toml", {"output": "run"})
-    config = RunConfig.read(keys, "run.toml")
-    assert config.labels == (str(tmp_path / "alice.csv"), str(tmp_path / "bob.json"))
-    assert RunConfig(labels=[tmp_path / "alice.csv"], output="run").labels == keys["labels"][0]
-    again = RunConfig.read(json.loads(config.model_dump_json()), "run.json")
-    assert again == config
 
 
 def test_the_example_of_the_page_prints_what_the_page_says(tmp_path, monkeypatch, capsys):

@@ -14,7 +14,6 @@ from g2netpl.labels.formats.groups import read_groups
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.run import Run
-from g2netpl.training.checks import check_config
 from g2netpl.training.data import read_training_data
 
 QUICK = ["--backbone", "tiny", "--image-size", "32", "--workers", "0", "--device", "cpu"]
@@ -123,13 +122,6 @@ def test_groups_are_a_column_a_file_or_folders(album):
     assert folders.held_out.tolist() == column.held_out.tolist()
 
 
-def test_folder_is_a_word_and_no_path():
-    config = RunConfig.read({"labels": "l.csv", "output": "o", "groups": "folder"}, "test")
-    assert check_config(config).groups == "folder"
-    config = RunConfig.read({"labels": "l.csv", "output": "o", "groups": "g.csv"}, "test")
-    assert check_config(config).groups.endswith("/g.csv")
-
-
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
@@ -180,17 +172,3 @@ def test_compare_makes_a_test_that_parts_no_group(album, tmp_path, capsys):
 
 
 TWO = ("train", "test")
-
-
-def test_features_keep_groups(album, tmp_path):
-    from g2netpl.images.features import read_features
-
-    groups = tmp_path / "groups.csv"
-    assert run("check", album, "--workers", 0, "--groups-out", groups) == 0
-    flags = ["--output", tmp_path / "f", "--backbone", "tiny", "--image-size", 32, "--workers", 0]
-    assert run("features", album, *flags, "--groups", groups) == 0
-    folder = read_features(tmp_path / "f")
-    assert parted(set(folder.test.images)) == []
-    assert folder.train.groups is not None
-    named = read_groups(groups)
-    assert list(folder.train.groups) == [named.get(name, "") for name in folder.train.images]
