@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Record exit codes and files of about 80 commands, and compare a later version with the record.
 
     python dev/golden_commands.py before.json
@@ -108,7 +109,9 @@ TIMES = ("seconds", "images_per_second", "time", "folder", "output", "hours", "s
 def call(words: str, place: Path) -> tuple[int, str]:
     """Run g2netpl in a folder: its exit code and the last line of its output."""
     command = [sys.executable, "-m", "g2netpl", *words.split()]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, cwd=place, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
     lines = (done.stdout + done.stderr).strip().splitlines()
     return done.returncode, lines[-1] if lines else ""
 
@@ -145,26 +148,56 @@ def prepare(place: Path) -> None:
     header, *rows = (place / "photos/train.csv").read_text().splitlines()
     names = header.split(",")[1:]
     cells = [row.split(",") for row in rows]
-    present = [(row[0], [n for n, v in zip(names, row[1:], strict=True) if v == "1"]) for row in cells]
+    present = [
+        (row[0], [n for n, v in zip(names, row[1:], strict=True) if v == "1"]) for row in cells
+    ]
 
     def write(name: str, lines: list[str], encoding: str = "utf-8") -> None:
         (place / name).write_text("\n".join(lines) + "\n", encoding=encoding)
 
-    some = [f"{image},{';'.join(tags[:1 + n % 2])}" for n, (image, tags) in enumerate(present) if n % 3]
+    some = [
+        f"{image},{';'.join(tags[: 1 + n % 2])}" for n, (image, tags) in enumerate(present) if n % 3
+    ]
     write("tags.csv", ["image,tags", *some])
     write("utf16.csv", ["image,tags", *some], "utf-16")
-    write("semicolon.csv", ["image;tags", *(row.replace(";", "|").replace(",", ";") for row in some)])
-    write("mixed.csv", [header, *(",".join([row[0], *(v if (n + m) % 3 else "" for m, v in enumerate(row[1:]))]) for n, row in enumerate(cells))])
+    write(
+        "semicolon.csv", ["image;tags", *(row.replace(";", "|").replace(",", ";") for row in some)]
+    )
+    write(
+        "mixed.csv",
+        [
+            header,
+            *(
+                ",".join([row[0], *(v if (n + m) % 3 else "" for m, v in enumerate(row[1:]))])
+                for n, row in enumerate(cells)
+            ),
+        ],
+    )
     write("one.csv", ["image,tags", *(f"{image},{tags[0]}" for image, tags in present if tags)])
     write("wrong.csv", [header, rows[0].replace("1", "maybe", 1), *rows[1:]])
-    write("negatives.csv", [header, *(",".join([row[0], *(v.replace("0", "-1") for v in row[1:])]) for row in cells)])
+    write(
+        "negatives.csv",
+        [header, *(",".join([row[0], *(v.replace("0", "-1") for v in row[1:])]) for row in cells)],
+    )
     write("outside.csv", ["image,tags", f"../photos/x.png,{names[0]}"])
     write("empty.csv", [])
     write("twice.csv", ["image,tags", *some[:3], some[0].split(",")[0] + "," + names[-1]])
     write("classes.txt", names)
     write("aliases.txt", [f"thing = {names[0]}"])
     write("list.txt", [row[0] for row in cells[:5]])
-    write("run.toml", ['labels = "tags.csv"', 'images = "photos"', 'backbone = "tiny"', "image_size = 32", "epochs = 1", 'view = "plain"', "batch_size = 16", "workers = 0"])
+    write(
+        "run.toml",
+        [
+            'labels = "tags.csv"',
+            'images = "photos"',
+            'backbone = "tiny"',
+            "image_size = 32",
+            "epochs = 1",
+            'view = "plain"',
+            "batch_size = 16",
+            "workers = 0",
+        ],
+    )
     write("wrong.toml", ['labels = "tags.csv"', "epochz = 3"])
     write("wrong.onnx", ["no model"])
     write("wrong.py", ["import nothing_of_this_name"])
@@ -182,7 +215,11 @@ def record() -> dict[str, object]:
             after = files(place)
             made = [name for name in sorted(after) if before.get(name) != after[name]]
             key = f"{number:02d} {words}"
-            found[key] = {"exit": code, "files": {n: content(place / n) for n in made}, "said": last}
+            found[key] = {
+                "exit": code,
+                "files": {n: content(place / n) for n in made},
+                "said": last,
+            }
             print(code, words, "|", last[:150], flush=True)
     return json.loads(re.sub(re.escape(folder), "", json.dumps(found)))
 
@@ -191,7 +228,12 @@ def differences(before: object, after: object, where: str = "") -> list[str]:
     """Every place where two records differ, but for the wording of messages."""
     if isinstance(before, dict) and isinstance(after, dict):
         keys = dict.fromkeys([*before, *after])
-        return [line for key in keys if key != "said" for line in differences(before.get(key), after.get(key), f"{where} / {key}")]
+        return [
+            line
+            for key in keys
+            if key != "said"
+            for line in differences(before.get(key), after.get(key), f"{where} / {key}")
+        ]
     return [] if before == after else [f"{where}: {str(before)[:80]} -> {str(after)[:80]}"]
 
 
