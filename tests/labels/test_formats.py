@@ -24,7 +24,6 @@ from g2netpl.labels.formats import (
     read_labels,
     write_labels,
 )
-from g2netpl.labels.formats import text as file_text
 from g2netpl.labels.table import UNOBSERVED, LabelTable, name_problem
 
 PATHS = {
@@ -619,20 +618,16 @@ def written(draw, rows):
     return text[: -len(end)] if draw(st.booleans()) else text, lines
 
 
-def read_in_blocks(text, size):
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_text, "_BLOCK", size)
+def read_wide(text):
+    with tempfile.TemporaryDirectory() as folder:
         return csv_table.read(put(Path(folder, "x.csv"), text), Reading(minus_one="unobserved"))
-
-
-sizes = st.sampled_from([1, 5, 16, 64, 1 << 22])
 
 
 @given(wide_files(), st.data())
 def test_however_a_wide_file_is_written_it_says_the_same(content, data):
     rows, expected = content
     text, _ = data.draw(written(rows))
-    assert same(read_in_blocks(text, data.draw(sizes)), expected)
+    assert same(read_wide(text), expected)
 
 
 NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yess", "1.00", "٣"]
@@ -661,7 +656,7 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
     rows.insert(at, [wrong if cell == "NO LABEL" else cell for cell in row])
     text, lines = data.draw(written(rows))
     with pytest.raises(LabelFileError) as caught:
-        read_in_blocks(text, data.draw(sizes))
+        read_wide(text)
     (problem,) = caught.value.problems
     assert problem.where.endswith(f"x.csv:{lines[at]}")
     assert message in problem.what
@@ -669,7 +664,6 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
         assert f":{lines[rows.index(['first', *['1'] * width])]})" in problem.what
 
 
-@pytest.mark.parametrize("size", [1, 8, 1 << 22])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -681,13 +675,12 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
         ("image,x\na,1\n\nc,10\n", r"x\.csv:4: class 'x': expected 1, 0"),
     ],
 )
-def test_plain_files_name_the_line_of_a_mistake(text, message, size):
+def test_plain_files_name_the_line_of_a_mistake(text, message):
     with pytest.raises(LabelFileError, match=message) as caught:
-        read_in_blocks(text, size)
+        read_wide(text)
     assert len(caught.value.problems) == 1
 
 
-@pytest.mark.parametrize("size", [8, 1 << 22])
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -697,9 +690,9 @@ def test_plain_files_name_the_line_of_a_mistake(text, message, size):
         (b"image,x\na,1\n\nb\0,1\n", ":4: a NUL character"),
     ],
 )
-def test_bytes_that_are_no_text_are_named_by_line_and_byte(text, message, size):
+def test_bytes_that_are_no_text_are_named_by_line_and_byte(text, message):
     with pytest.raises(InputError, match=message):
-        read_in_blocks(text, size)
+        read_wide(text)
 
 
 def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
@@ -708,17 +701,15 @@ def test_bytes_are_counted_from_the_start_of_the_file(tmp_path):
         read_labels(path)
 
 
-@pytest.mark.parametrize("size", [4, 1 << 22])
-def test_lines_may_end_as_on_an_old_mac(size):
+def test_lines_may_end_as_on_an_old_mac():
     for text in ("image,x\ra,1\rb,0\r", "image;x\ra;1\rb;0\r"):
-        table = read_in_blocks(text, size)
+        table = read_wide(text)
         assert (table.images, table.values.tolist()) == (("a", "b"), [[1], [0]])
 
 
-@pytest.mark.parametrize("size", [4, 1 << 22])
-def test_a_lone_carriage_return_ends_a_row(size):
+def test_a_lone_carriage_return_ends_a_row():
     with pytest.raises(InputError, match="expected 2 cells as in the header, got 1"):
-        read_in_blocks("image,x\na\rb,1\n", size)
+        read_wide("image,x\na\rb,1\n")
 
 
 # Which format

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from g2netpl.labels.entries import Entries
 from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
-from g2netpl.labels.formats import text as file_text
 from g2netpl.labels.table import LabelTable
 
 TABLE = LabelTable(
@@ -86,8 +85,8 @@ def truth_of(rows):
     return first, mistakes + contradictions, twins
 
 
-@given(listings, st.sampled_from([1, 7, 40, 1 << 22]), st.sampled_from(["tags", "lines"]))
-def test_tags_say_what_dictionaries_say(rows, size, shape):
+@given(listings, st.sampled_from(["tags", "lines"]))
+def test_tags_say_what_dictionaries_say(rows, shape):
     first, mistakes, twins = truth_of(rows)
     if shape == "tags":
         name = "x.csv"
@@ -97,8 +96,7 @@ def test_tags_say_what_dictionaries_say(rows, size, shape):
         name = "metadata.jsonl"
         keys = ("file_name", "labels", "absent")
         lines = ["", *(json.dumps(dict(zip(keys, row, strict=True))) for row in rows)]
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_text, "_BLOCK", size)
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         classes = sorted({tag for _, yes, no in rows for tag in (*yes, *no)})
@@ -126,10 +124,9 @@ def test_tags_say_what_dictionaries_say(rows, size, shape):
         st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["x", "y"]), st.integers(0, 1)),
         min_size=1,
         max_size=8,
-    ),
-    st.sampled_from([1, 9, 1 << 22]),
+    )
 )
-def test_a_row_per_label_in_any_order(rows, size):
+def test_a_row_per_label_in_any_order(rows):
     signs = {}
     for image, name, sign in rows:
         signs.setdefault((image, name), set()).add(sign)
@@ -138,8 +135,7 @@ def test_a_row_per_label_in_any_order(rows, size):
         for line, (image, name, sign) in enumerate(rows, start=2)
         if sign == 0 and len(signs[image, name]) == 2
     ]
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_text, "_BLOCK", size)
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.csv")
         text = "".join(f"{image},{name},{sign}\r\n" for image, name, sign in rows)
         path.write_bytes(f"ImageID,LabelName,Confidence\r\n{text}".encode())
@@ -159,20 +155,16 @@ def test_a_row_per_label_in_any_order(rows, size):
     ]
 
 
-@pytest.mark.parametrize("size", [1, 10, 1 << 22])
 @pytest.mark.parametrize("content", [b"image,labels\na,x\nb,\xff\n", b"image,labels\na,x\nb,\0\n"])
-def test_bytes_that_are_no_text_are_named_by_line(content, size, tmp_path, monkeypatch):
-    monkeypatch.setattr(file_text, "_BLOCK", size)
+def test_bytes_that_are_no_text_are_named_by_line(content, tmp_path):
     path = tmp_path / "x.csv"
     path.write_bytes(b"\xef\xbb\xbf" + content)
     with pytest.raises(LabelFileError, match=r"x\.csv:3: (a NUL|expected UTF-8 text, byte 22)"):
         read_labels(path)
 
 
-def test_a_quoted_cell_may_go_on_in_the_next_block(tmp_path, monkeypatch):
+def test_a_quoted_cell_may_go_on_in_the_next_line(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('image,labels\n"a\nb.jpg","x;y"\nc.jpg,y\n/d.jpg,x\n')
-    for size in (1, 8, 1 << 22):
-        monkeypatch.setattr(file_text, "_BLOCK", size)
-        with pytest.raises(LabelFileError, match=r"x\.csv:5: image '/d\.jpg'"):
-            read_labels(path)
+    with pytest.raises(LabelFileError, match=r"x\.csv:5: image '/d\.jpg'"):
+        read_labels(path)
