@@ -257,9 +257,12 @@ CASES = {
         "labels.csv:2: expected UTF-8 text, byte 8 is 0xe9; save the file as UTF-8, or for CSV "
         "name its encoding, as --encoding cp1252",
     ),
+    "csv: half of UTF-16": Case(
+        csv("image,a\nx,1\n".encode("utf-16")[:-1]), "labels.csv:2: expected text in the encoding"
+    ),
     "csv: not in the encoding that was told": Case(
         csv("image,a\nx\x81,1\n".encode("latin-1")),
-        "labels.csv:1: expected text in the encoding cp1252, which it is not (byte 9)",
+        "labels.csv:2: expected text in the encoding cp1252, which it is not (byte 9)",
         ("--encoding", "cp1252"),
     ),
     "csv: a class twice": Case(csv("image,a,b,a\n"), "labels.csv:1: class 'a' is listed twice"),
@@ -371,6 +374,9 @@ CASES = {
     ),
     "json: a number of 5,000 digits": Case(
         raw(f'{{"images": {"9" * 5000}}}'), "instances.json: Exceeds the limit (4300 digits)"
+    ),
+    "json: latin-1": Case(
+        raw(b'{"a":\n"\xe9"}'), "instances.json:2: expected UTF-8 text, byte 7 is 0xe9"
     ),
     "coco: no images": Case(
         raw('{"annotations": []}'), "instances.json: expected 'images', a list, got nothing"

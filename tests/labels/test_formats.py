@@ -24,7 +24,6 @@ from g2netpl.labels.formats import (
     read_labels,
     write_labels,
 )
-from g2netpl.labels.formats import text as file_text
 from g2netpl.labels.table import UNOBSERVED, LabelTable, name_problem
 
 PATHS = {
@@ -579,20 +578,16 @@ def written(draw, rows):
     return text[: -len(end)] if draw(st.booleans()) else text, lines
 
 
-def read_in_blocks(text, size):
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_text, "_BLOCK", size)
+def read_wide(text):
+    with tempfile.TemporaryDirectory() as folder:
         return csv_table.read(put(Path(folder, "x.csv"), text), Reading(minus_one="unobserved"))
-
-
-sizes = st.sampled_from([1, 5, 16, 64, 1 << 22])
 
 
 @given(wide_files(), st.data())
 def test_however_a_wide_file_is_written_it_says_the_same(content, data):
     rows, expected = content
     text, _ = data.draw(written(rows))
-    assert same(read_in_blocks(text, data.draw(sizes)), expected)
+    assert same(read_wide(text), expected)
 
 
 NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yess", "1.00", "٣"]
@@ -621,7 +616,7 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
     rows.insert(at, [wrong if cell == "NO LABEL" else cell for cell in row])
     text, lines = data.draw(written(rows))
     with pytest.raises(LabelFileError) as caught:
-        read_in_blocks(text, data.draw(sizes))
+        read_wide(text)
     (problem,) = caught.value.problems
     assert problem.where.endswith(f"x.csv:{lines[at]}")
     assert message in problem.what
@@ -632,7 +627,7 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
 @pytest.mark.parametrize("size", [4, 1 << 22])
 def test_lines_may_end_as_on_an_old_mac(size):
     for text in ("image,x\ra,1\rb,0\r", "image;x\ra;1\rb;0\r"):
-        table = read_in_blocks(text, size)
+        table = read_wide(text)
         assert (table.images, table.values.tolist()) == (("a", "b"), [[1], [0]])
 
 

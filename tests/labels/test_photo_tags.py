@@ -1,6 +1,5 @@
 """Tags in photos: dialects written by hand, and programs of photographers as reader and writer."""
 
-import hashlib
 import json
 import os
 import re
@@ -100,14 +99,6 @@ CAT = packet(listed("dc:subject", "cat"))
 
 # In the files
 
-EXTENDED = packet(listed("dc:subject", "dog", "x" * 70_000)).encode()
-GUID = hashlib.md5(EXTENDED).hexdigest().upper().encode()
-
-
-def extension(start, end, guid=GUID):
-    place = guid + struct.pack(">II", len(EXTENDED), start)
-    return segment(0xE1, b"http://ns.adobe.com/xmp/extension/\0" + place + EXTENDED[start:end])
-
 
 FILES = {
     "JPEG with XMP": jpeg(segment(0xE0, b"JFIF\0"), segment(0xE1, b"Exif\0\0"), xmp_segment(CAT)),
@@ -133,18 +124,6 @@ FILES = {
 def test_tags_are_found_in_the_header_of_a_photo(tmp_path, kind):
     put(tmp_path / "a.jpg", FILES[kind])  # whatever it is called
     assert tags(tmp_path) == {"cat"}
-
-
-def test_extended_xmp_is_put_together_where_the_packet_names_it(tmp_path):
-    note = f"<note>{GUID.decode()}</note>"
-    parts = [extension(40_000, 80_000), extension(0, 40_000)]
-    put(tmp_path / "a.jpg", jpeg(xmp_segment(packet(note)), *parts))
-    assert tags(tmp_path, classes=("cat", "dog")) == {"dog"}
-    put(tmp_path / "a.jpg", jpeg(xmp_segment(CAT), *parts))  # left by another program
-    assert tags(tmp_path) == {"cat"}
-    put(tmp_path / "a.jpg", jpeg(xmp_segment(packet(note)), parts[0]))
-    with pytest.raises(InputError, match="parts of its extended XMP are missing"):
-        tags(tmp_path)
 
 
 @pytest.mark.parametrize(

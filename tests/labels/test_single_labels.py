@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from g2netpl.labels.formats import LabelFileError, read_labels
-from g2netpl.labels.formats import text as file_text
 
 listings = st.lists(
     st.tuples(
@@ -35,8 +34,8 @@ def truth_of(rows):
     return first, mistakes + contradictions, twins
 
 
-@given(listings, st.sampled_from([1, 7, 40, 1 << 22]), st.sampled_from(["tags", "lines"]))
-def test_tags_say_what_dictionaries_say(rows, size, shape):
+@given(listings, st.sampled_from(["tags", "lines"]))
+def test_tags_say_what_dictionaries_say(rows, shape):
     first, mistakes, twins = truth_of(rows)
     if shape == "tags":
         name = "x.csv"
@@ -46,8 +45,7 @@ def test_tags_say_what_dictionaries_say(rows, size, shape):
         name = "metadata.jsonl"
         keys = ("file_name", "labels", "absent")
         lines = ["", *(json.dumps(dict(zip(keys, row, strict=True))) for row in rows)]
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_text, "_BLOCK", size)
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         classes = sorted({tag for _, yes, no in rows for tag in (*yes, *no)})
@@ -75,10 +73,9 @@ def test_tags_say_what_dictionaries_say(rows, size, shape):
         st.tuples(st.sampled_from(["a", "b", "c"]), st.sampled_from(["x", "y"]), st.integers(0, 1)),
         min_size=1,
         max_size=8,
-    ),
-    st.sampled_from([1, 9, 1 << 22]),
+    )
 )
-def test_a_row_per_label_in_any_order(rows, size):
+def test_a_row_per_label_in_any_order(rows):
     signs = {}
     for image, name, sign in rows:
         signs.setdefault((image, name), set()).add(sign)
@@ -87,8 +84,7 @@ def test_a_row_per_label_in_any_order(rows, size):
         for line, (image, name, sign) in enumerate(rows, start=2)
         if sign == 0 and len(signs[image, name]) == 2
     ]
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(file_text, "_BLOCK", size)
+    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "x.csv")
         text = "".join(f"{image},{name},{sign}\r\n" for image, name, sign in rows)
         path.write_bytes(f"ImageID,LabelName,Confidence\r\n{text}".encode())

@@ -22,7 +22,7 @@ from g2netpl.labels.formats.groups import group_cells, group_header
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading, silent_classes
-from g2netpl.labels.formats.text import text_blocks
+from g2netpl.labels.formats.text import numbered_lines
 from g2netpl.labels.paths import list_images
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
@@ -119,14 +119,8 @@ def _read_folders(path: Path, reading: Reading) -> LabelTable:
 def _read_lines(path: Path, reading: Reading) -> LabelTable:
     problems = Problems()
 
-    def lines() -> Iterator[tuple[int, str]]:
-        for block, first in text_blocks(path, problems):
-            yield from enumerate(block.split("\n"), start=first)
-
     def rows() -> Iterator[tags.Tags]:
-        for line, text in lines():
-            if not text.strip():
-                continue
+        for line, text in numbered_lines(path, problems):
             where = f"{path}:{line}"
             with problems.kept():
                 content = parse_json(text, where, Problems())

@@ -10,7 +10,7 @@ from g2netpl.labels.formats.collector import Collector
 from g2netpl.labels.formats.problems import Problems
 from g2netpl.labels.formats.reading import Reading
 from g2netpl.labels.formats.sheet import open_sheet
-from g2netpl.labels.formats.text import beginning, csv_rows, text_lines
+from g2netpl.labels.formats.text import beginning, csv_rows, read_text
 from g2netpl.labels.paths import SUFFIXES
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable
 
@@ -62,7 +62,7 @@ def _class_names(path: Path, problems: Problems) -> dict[str, str]:
     """Codes and names of class-descriptions….csv beside the file, if there is one."""
     names: dict[str, str] = {}
     for file in sorted(path.parent.glob("*class-descriptions*.csv")):
-        rows = csv_rows(text_lines(file, problems), file, 0, problems)
+        rows = csv_rows(read_text(file, problems), file, problems)
         for line, row in rows:
             if len(row) != 2:
                 problems.add(f"{file}:{line}", "number of cells", f"expected 2, got {len(row)}")

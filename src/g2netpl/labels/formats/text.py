@@ -1,4 +1,4 @@
-"""Text from the bytes of a file, whole or in pieces, and rows of CSV; mistakes by line and byte."""
+"""Text from the bytes of a file, and rows of CSV; mistakes by line and byte."""
 
 import codecs
 import csv
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import Any, TextIO
 
-from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 
@@ -16,51 +15,35 @@ Row = tuple[int, list[str]]  # the line it begins on, and its cells
 BOM = "\ufeff"  # may begin a text; not a part of it
 IMAGE_HEADERS = ("image", "file_name")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
-_BLOCK = 1 << 22  # bytes that are read at a time
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel begins "Unicode text"
 _QUOTED = re.compile('"[^"]*("|$)')
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*$", re.IGNORECASE)  # a first line that only Excel writes
 
 
-def read_text(path: Path, problems: Problems) -> str:
-    """The whole file as text."""
-    content = read_bytes(path)
-    start = len(codecs.BOM_UTF8) if content.startswith(codecs.BOM_UTF8) else 0
-    return decoded(content[start:], path, problems, 1, start)
-
-
-def text_blocks(
-    path: Path, problems: Problems, encoding: str | None = None
-) -> Iterator[tuple[str, int]]:
-    """Pieces of whole lines with the number of their first.
+def read_text(path: Path, problems: Problems, encoding: str | None = None) -> str:
+    """The whole file as text, without a byte order mark.
 
     What the file says of its encoding by its first bytes counts more than what a person says.
     """
-    with opening(path), open(path, "rb") as file:
-        first = file.read(3)
-        start = len(codecs.BOM_UTF8) if first == codecs.BOM_UTF8 else 0
-        file.seek(start)
-        if first[:2] in _UTF_16 or (encoding is not None and not start):
-            other = "utf-16" if first[:2] in _UTF_16 else encoding
-            yield _in_encoding(file.read(), other or "utf-8", path, problems), 1
-            return
-        line, rest = 1, b""
-        while piece := file.read(_BLOCK):
-            piece = rest + piece
-            end = piece.rfind(b"\n") + 1
-            block, rest = piece[:end], piece[end:]
-            if block:
-                yield decoded(block, path, problems, line, start), line
-            line += block.count(b"\n")
-            start += len(block)
-        if rest:
-            yield decoded(rest, path, problems, line, start), line
-
-
-def text_lines(path: Path, problems: Problems, encoding: str | None = None) -> Iterator[str]:
-    """Line after line with its end, for `csv_rows`; never the whole file at once."""
-    for block, _ in text_blocks(path, problems, encoding):
-        yield from io.StringIO(block, newline="")
+    content = read_bytes(path)
+    if content.startswith(_UTF_16):
+        encoding = "utf-16"
+    elif content.startswith(codecs.BOM_UTF8):
+        encoding = None
+    try:
+        text = content.decode(encoding or "utf-8").removeprefix(BOM)
+    except (UnicodeError, LookupError) as problem:
+        at = problem.start if isinstance(problem, UnicodeDecodeError) else 0
+        line = f"{path}:{1 + content[:at].count(10)}"
+        what = f"expected text in the encoding {encoding}, which it is not (byte {at})"
+        if encoding is None:
+            what = f"expected UTF-8 text, byte {at} is 0x{content[at]:02x}; save the file as "
+            what += "UTF-8, or for CSV name its encoding, as --encoding cp1252"
+        problems.stop(line, "encoding", what)
+    if "\0" in text:
+        line = f"{path}:{1 + text.count(chr(10), 0, text.index(chr(0)))}"
+        problems.stop(line, "encoding", "a NUL character; is this a text file?")
+    return text
 
 
 def numbered_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
@@ -70,51 +53,15 @@ def numbered_lines(path: Path, problems: Problems) -> Iterator[tuple[int, str]]:
             yield line, text.strip()
 
 
-def decoded(content: bytes, path: Path, problems: Problems, line: int, start: int) -> str:
-    """A part of a file as text; other encodings than UTF-8 are named by line and byte."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as problem:
-        line += content.count(b"\n", 0, problem.start)
-        problems.stop(
-            f"{path}:{line}",
-            "encoding",
-            f"expected UTF-8 text, byte {start + problem.start} is "
-            f"0x{content[problem.start]:02x}; save the file as UTF-8, or for CSV name its "
-            "encoding, as --encoding cp1252",
-        )
-    return _without_nul(text, path, problems, line)
-
-
-def _without_nul(text: str, path: Path, problems: Problems, line: int) -> str:
-    if "\0" in text:
-        line += text.count("\n", 0, text.index("\0"))
-        problems.stop(f"{path}:{line}", "encoding", "a NUL character; is this a text file?")
-    return text
-
-
-def _in_encoding(content: bytes, encoding: str, path: Path, problems: Problems) -> str:
-    """The whole of a file that is not in UTF-8."""
-    try:
-        text = content.decode(encoding)
-    except (UnicodeError, LookupError) as problem:
-        at = f" (byte {problem.start})" if isinstance(problem, UnicodeDecodeError) else ""
-        what = f"expected text in the encoding {encoding}, which it is not{at}"
-        problems.stop(f"{path}:1", "encoding", what)
-    return _without_nul(text, path, problems, 1)
-
-
-def csv_rows(
-    source: Iterator[str], path: Path, before: int, problems: Problems, delimiter: str = ","
-) -> Iterator[Row]:
+def csv_rows(text: str, path: Path, problems: Problems, delimiter: str = ",") -> Iterator[Row]:
     """Rows with the line each begins on, past empty lines. Broken quotes end the reading."""
-    reader = csv.reader(source, strict=True, delimiter=delimiter)
-    began = before
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=delimiter)
+    began = 0
     try:
         for row in reader:
             if row:
                 yield began + 1, row
-            began = before + reader.line_num
+            began = reader.line_num
     except csv.Error as problem:
         what = str(problem)
         if what == "unexpected end of data":
@@ -126,8 +73,7 @@ def csv_table(
     path: Path, problems: Problems, encoding: str | None = None
 ) -> tuple[int, list[str], Iterator[Row]]:
     """The header, the line it is on, and the rows below it."""
-    mark = delimiter(path)
-    rows = csv_rows(text_lines(path, problems, encoding), path, 0, problems, mark)
+    rows = csv_rows(read_text(path, problems, encoding), path, problems, delimiter(path))
     if _SEPARATOR.match(beginning(path)):
         next(rows, None)
     first, header = next(rows, (1, []))

@@ -14,7 +14,6 @@ MOST = 1 << 24  # bytes of a packet
 Part = tuple[Literal["xmp", "iptc"], bytes]
 
 _XMP = b"http://ns.adobe.com/xap/1.0/\0"
-_EXTENDED = b"http://ns.adobe.com/xmp/extension/\0"
 _PHOTOSHOP = b"Photoshop 3.0\0"
 _PNG_XMP = b"XML:com.adobe.xmp\0"
 _IPTC_RESOURCE = 0x0404
@@ -67,8 +66,8 @@ def _text(value: bytes) -> str:
 
 
 def _jpeg(file: BinaryIO) -> Iterator[Part]:
-    """Segments up to the pixels; Photoshop's block and extended XMP may take several of them."""
-    resources, packet, extended = b"", b"", _Extended()
+    """Segments up to the pixels; Photoshop's block may take several of them."""
+    resources = b""
     while (marker := _marker(file)) not in (0xDA, 0xD9):
         if marker == 0x01 or 0xD0 <= marker <= 0xD7:  # of no length
             continue
@@ -84,12 +83,8 @@ def _jpeg(file: BinaryIO) -> Iterator[Part]:
             if len(resources) > MOST:
                 raise ValueError(f"Photoshop's block has more than {MOST:,} bytes")
         elif marker == 0xE1 and content.startswith(_XMP):
-            packet = content[len(_XMP) :]
-            yield "xmp", packet
-        elif marker == 0xE1 and content.startswith(_EXTENDED):
-            extended.add(content[len(_EXTENDED) :])
+            yield "xmp", content[len(_XMP) :]
     yield from _resources(resources)
-    yield from extended.parts(packet)
 
 
 def _marker(file: BinaryIO) -> int:
@@ -98,37 +93,6 @@ def _marker(file: BinaryIO) -> int:
     while (marker := exactly(file, 1)) == b"\xff":
         pass
     return marker[0]
-
-
-class _Extended:
-    """What did not fit into one segment: parts with a place each, under a name that the first has.
-
-    A packet that the first one does not name is left by a program that did not know of it.
-    """
-
-    def __init__(self) -> None:
-        self._parts: dict[bytes, dict[int, bytes]] = {}
-        self._sizes: dict[bytes, int] = {}
-        self._held = 0
-
-    def add(self, segment: bytes) -> None:
-        """One segment: name, size of the whole, place."""
-        size, place = _unpack(">II", segment, 32)
-        name, content = segment[:32], segment[40:]
-        self._held += len(content)
-        if max(size, self._held) > MOST:
-            raise ValueError(f"extended XMP of more than {MOST:,} bytes")
-        self._parts.setdefault(name, {})[place] = content
-        self._sizes[name] = size
-
-    def parts(self, packet: bytes) -> Iterator[Part]:
-        """The packet that is named by the first."""
-        for name, pieces in self._parts.items():
-            if name in packet:
-                whole = b"".join(pieces[place] for place in sorted(pieces))
-                if len(whole) != self._sizes[name]:
-                    raise ValueError("parts of its extended XMP are missing")
-                yield "xmp", whole
 
 
 def _resources(content: bytes) -> Iterator[Part]:
