@@ -193,4 +193,4 @@ def test_an_image_that_no_table_can_name_is_refused(small_run, photos, tmp_path,
     for where in (image, tmp_path):
         arguments = ["predict", str(small_run), "--images", str(where)]
         assert main([*arguments, "--output", str(tmp_path / "a.csv")]) == 2
-        assert "the file name is not valid UTF-8; rename it" in capsys.readouterr().err
+        assert "rename it" in capsys.readouterr().err

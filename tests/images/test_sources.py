@@ -267,10 +267,8 @@ def test_a_pattern_is_written_out():
         shards.in_full("a-{0..99999999}.tar")
 
 
-@pytest.mark.parametrize("name", ["data.parquet", "saved/data-00000-of-00001.arrow"])
-def test_pictures_inside_columns_are_to_be_written_out_first(tmp_path, name, small_training):
-    path = pictures(tmp_path / name)
-    data = path if path.suffix == ".parquet" else path.parent
+def test_pictures_inside_columns_are_to_be_written_out_first(tmp_path, small_training):
+    data = pictures(tmp_path / "data.parquet")
     keys = small_training("run", labels=str(data), images=None, test_labels=None)
     with pytest.raises(InputError, match=f"write them out with: g2netpl convert {data} FOLDER"):
         train(RunConfig(**keys))

@@ -68,10 +68,10 @@ def test_unpacking_goes_on_and_replaces_nothing_of_others(tmp_path, capsys):
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_pictures_inside_are_looked_at_where_they_are(tmp_path, capsys):
+def test_pictures_inside_stay_where_they_are(tmp_path, capsys):
     path = pictures(tmp_path / "data.parquet")
-    assert main(["check", "--labels", str(path), "--workers", "0"]) == 0
-    assert "readable image" in capsys.readouterr().out
+    assert main(["check", "--labels", str(path), "--workers", "0"]) == 2
+    assert "write them out with: g2netpl convert" in capsys.readouterr().err
     assert main(["convert", str(path), str(tmp_path / "labels.csv")]) == 0
     assert "note: the pictures stay where they are; name a folder" in capsys.readouterr().out
 

@@ -436,10 +436,10 @@ def test_decisions_of_another_run_are_refused(small, opened):
 
 def test_two_reviews_of_a_run_do_not_mix(small, opened, capsys):
     opened(small)
-    with pytest.raises(Refused, match="another process is training there, or reviews it"):
+    with pytest.raises(Refused, match="another g2netpl review has it open"):
         Review(small)
     assert main(["review", str(small), "--no-browser"]) == 3
-    assert "or reviews it; wait, or stop it" in capsys.readouterr().err
+    assert "end that one first" in capsys.readouterr().err
 
 
 def test_a_full_disk_loses_nothing_and_spoils_nothing(small, opened, monkeypatch):
@@ -513,7 +513,7 @@ def test_nothing_is_called_saved_in_a_file_that_is_another_one(small, opened, ho
     assert (path.read_bytes() if path.is_file() else None) == before  # nor is it touched
     assert review.progress()["answered"] == 2
     assert review.values[2, 1] == 0
-    words = "another process is training there, or reviews it|is not a regular file"
+    words = "another g2netpl review has it open|is not a regular file"
     with pytest.raises((Refused, InputError), match=words):
         Review(small)
     review.close()

@@ -154,21 +154,4 @@ def test_a_run_keeps_its_split(album, tmp_path, capsys):
     assert "changed since the run began: the training labels" in capsys.readouterr().err
 
 
-def test_compare_makes_a_test_that_parts_no_group(album, tmp_path, capsys):
-    groups = tmp_path / "groups.csv"
-    assert run("check", album, "--workers", 0, "--groups-out", groups) == 0
-    grid = ["--methods", "an", "--settings", "fspl", "--seeds", 0, "--learning-rates", "1e-3"]
-    grid += ["--epochs", 1, "--output", tmp_path / "out", *QUICK]
-    assert run("compare", album, *grid, "--groups", groups) == 0
-    train, test = (read_labels(tmp_path / "out" / "labels" / f"{part}.csv") for part in TWO)
-    assert len(test) > 5
-    assert parted(set(test.images)) == []
-    assert set(train.images) | set(test.images) == set(read_labels(album / "labels.csv").images)
-    (cell,) = (tmp_path / "out" / "runs").glob("*/run.json")
-    _, held = parts_of(**json.loads(cell.read_text())["config"])
-    inside = [n for n in parted(held) if f"{n:02d}.png" in train.images]
-    assert held
-    assert inside == []
-
-
 TWO = ("train", "test")

@@ -7,6 +7,7 @@ files know no class names: classes are called `class_0`, `class_1`, … unless a
 """
 
 import io
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,8 @@ def _load(path: Path) -> npt.NDArray[Any]:
     """An array of a .npy file; never a pickled one."""
     content = io.BytesIO(read_bytes(path))
     try:
-        return npy.read_array(content, allow_pickle=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # files of Python 2 are read all the same
+            return npy.read_array(content, allow_pickle=False)
     except Exception as problem:  # the header of a damaged file can say anything
         raise InputError(f"{path}: not a readable .npy file ({in_short(problem)})") from None
