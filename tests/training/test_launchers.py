@@ -139,7 +139,7 @@ def test_a_launcher_trains_and_one_rank_speaks(launch, given, how):
     values = given("run", mode="linear")
     begun = launch(how, *arguments(values))
     assert begun.codes() == [0], begun.said
-    for words in (": cost 0.", "written to", "60 images, 10 classes"):
+    for words in ("epoch 3 of 3: cost 0.", "written to", "60 images, 10 classes"):
         assert begun.said.count(words) == 1
     alone = train(
         RunConfig.read({**values, "only_listed": True, "output": f"{values['output']}1"}, "t")

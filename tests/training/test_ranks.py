@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -241,6 +242,19 @@ FLAGS = {
 def test_ranks_with_other_flags_are_refused(pair, values, changes, words):
     assert_refused(pair, values("run"), words, changes)
     assert not os.path.exists(values("run")["output"] + "/run.json")
+
+
+def test_ranks_with_other_labels_are_refused(pair, values, photos, tmp_path):
+    elsewhere = shutil.copytree(photos, tmp_path / "elsewhere")
+    lines = (elsewhere / "train.csv").read_text().splitlines()
+    name, value, rest = lines[3].split(",", 2)
+    lines[3] = f"{name},{1 - int(value)},{rest}"
+    (elsewhere / "train.csv").write_text("\n".join(lines) + "\n")
+    there = {"labels": "train.csv", "test_labels": "test.csv", "images": ""}
+    there = {key: str(elsewhere / name) for key, name in there.items()}
+    usual = {"only_listed": True, "mode": "linear", "setting": "known:0.7"}
+    words = "the training labels, the labels that are seen;"
+    assert_refused(pair, values("run", **usual), words, there)
 
 
 # --- signals, crashes, going on ------------------------------------------------------------------
