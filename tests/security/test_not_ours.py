@@ -9,8 +9,6 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
-from feature_folders import write_folder
-from g2netpl.runs.backup import BEFORE
 from review_runs import small_run as small_review
 
 from g2netpl.base.disk import is_full
@@ -21,26 +19,6 @@ from g2netpl.labels.table import LabelTable
 from g2netpl.training.saving import CheckpointSaver
 
 FULL = "image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n"
-
-
-def test_a_folder_that_only_looks_like_old_results_replaces_none(tmp_path, capsys):
-    """Whoever reads a run puts back what a killed process had set aside; here there is nothing."""
-    features = write_folder(tmp_path / "features")
-    command = ["compare", "--features", features, "--output", tmp_path / "out", "--epochs", 1]
-    command += ["--settings", "sspl:0.5", "--methods", "an", "--learning-rates", "1e-1"]
-    assert main([*map(str, command), "--jobs", "1"]) == 0
-    (tmp_path / "out" / BEFORE).mkdir()
-    before = {
-        path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.*") if path.is_file()
-    }
-    assert main(["report", str(tmp_path / "out"), "--output", str(tmp_path / "page.html")]) == 0
-    capsys.readouterr()
-    assert main([*map(str, command), "--jobs", "1", "--overwrite"]) == 3
-    assert "has a .before without old results; look at it" in capsys.readouterr().err
-    after = {
-        path.name: path.read_bytes() for path in (tmp_path / "out").glob("*.*") if path.is_file()
-    }
-    assert after == before
 
 
 def test_a_link_is_told_as_one_where_a_run_is_to_be_replaced(tmp_path, capsys):
@@ -126,36 +104,6 @@ def test_a_pipe_in_place_of_a_table_is_not_waited_for(tmp_path, in_time):
     opened = in_time(path, lambda: kept_tables._open(path, 1, (2,), np.float16, said.append))
     assert opened is None
     assert "not a regular file" in said[0]
-
-
-@pytest.mark.parametrize(
-    ("format", "target", "own"),
-    [
-        ("voc", "V/ImageSets/Main/train.txt", "V/ImageSets/Main/cat_train.txt"),
-        ("nuswide", "N/ImageList/TestImagelist.txt", "N/Concepts81.txt"),
-        ("nuswide", "N/ImageList/TestImagelist.txt", "N/TrainTestLabels/Labels_cat_Test.txt"),
-        ("fiftyone", "F", "F/metadata.json"),
-    ],
-)
-def test_a_new_label_file_replaces_nothing_beside_it(tmp_path, capsys, format, target, own):
-    (tmp_path / "labels.csv").write_text(FULL)
-    (tmp_path / own).parent.mkdir(parents=True)
-    (tmp_path / own).write_text("sky  1\n")
-    command = ["convert", str(tmp_path / "labels.csv"), str(tmp_path / target), "--to", format]
-    assert main(command) == 2
-    assert f"{tmp_path / own}: is there, and " in capsys.readouterr().err
-    assert (tmp_path / own).read_text() == "sky  1\n"
-    (tmp_path / own).unlink()
-    assert main(command) == 0
-    assert main([*command, "--overwrite"]) == 0
-
-
-def test_both_lists_of_nuswide_share_their_concepts(tmp_path):
-    (tmp_path / "labels.csv").write_text(FULL)
-    for name in ("TrainImagelist.txt", "TestImagelist.txt"):
-        target = tmp_path / "N" / "ImageList" / name
-        command = ["convert", str(tmp_path / "labels.csv"), str(target), "--to", "nuswide"]
-        assert main(command) == 0
 
 
 def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):
