@@ -28,8 +28,6 @@ from g2netpl.images.sources import (
     shards,
     shards_of,
 )
-from g2netpl.labels.formats import read_labels
-from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.train import train
 
@@ -108,17 +106,13 @@ def test_places_are_what_the_files_were(photos, packed):
             assert len(pickle.dumps(place)) < 600
 
 
-def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):
-    values = [[1, -1, 0], [-1, -1, -1], [0, 1, -1]]
+def test_an_image_is_called_as_its_json_says(tmp_path):
     images = ("sub/ü.v2.png", "sub/ü.png", "a b\n.png")
-    table = LabelTable(images, ("no one", "cat", "dog"), values, groups=("x", "", "y"))
     (tmp_path / "in/sub").mkdir(parents=True)
     for number, name in enumerate(images):
         (tmp_path / "in" / name).write_bytes(png(number))
-    write_shards(table, tmp_path / "in", tmp_path / "out", 2)
-    again = read_labels(tmp_path / "out")
-    assert (again.images, again.classes, again.groups) == (images, table.classes, table.groups)
-    assert again.values.tolist() == values
+    write_shards(images, tmp_path / "in", tmp_path / "out", 2)
+    assert list_images(tmp_path / "out") == list(images)
     assert [content_of(path) for path in locate(images, tmp_path / "out")] == [
         png(0),
         png(1),
@@ -126,11 +120,10 @@ def test_labels_come_back_from_shards_unknown_ones_too(tmp_path):
     ]
 
 
-def test_labels_and_images_of_shards_train_as_the_folder_does(photos, packed, small_training):
-    """With what is not listed, as unlabelled images; the shards alone say everything."""
+def test_unlisted_images_of_shards_train_as_those_of_the_folder(photos, packed, small_training):
     keys = {"only_listed": None, "test_labels": None, "mode": "end-to-end", "order": "images"}
     here = train(RunConfig(**small_training("run-folder", **keys), pretrained=False))
-    keys |= {"labels": str(packed), "images": None}
+    keys |= {"images": str(packed)}
     there = train(RunConfig(**small_training("run-shards", **keys), pretrained=False))
     assert outcome(here) == outcome(there)
 
@@ -436,8 +429,9 @@ def test_pictures_inside_columns_are_to_be_written_out_first(tmp_path, name, sma
 
 def test_commands_take_shards(packed, photos, tmp_path, capfd, small_training):
     """check, predict and find, as they take a folder."""
-    assert main(["check", "--labels", str(packed), "--workers", "0"]) == 0
-    assert "80 readable images" in capfd.readouterr().out
+    command = ["check", "--labels", str(photos / "train.csv"), "--images", str(packed)]
+    assert main([*command, "--workers", "0"]) == 0
+    assert "readable images" in capfd.readouterr().out
     train(RunConfig(**small_training("run", mode="linear", pretrained=False)))
     for name, images in (("a", photos), ("b", packed)):
         command = ["predict", str(tmp_path / "run"), "--images", str(images), "--workers", "0"]

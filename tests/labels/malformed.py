@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import os
-import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,21 +39,6 @@ def files(name, content, **more):
         return put(folder / name, content)
 
     return make
-
-
-def shard(*about):
-    """A tar file with JSON about an image each; the first has a name."""
-    first = {"file_name": "a.jpg"} | about[0]
-    texts = [json.dumps(first), *about[1:]]
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as file:
-        for row, text in enumerate(texts):
-            info = tarfile.TarInfo(f"{row}.json")
-            info.size = len(text)
-            file.addfile(info, io.BytesIO(text.encode()))
-    return stream.getvalue().rstrip(b"\0") + bytes(
-        512 + -len(stream.getvalue().rstrip(b"\0")) % 512
-    )
 
 
 def csv(content, name="labels.csv"):
@@ -877,55 +861,5 @@ CASES = {
     "huggingface: the state names a file elsewhere": Case(
         saved_state({"_data_files": [{"filename": "../data.arrow"}]}),
         "state.json: leads out of the folder: '../data.arrow'",
-    ),
-    # WebDataset
-    "webdataset: cut off": Case(
-        lambda folder: put(folder / "labels.tar", shard({"labels": ["cat"]})[:-512]),
-        "labels.tar: not a readable tar file (it ends too early)",
-    ),
-    "webdataset: no archive": Case(
-        lambda folder: put(folder / "labels.tar", b"x" * 512),
-        "labels.tar: not a readable tar file (",
-    ),
-    "webdataset: JSON that is none": Case(
-        lambda folder: put(folder / "labels.tar", shard({"labels": ["cat"]}, "{")),
-        "labels.tar: sample 1: not valid JSON",
-    ),
-    "webdataset: no image and no name": Case(
-        lambda folder: put(folder / "labels.tar", shard({"labels": ["cat"]}, '{"labels": []}')),
-        "labels.tar: sample 1: expected an object and its image",
-    ),
-    "webdataset: labels that are none": Case(
-        lambda folder: put(folder / "labels.tar", shard({"labels": 7})),
-        "labels.tar: sample 0: ",
-    ),
-    "webdataset: a name that leads out": Case(
-        lambda folder: put(folder / "labels.tar", shard({"file_name": "../a.jpg", "labels": "x"})),
-        "image '../a.jpg': leads out of the image folder",
-    ),
-    "webdataset: no tag": Case(
-        lambda folder: put(folder / "labels.tar", shard({})), "labels.tar: no image has a tag"
-    ),
-    "webdataset: classes that are none": Case(
-        lambda folder: (
-            put(
-                put(folder / "s/classes.json", "{}").parent / "labels.tar",
-                shard({"labels": ["cat"]}),
-            ).parent
-        ),
-        "classes.json: expected names of classes, got ",
-    ),
-    "webdataset: a class that is not listed": Case(
-        lambda folder: (
-            put(
-                put(folder / "s/classes.json", '["dog"]').parent / "labels.tar",
-                shard({"labels": ["cat"]}),
-            ).parent
-        ),
-        "unknown class 'cat'",
-    ),
-    "webdataset: compressed": Case(
-        lambda folder: put(folder / "s/labels.tar.gz", shard({"labels": ["cat"]})).parent,
-        "labels.tar.gz: compressed",
     ),
 }

@@ -195,7 +195,7 @@ def test_names_of_a_list_that_are_not_there_are_told_at_once(
     predict, tmp_path, photos, capsys, as_rank
 ):
     """In a folder and in shards; a rank tells of its own."""
-    write_shards(read_labels(photos / "train.csv"), photos, tmp_path / "shards")
+    write_shards(read_labels(photos / "train.csv").images, photos, tmp_path / "shards")
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
     wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
     names.write_text("".join(f"{name}\n" for name in wrong))
