@@ -4,11 +4,8 @@ import io
 import json
 import tarfile
 
-import numpy as np
-
 from g2netpl.images.sources import list_images
 from g2netpl.labels.formats import read_labels
-from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable
 
 
 def tar(path, members):
@@ -25,30 +22,19 @@ def tar(path, members):
     return path
 
 
-def write_shards(table, images, folder, in_each=20):
-    """The images of a table below a folder, and what it knows: `0.png` and `0.json`."""
-    classes = np.array(table.classes, dtype=object)
+def write_shards(names, images, folder, in_each=20):
+    """Images below a folder as `0.png`, with their names in `0.json`."""
     folder.mkdir(parents=True)
     members = []
-    for row, name in enumerate(table.images):
-        about = {"file_name": name}
-        about["labels"] = classes[table.values[row] == POSITIVE].tolist()
-        about["absent"] = classes[table.values[row] == NEGATIVE].tolist()
-        if table.groups is not None:
-            about["group"] = table.groups[row]
-        content = (images / name).read_bytes()
-        members += [(f"{row:09}.png", content), (f"{row:09}.json", json.dumps(about).encode())]
+    for row, name in enumerate(names):
+        about = json.dumps({"file_name": name}).encode()
+        members += [(f"{row:09}.png", (images / name).read_bytes()), (f"{row:09}.json", about)]
     for number, first in enumerate(range(0, len(members), 2 * in_each)):
         tar(folder / f"images-{number:06}.tar", members[first : first + 2 * in_each])
-    (folder / "classes.json").write_text(json.dumps(table.classes))
     return folder
 
 
 def all_of(photos):
-    """The labels of train.csv, and the other images of the folder without any."""
-    table = read_labels(photos / "train.csv")
-    others = [name for name in list_images(photos) if name not in set(table.images)]
-    unknown = np.full((len(others), len(table.classes)), UNOBSERVED, dtype=np.int8)
-    return LabelTable(
-        (*table.images, *others), table.classes, np.concatenate([table.values, unknown])
-    )
+    """The images of train.csv, and the others of the folder."""
+    listed = read_labels(photos / "train.csv").images
+    return [*listed, *(name for name in list_images(photos) if name not in set(listed))]

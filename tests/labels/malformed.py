@@ -7,7 +7,6 @@ CASES   name → `Case`: how to put it into a folder (gives the path to read), w
 import io
 import json
 import os
-import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,21 +37,6 @@ def files(name, content, **more):
         return put(folder / name, content)
 
     return make
-
-
-def shard(*about):
-    """A tar file with JSON about an image each; the first has a name."""
-    first = {"file_name": "a.jpg"} | about[0]
-    texts = [json.dumps(first), *about[1:]]
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as file:
-        for row, text in enumerate(texts):
-            info = tarfile.TarInfo(f"{row}.json")
-            info.size = len(text)
-            file.addfile(info, io.BytesIO(text.encode()))
-    return stream.getvalue().rstrip(b"\0") + bytes(
-        512 + -len(stream.getvalue().rstrip(b"\0")) % 512
-    )
 
 
 def csv(content, name="labels.csv"):
@@ -542,22 +526,5 @@ CASES = {
     "huggingface: the state names a file elsewhere": Case(
         saved_state({"_data_files": [{"filename": "../data.arrow"}]}),
         "state.json: leads out of the folder: '../data.arrow'",
-    ),
-    # WebDataset
-    "webdataset: cut off": Case(
-        lambda folder: put(folder / "labels.tar", shard({"labels": ["cat"]})[:-512]),
-        "labels.tar: not a readable tar file (it ends too early)",
-    ),
-    "webdataset: JSON that is none": Case(
-        lambda folder: put(folder / "labels.tar", shard({"labels": ["cat"]}, "{")),
-        "labels.tar: sample 1: not valid JSON",
-    ),
-    "webdataset: a name that leads out": Case(
-        lambda folder: put(folder / "labels.tar", shard({"file_name": "../a.jpg", "labels": "x"})),
-        "image '../a.jpg': leads out of the image folder",
-    ),
-    "webdataset: compressed": Case(
-        lambda folder: put(folder / "s/labels.tar.gz", shard({"labels": ["cat"]})).parent,
-        "labels.tar.gz: compressed",
     ),
 }

@@ -36,7 +36,7 @@ PATHS = {
     "imagefolder": "photos",
     "photo-tags": "photos",
 }
-ONLY_READ = ("openimages", "voc", "nuswide", "spml", "huggingface", "webdataset")
+ONLY_READ = ("openimages", "voc", "nuswide", "spml", "huggingface")
 BY_NAME = ("photo-tags",)  # that no looks tell
 LISTS_LABELS_ONLY = ("tags", "label-studio", "imagefolder")
 

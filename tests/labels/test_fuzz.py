@@ -6,7 +6,6 @@ import random
 import resource
 import signal
 import struct
-import tarfile
 import warnings
 import zipfile
 import zlib
@@ -59,20 +58,6 @@ def spml(folder):
     for name, content in {**names, "classes": PARTIAL.classes}.items():
         np.save(folder / f"formatted_train_{name}.npy", np.array(content))
     return folder / "formatted_train_labels_obs.npy"
-
-
-def shard(folder):
-    lines = [
-        {"file_name": "a.jpg", "labels": ["cat"], "absent": ["dog"]},
-        {"file_name": "sub/ü,1.jpg", "labels": "dog;señal", "group": "x"},
-    ]
-    with tarfile.open(folder / "labels.tar", "w") as file:
-        for row, line in enumerate(lines):
-            content = json.dumps(line, ensure_ascii=False).encode()
-            member = tarfile.TarInfo(f"{row}.json")
-            member.size = len(content)
-            file.addfile(member, io.BytesIO(content))
-    return folder / "labels.tar"
 
 
 def openimages(folder):
@@ -164,7 +149,6 @@ BASES = {
     "spml": ("spml", spml),
     "imagefolder": ("imagefolder", lines),
     "huggingface": ("huggingface", lambda folder: pictures(folder / "data.parquet")),
-    "webdataset": ("webdataset", shard),
     "photo-tags": ("photo-tags", photo_tags),
 }
 TOKENS = [

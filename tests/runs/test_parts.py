@@ -174,9 +174,11 @@ def test_where_nothing_can_be_read_nothing_is_written(tmp_path, predict, photos,
     assert [row["zero"] is None for row in rows] == [True] * 100 + [False]
 
 
-def test_names_of_a_list_that_are_not_there_are_told_at_once(predict, tmp_path, photos, capsys):
-    """In a folder and in shards."""
-    write_shards(read_labels(photos / "train.csv"), photos, tmp_path / "shards")
+def test_names_of_a_list_that_are_not_there_are_told_at_once(
+    predict, tmp_path, photos, capsys, as_rank
+):
+    """In a folder and in shards; a rank tells of its own."""
+    write_shards(read_labels(photos / "train.csv").images, photos, tmp_path / "shards")
     there, names = [*read_labels(photos / "train.csv").images], tmp_path / "names.txt"
     wrong = [*there[:16], "x.png", *there[16:40], "Y.png", "z/z.png", there[40].upper(), "w.png"]
     names.write_text("".join(f"{name}\n" for name in wrong))

@@ -2,16 +2,18 @@
 
 import json
 import sqlite3
+import struct
 import sys
 from importlib.util import find_spec
 
 import pytest
+from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from g2netpl import RunConfig, train
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs.tracker_names import parse_trackers
-from g2netpl.training.trackers import STATE, TRACKERS
+from g2netpl.training.trackers import STATE, Trackers
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
 
@@ -148,44 +150,135 @@ def test_trackio_has_every_epoch_once_in_one_run(config, tmp_path, monkeypatch, 
     ]
 
 
-class Broken:
-    """Fails from some call on, and counts what it was asked after that."""
+@pytest.fixture
+def offline(tmp_path, monkeypatch):
+    """A folder for Weights & Biases, which reads its environment once."""
+    import wandb
 
-    def __init__(self, where, folder):
-        self.calls = 0
-        self.fails_in = where
-
-    def begin(self, name, config, memory):
-        return self._do("begin", {"run": name})
-
-    def log(self, numbers, step):
-        self._do("log")
-
-    def finish(self, numbers, step):
-        self._do("finish")
-
-    def close(self, finished):
-        self._do("close")
-
-    def _do(self, what, answer=None):
-        if what == self.fails_in:
-            Broken.failures += 1
-            raise OSError(f"no {what} today")
-        return answer
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    wandb.teardown()
+    return tmp_path
 
 
-@pytest.mark.parametrize("call", ["begin", "log"])
+@needs("wandb")
+def test_wandb_has_every_epoch_once_in_one_run(config, offline, capfd):
+    run = interrupted_and_resumed(config, "wandb:birds")
+    assert capfd.readouterr().out == ""
+    scalars, summary, configs, codes, ids = {}, {}, {}, [], set()
+    for path in sorted((offline / "wandb").glob("offline-run-*/run-*.wandb")):
+        for record in wandb_records(path):
+            if record.WhichOneof("record_type") == "run":
+                ids.add((record.run.run_id, record.run.display_name, record.run.project))
+                configs |= {
+                    "".join(e.nested_key) or e.key: e.value_json for e in record.run.config.update
+                }
+            for item in record.history.item:
+                key = item.key or "/".join(item.nested_key)
+                scalars.setdefault(key, []).append(
+                    (record.history.step.num, json.loads(item.value_json))
+                )
+            for item in record.summary.update:
+                summary[item.key or "/".join(item.nested_key)] = json.loads(item.value_json)
+            if record.HasField("exit"):
+                codes.append(record.exit.exit_code)
+    same_numbers(scalars, run.folder)
+    ((number, name, project),) = ids
+    assert name.startswith("first-")
+    assert name.endswith(number)
+    assert project == "birds"
+    assert configs["options.penalty"] == "0.4"
+    assert summary["result/validation_map"] == pytest.approx(run.result["validation_map"])
+    assert codes == [255, 0]
+
+
+def wandb_records(path):
+    """The records of a .wandb file, which is a LevelDB log with a header of its own."""
+    import wandb
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    wandb.teardown()  # waits until everything is written
+    content, place, data = path.read_bytes(), 7, b""
+    while place + 7 <= len(content):
+        left = 32768 - place % 32768
+        if left < 7:  # the rest of a block is padding
+            place += left
+            continue
+        length, kind = struct.unpack("<HB", content[place + 4 : place + 7])
+        data += content[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in (1, 4):  # whole, or the last piece
+            record = Record()
+            record.ParseFromString(data)
+            data = b""
+            yield record
+
+
+@needs("mlflow")
+def test_a_training_that_fails_is_failed_in_mlflow(config, tmp_path):
+    failed(config, f"mlflow:{tmp_path}")
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        assert database.execute("SELECT status FROM runs").fetchall() == [("FAILED",)]
+    database.close()
+
+
+@needs("wandb")
+def test_a_training_that_fails_is_failed_in_wandb(config, offline):
+    failed(config, "wandb")
+    (path,) = offline.glob("wandb/offline-run-*/run-*.wandb")
+    codes = [record.exit.exit_code for record in wandb_records(path) if record.HasField("exit")]
+    assert codes == [1]
+
+
+def failed(config, track):
+    def fail(now, *_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        train(config(track=track), on_epoch=fail)
+
+
+def broken(call):
+    """A tracker of accelerate that fails in a call, and counts how often."""
+
+    class Broken(GeneralTracker):
+        name, requires_logging_directory, failures = "tensorboard", True, 0
+
+        def __init__(self, run_name, logging_dir):
+            self.tracker = self
+
+        def start(self):
+            self._do("start")
+
+        def log(self, values, step=None):
+            if "config" not in values:
+                self._do("log")
+
+        def add_hparams(self, *_, **__):
+            self._do("add_hparams")
+
+        def finish(self):
+            self._do("finish")
+
+        def _do(self, what):
+            if what == call:
+                Broken.failures += 1
+                raise OSError(f"no {what} today")
+
+    return Broken
+
+
+@needs("tensorboard")
+@pytest.mark.parametrize("call", ["start", "log", "add_hparams", "finish"])
 def test_a_tracker_that_fails_warns_once_and_training_goes_on(config, monkeypatch, call):
-    monkeypatch.setitem(TRACKERS, "tensorboard", Broken)
-    monkeypatch.setattr("g2netpl.training.trackers.check_trackers", lambda names: None)
-    monkeypatch.setattr("g2netpl.training.checks.check_trackers", lambda names: None)
-    Broken.failures = 0
+    tracker = broken(call)
+    monkeypatch.setitem(LOGGER_TYPE_TO_CLASS, "tensorboard", tracker)
     with pytest.warns(UserWarning, match=f"OSError: no {call} today; training goes on") as seen:
-        run = train(config(track=f"tensorboard:{call}"))
-    assert len(seen) == Broken.failures == 1
+        run = train(config(track="tensorboard"))
+    assert len(seen) == tracker.failures == 1
     assert len(history(run.folder)) == 3
     if call == "log":
-        assert json.loads((run.folder / STATE).read_text())[f"tensorboard:{call}"]["epoch"] == 0
+        assert json.loads((run.folder / STATE).read_text())["tensorboard"]["epoch"] == 0
 
 
 def test_a_missing_package_is_told_before_anything_is_trained(
@@ -222,5 +315,14 @@ def test_names_are_read_and_mistakes_told():
     assert parse_trackers(["tensorboard", "tensorboard", "none"]) == ("tensorboard",)
     with pytest.raises(InputError, match=r"unknown tracker 'tensorbord' .*'tensorboard'"):
         parse_trackers("tensorbord")
+    with pytest.raises(InputError, match="mlflow can be used only once"):
+        parse_trackers("mlflow:a,mlflow:b")
     with pytest.raises(InputError, match="track: expected names of trackers, got 5"):
         RunConfig(labels="a", output="b", track=5)
+
+
+def test_without_trackers_nothing_is_written(tmp_path):
+    with Trackers((), tmp_path, {}, None) as trackers:
+        trackers.epoch([{"epoch": 1, "cost": 0.5}])
+        trackers.finish({"test_map": 0.5})
+    assert not list(tmp_path.iterdir())

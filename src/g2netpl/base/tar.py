@@ -17,16 +17,6 @@ _KINDS = {
 }
 
 
-END = bytes(2 * BLOCK)
-
-
-def entry(name: str, content: bytes) -> bytes:
-    """A file of an archive, the same bytes at any time and for any user; `END` comes last."""
-    header = tarfile.TarInfo(name)
-    header.size = len(content)
-    return header.tobuf(tarfile.PAX_FORMAT, "utf-8") + content + bytes(-len(content) % BLOCK)
-
-
 class Damaged(ValueError):
     """What is wrong with an archive."""
 

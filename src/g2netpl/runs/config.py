@@ -242,7 +242,7 @@ class RunConfig(Options):
         default="float32", description="float32, bf16, or on a GPU fp16"
     )
     track: tuple[str, ...] = Field(
-        default=(), description="tensorboard, mlflow or trackio, each with :WHERE if need be"
+        default=(), description="tensorboard, mlflow, wandb or trackio, each with :WHERE if need be"
     )
     cache: str | None = Field(
         default=None, description="folder for computed features (default: in ~/.cache/g2netpl)"

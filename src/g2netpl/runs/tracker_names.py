@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from g2netpl.base.errors import InputError, did_you_mean
 from g2netpl.base.terminal import quoted
 
-TRACKERS = ("tensorboard", "mlflow", "trackio")
+TRACKERS = ("tensorboard", "mlflow", "wandb", "trackio")
 
 
 def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
@@ -19,7 +19,10 @@ def parse_trackers(texts: str | Iterable[str]) -> tuple[str, ...]:
         kind = name.partition(":")[0]
         if kind not in TRACKERS:
             raise InputError(f"unknown tracker {name!r} ({did_you_mean(kind, TRACKERS)})")
-    return tuple(dict.fromkeys(names))
+    names = list(dict.fromkeys(names))
+    if sum(name.startswith("mlflow") for name in names) > 1:
+        raise InputError("track: mlflow can be used only once in a run")
+    return tuple(names)
 
 
 def is_inside(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,7 +16,6 @@ from g2netpl.labels.settings import Setting
 from g2netpl.runs.config import PATHS, AskedMode, RunConfig, is_path
 from g2netpl.training.devices import on_cpu
 from g2netpl.training.modes import usual_mode
-from g2netpl.training.trackers import check_trackers
 
 FULL = "needs full labels"
 VIEWS = "compares views of images"
@@ -102,7 +102,13 @@ def check_config(config: RunConfig) -> RunConfig:
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
-    check_trackers(config.track)
+    for name in config.track:
+        kind = name.partition(":")[0]
+        if find_spec(kind) is None:
+            raise InputError(
+                f"--track {kind}: the package {kind} is not installed; "
+                f"install it with pip install 'g2netpl[{kind}]'"
+            )
     rate = config.rate(last)
     make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)
     options = method_options(config.method, config.options)

@@ -50,7 +50,7 @@ from g2netpl.training.results import finish
 from g2netpl.training.saving import CheckpointSaver
 from g2netpl.training.session import Session, Watch
 from g2netpl.training.snapshots import Snapshot
-from g2netpl.training.trackers import Trackers, open_trackers
+from g2netpl.training.trackers import Trackers
 
 
 def train(
@@ -149,15 +149,17 @@ class _FolderTraining:
         )
         if foreseen:
             self.console.print(foreseen)
-        with self.open_trackers(description["config"]) as trackers:
+        tracked = self.config.track if self.processes.is_main else ()
+        say = None if self.console.quiet else self.console.print
+        with Trackers(tracked, self.folder, description["config"], say) as trackers:
             snapshot = self.play(session, trackers)
-        result = self.finish(session, snapshot, began)
-        if result is not None:
-            sync(self.folder / HISTORY)
-            write_json(self.folder / RUN, description)
-            write_json(self.folder / RESULT, result)
-            trackers.finish(result)
-            remove_checkpoint(self.folder)
+            result = self.finish(session, snapshot, began)
+            if result is not None:
+                sync(self.folder / HISTORY)
+                write_json(self.folder / RUN, description)
+                write_json(self.folder / RESULT, result)
+                trackers.finish(result)
+                remove_checkpoint(self.folder)
         self.processes.barrier()
         return load_run(self.folder)
 
@@ -221,18 +223,12 @@ class _FolderTraining:
         self.interrupts.begun(self.how_to_go_on)
         agree_on_folder(self.processes, self.folder)
 
-    def open_trackers(self, config: dict[str, Any]) -> Trackers:
-        """What is told after every epoch, by the first rank."""
-        say = None if self.console.quiet else self.console.print
-        tracked = self.config.track if self.processes.is_main else ()
-        return open_trackers(tracked, self.folder, config, say)
-
     def play(self, session: Session, trackers: Trackers) -> Snapshot:
         """Play all phases, from the last checkpoint where there is one."""
         config, data = self.config, session.data
 
         def watch(now: Snapshot, *rest: Any) -> None:
-            trackers.epoch(now.history[-1])
+            trackers.epoch(now.history)
             if self.on_epoch is not None:
                 self.on_epoch(now, *rest)
 

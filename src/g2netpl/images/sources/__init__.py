@@ -20,7 +20,6 @@ from g2netpl.base.places import Place, is_address
 from g2netpl.images.sources import remote, shards
 from g2netpl.images.sources.catalogue import Catalogue, Folder
 from g2netpl.labels import paths
-from g2netpl.labels.formats.webdataset import holds_shards
 from g2netpl.labels.paths import Located, images_on_top, names_on_top
 
 Address = str | Path
@@ -49,7 +48,7 @@ def _elsewhere(address: str, minutes: int) -> Catalogue:
 def _here(address: str, stamps: tuple[object, ...]) -> Catalogue:
     """What is on this machine; it is looked at again where a file has another stamp."""
     path = Path(address)
-    if holds_shards(path) or (shards.is_address(address) and not path.is_dir()):
+    if shards.holds_shards(path) or (shards.is_address(address) and not path.is_dir()):
         return shards.in_shards(address, shards.shards_at(address))
     if path.suffix.lower() in (".parquet", ".pq") or (path / "state.json").is_file():
         raise InputError(

@@ -4,7 +4,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.base.stores import Remote, check_address, object_at, objects_at
 from g2netpl.images.sources import shards
 from g2netpl.images.sources.catalogue import Alone, Catalogue
-from g2netpl.labels.formats.webdataset import check_plain
 from g2netpl.labels.paths import SUFFIXES
 
 
@@ -13,7 +12,7 @@ def at_address(address: str) -> Catalogue:
     check_address(address)
     root = address.rstrip("/")
     found = [each for text in shards.in_full(root) for each in _listed(text)]
-    check_plain(found)
+    shards.check_plain(found)
     images = {_below(each, root): each for each in found if each.lower().endswith(SUFFIXES)}
     tars = [each for each in found if each.lower().endswith(".tar")]
     if tars and not any("/" not in name for name in images):

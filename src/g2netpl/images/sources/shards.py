@@ -1,28 +1,37 @@
-"""Images in tar shards, in WebDataset's layout: a file, a folder of them, or a pattern."""
+"""Images in tar shards, in WebDataset's layout: a file, a folder of them, or a pattern.
+
+The files of one key are next to each other: `1.jpg`, and `1.json`, whose `file_name` may give the
+image another name.
+"""
 
 import glob
 import io
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from g2netpl.base.disk import opening
 from g2netpl.base.errors import InputError, counted
 from g2netpl.base.inside import PathBelow
 from g2netpl.base.places import LARGEST, Place
-from g2netpl.base.tar import Damaged
+from g2netpl.base.tar import Damaged, Member, members
 from g2netpl.images.sources.catalogue import InShards
 from g2netpl.images.sources.index import Entry, Shard
 from g2netpl.labels.formats.json_file import parse_json
 from g2netpl.labels.formats.problems import LabelFileError, Problems
-from g2netpl.labels.formats.webdataset import check_plain, names_of, samples, shards_in
+from g2netpl.labels.paths import SUFFIXES, images_on_top, names_on_top
+from g2netpl.labels.table import plain_name
 
 _BUFFER = 1 << 24  # bytes that are asked for at a time
+_LONGEST = 1 << 22  # bytes of JSON about one image
+_KEY = re.compile(r"((?:.*/)?[^/.][^/.]*)\.[^/]*", re.DOTALL)  # up to the first dot of the name
+_PACKED = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
@@ -32,10 +41,29 @@ def is_address(address: str) -> bool:
     return address.lower().endswith((".tar", ".tar.gz", ".tgz"))
 
 
+def holds_shards(folder: Path) -> bool:
+    """Whether tar files lie in a folder, and no images beside them."""
+    return not images_on_top(folder) and any(
+        name.lower().endswith((".tar", *_PACKED)) for name in names_on_top(folder)
+    )
+
+
+def check_plain(paths: Iterable[object]) -> None:
+    """Refuse archives that are compressed as a whole."""
+    for path in paths:
+        if str(path).lower().endswith(_PACKED):
+            raise InputError(
+                f"{path}: compressed, so that no image in it can be reached without reading all "
+                "before it; decompress it (images hardly become smaller anyway)"
+            )
+
+
 def shards_at(address: str) -> list[Place]:
     """The tar files of this machine that an address names."""
     if os.path.isdir(address):
-        return [*shards_in(Path(address))]
+        names = sorted(name for name in os.listdir(address) if name[0] != ".")
+        check_plain(os.path.join(address, name) for name in names)
+        return [PathBelow(address, name) for name in names if name.lower().endswith(".tar")]
     texts = [address] if os.path.exists(address) else in_full(address)
     paths = [path for text in texts for path in sorted(glob.glob(text)) or [text]]
     check_plain(paths)
@@ -75,8 +103,8 @@ def _scan(shard: Place, notes: list[str]) -> Iterator[Entry]:
     passed: Counter[str] = Counter()
     try:
         with opening(shard), io.BufferedReader(_Raw(shard), _BUFFER) as file:
-            for images, text in samples(file, passed):
-                for name, image in zip(names_of(images, _about(text)), images, strict=False):
+            for _, group in groupby(_plain(file, passed), _key):
+                for name, image in _images(file, list(group)):
                     if image.size > LARGEST:
                         notes.append(f"{shard}: {name!r:.100} passed over: {image.size:,} bytes")
                         continue
@@ -90,11 +118,37 @@ def _scan(shard: Place, notes: list[str]) -> Iterator[Entry]:
     notes += [f"{shard}: {counted(count, kind)} passed over" for kind, count in passed.items()]
 
 
-def _about(text: str | None) -> Any:
-    try:
-        return None if text is None else parse_json(text, "", Problems())
-    except LabelFileError:  # who reads labels tells
-        return None
+def _plain(file: BinaryIO, passed: Counter[str]) -> Iterator[Member]:
+    """The regular files of an archive; what else it holds is counted."""
+    for member in members(file):
+        if not member.kind:
+            yield member
+        elif member.kind != "folder":
+            passed[member.kind] += 1
+
+
+def _key(member: Member) -> str:
+    found = _KEY.fullmatch(member.name)
+    return member.name if found is None else found[1]
+
+
+def _images(file: BinaryIO, files: Sequence[Member]) -> list[tuple[str, Member]]:
+    """The images of one key, with their names; hidden files are none."""
+    images = [
+        member
+        for member in files
+        if member.name.lower().endswith(SUFFIXES)
+        and not member.name.rpartition("/")[2].startswith(".")
+    ]
+    told = [member for member in files if member.name.lower().endswith(".json")]
+    if len(images) == 1 and told:
+        file.seek(told[0].data)
+        text = file.read(min(told[0].size, _LONGEST)).decode("utf-8", "replace")
+        with suppress(LabelFileError):
+            about = parse_json(text, "", Problems())
+            if isinstance(about, dict) and isinstance(about.get("file_name"), str):
+                return [(plain_name(about["file_name"]), images[0])]
+    return [(plain_name(member.name), member) for member in images]
 
 
 class _Raw(io.RawIOBase):

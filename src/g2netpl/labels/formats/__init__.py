@@ -3,7 +3,7 @@
 A file per format, with `recognises`, `read` and perhaps `write`: `coco`, `csv_table` (workbooks
 too), `huggingface`, `imagefolder`, `label_studio` (`label_studio_tasks` its images and answers),
 `nuswide`, `openimages`, `parquet`, `photo_tags` (and the
-folder `photos`), `spml`, `tags`, `voc`, `webdataset`, `xlsx`.
+folder `photos`), `spml`, `tags`, `voc`, `xlsx`.
 
 What they share: `reading` says how a file is to be understood, `problems` keeps all mistakes,
 `collector` makes a table label by label, `twins` one of a column per class. `text`, `sheet`,

@@ -21,7 +21,6 @@ from g2netpl.labels.formats import (
     spml,
     tags,
     voc,
-    webdataset,
     xlsx,
 )
 from g2netpl.labels.formats.reading import Reading
@@ -115,7 +114,6 @@ FORMATS: dict[str, Format] = {
         "SPML's formatted_{train,val}_{labels,labels_obs}.npy beside …_images.npy",
         lists_all=True,
     ),
-    "webdataset": _format(webdataset, "WebDataset's tar shards, labels in a `.json` per image"),
     "imagefolder": _format(
         imagefolder,
         "a folder with metadata.csv, .jsonl or .parquet, or with a folder per class",

@@ -127,12 +127,12 @@ def _read_lines(path: Path, reading: Reading) -> LabelTable:
                 if not isinstance(content, dict) or not isinstance(content.get("file_name"), str):
                     problems.add(where, "line", "expected an object with 'file_name', a text")
                     continue
-                yield line, content["file_name"], *known_in(content, where, reading, problems)
+                yield line, content["file_name"], *_known_in(content, where, reading, problems)
 
     return tags.collect(path, rows(), reading, problems)
 
 
-def known_in(
+def _known_in(
     content: dict[str, Any], where: str, reading: Reading, problems: Problems
 ) -> tuple[list[str], list[str], Any]:
     """The classes that an object of JSON says are there and are absent, and the group."""

@@ -31,8 +31,6 @@ from g2netpl.labels.formats.reading import (
 from g2netpl.labels.table import LabelTable, name_problem, plain_name
 
 USUAL = Reading()
-# folders that are one data set, whatever else lies in them
-_WHOLE_FOLDERS = ("huggingface", "webdataset")
 _LEARN_SOME = (
     "--classes must list all that there are; to learn some alone, leave out the columns of the "
     "others with --ignore-columns (g2netpl convert writes a CSV file with a column per class)"
@@ -81,7 +79,7 @@ def _read_one(file: str, format: str | None, reading: Reading) -> LabelTable:
 def _read_path(path: Path, format: str | None, reading: Reading) -> LabelTable:
     _check_there(path)
     row = find_format(path, format)
-    folder = format is None and path.is_dir() and row not in map(FORMATS.get, _WHOLE_FOLDERS)
+    folder = format is None and path.is_dir() and row is not FORMATS["huggingface"]
     if folder:
         refuse_layout(path)
     try:
