@@ -13,7 +13,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 
 Row = tuple[int, list[str]]  # the line it begins on, and its cells
-BOM = "\ufeff"  # may begin a text; not a part of it
 IMAGE_HEADERS = ("image", "file_name")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 _BLOCK = 1 << 22  # bytes that are read at a time
