@@ -7,7 +7,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -124,18 +124,6 @@ def write_text_whole(path: str | Path, content: str, errors: str = "strict") -> 
     """Write text so that the file is either the old one or the complete new one."""
     with text_written_whole(path, errors) as file:
         file.write(content)
-
-
-def check_free(path: Path, beside: Iterable[Path]) -> None:
-    """See that a file that is new replaces none of those that are written beside it.
-
-    Where it is there, somebody has allowed that it is replaced, with what belongs to it.
-    """
-    if os.path.lexists(path):
-        return
-    for each in beside:
-        if os.path.lexists(each):
-            raise InputError(f"{each}: is there, and {path.name} is not; move it away")
 
 
 @contextlib.contextmanager

@@ -35,11 +35,6 @@ def recognises(path: Path) -> bool:
     return path.is_dir() or path.name == "metadata.jsonl"
 
 
-def is_metadata(path: Path) -> bool:
-    """Whether a file is the one that speaks for all images of its folder."""
-    return path.name in _METADATA
-
-
 def metadata_files(path: Path) -> list[Path]:
     """The metadata files of a folder; there should be one at most."""
     return [path / name for name in _METADATA if (path / name).is_file()]

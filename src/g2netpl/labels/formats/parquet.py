@@ -168,16 +168,6 @@ def _array(arrow: Any, values: Any, kind: Any) -> Any:
     return arrow.ListArray.from_arrays(arrow.array(starts, arrow.int32()), rows, mask=mask)
 
 
-def read_about(path: Path) -> dict[str, str] | None:
-    """What the footer of a file says about it; None for one that is not whole."""
-    arrow, parquet = pyarrow()
-    try:
-        found = parquet.read_schema(path).metadata or {}
-        return {key.decode(): value.decode() for key, value in found.items()}
-    except (OSError, ValueError, arrow.ArrowException):
-        return None
-
-
 def _opened(path: Path, problems: Problems) -> Any:
     """The table of Arrow in a file."""
     with opening(path):

@@ -12,7 +12,6 @@ from g2netpl.base.errors import InputError
 from g2netpl.labels.formats.problems import Problems
 
 Row = tuple[int, list[str]]  # the line it begins on, and its cells
-BOM = "\ufeff"  # may begin a text; not a part of it
 IMAGE_HEADERS = ("image", "file_name")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel begins "Unicode text"

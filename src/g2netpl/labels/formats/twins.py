@@ -21,7 +21,6 @@ from g2netpl.labels.table import (
 )
 
 At = Callable[[int], str]  # where a row stands, in words
-_BLOCK = 1 << 20  # cells that are compared at a time
 
 
 def wide_table(
