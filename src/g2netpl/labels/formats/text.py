@@ -19,6 +19,9 @@ _QUOTED = re.compile('"[^"]*("|$)')
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*$", re.IGNORECASE)  # a first line that only Excel writes
 
 
+BOM = "\ufeff"
+
+
 def read_text(path: Path, problems: Problems, encoding: str | None = None) -> str:
     """The whole file as text, without a byte order mark.
 
