@@ -13,13 +13,11 @@ from g2netpl.labels.formats.problems import Problems
 
 Row = tuple[int, list[str]]  # the line it begins on, and its cells
 IMAGE_HEADERS = ("image", "file_name")
+BOM = "\ufeff"
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # as Excel begins "Unicode text"
 _QUOTED = re.compile('"[^"]*("|$)')
 _SEPARATOR = re.compile(r"sep=([,;\t|])\s*$", re.IGNORECASE)  # a first line that only Excel writes
-
-
-BOM = "\ufeff"
 
 
 def read_text(path: Path, problems: Problems, encoding: str | None = None) -> str:
