@@ -14,7 +14,6 @@ PLACES = {
     "lite0": (None, "blocks.3", "blocks.6", "conv_head"),
     "resnet18": (None, "layer2", "layer4.1", "global_pool"),
     "convnext_atto": (None, "stages.1", "head"),
-    "vit_tiny_patch16_224": (None, "blocks", "blocks.11", "norm"),
 }
 
 
@@ -109,16 +108,33 @@ def test_the_gradient_is_that_of_the_whole_with_a_frozen_lower_part(name):
 def test_names_and_places_that_cannot_be_cut_are_refused():
     for name, at, hint in (
         ("lite0", "blocks.9", "did you mean 'blocks."),
-        (
-            "lite0",
-            "nowhere",
-            "; it can at blocks, blocks.0, blocks.1, ",
-        ),
-        ("lite0", "conv_stem", "did you mean 'conv_head'"),  # nothing is below
+        ("lite0", "nowhere", "; its blocks are conv_stem, blocks, blocks.0, blocks.1, "),
+        ("lite0", "conv_stem", "; use --mode linear or end-to-end"),  # nothing is below
         ("resnet18", "layer4.1.conv2", "did you mean 'layer4."),  # beside a residual
-        ("resnet18", "nowhere", "at 'nowhere'; it can at layer1, layer2, layer3, layer4"),
-        ("tiny", "nowhere", "it can at "),
+        ("vit_tiny_patch16_224", "blocks.11", "; use --mode linear or end-to-end"),
     ):
-        with pytest.raises(InputError, match="cannot be cut at") as refused:
+        with pytest.raises(InputError, match=f"cannot be cut at '{at}'") as refused:
             cut(backbone(name), at, SIZE)
         assert hint in str(refused.value)
+
+
+class Branches(nn.Module):
+    """Around `two` a second tensor passes."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)
+
+    def forward(self, images):
+        one = self.one(images)
+        return self.two(one) + one
+
+
+def test_one_tensor_must_pass_and_no_weight_be_shared():
+    with pytest.raises(InputError, match="cannot be cut at 'two'"):
+        cut(Branches(), "two", SIZE)
+    one, two = nn.Conv2d(3, 3, 1), nn.Conv2d(3, 3, 1)
+    assert cut(nn.Sequential(one, two), "1", SIZE).at == "1"
+    shared = nn.Sequential(nn.Sequential(one), two, nn.Sequential(one))
+    with pytest.raises(InputError, match="cannot be cut at '1'"):
+        cut(shared, "1", SIZE)

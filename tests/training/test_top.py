@@ -100,9 +100,9 @@ def test_two_views_are_kept_and_strong_ones_come_in_turn(config, photos, monkeyp
 
 
 def test_two_views_need_maps(config):
-    tokens = {"backbone": "vit_tiny_patch16_224", "pretrained": False, "train_from": "blocks.11"}
-    with pytest.raises(InputError, match=r"before blocks.11 there are no maps .* end-to-end"):
-        train(config(view="pair", **tokens))
+    vectors = {"backbone": "resnet18", "pretrained": False, "train_from": "fc"}
+    with pytest.raises(InputError, match=r"before fc there are no maps .* end-to-end"):
+        train(config(view="pair", **vectors))
 
 
 def test_with_nothing_above_but_the_classifier_it_is_linear(config):
