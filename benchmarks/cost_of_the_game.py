@@ -24,9 +24,9 @@ import torch
 from measure import Figure, observed_positives, one_thread, show
 from torch.nn import functional
 
+from g2netpl.core.equations import GaussianMap, confidence_weight, label_gradient
+from g2netpl.core.losses import expected_positives, sampled_positive, soft_bce
 from g2netpl.game.batches import Batch
-from g2netpl.game.costs import draw_cost, expected_positives, soft_bce
-from g2netpl.game.equations import GaussianMap, confidence_weight, label_gradient
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer
@@ -89,7 +89,7 @@ class BareGame(Bare):
         targets = soft.masked_fill(named, 1.0)
         weights = confidence_weight(soft, 0.5, 0.8, 0.3, 0.1).masked_fill_(named, 1.0)
         logits, shares = self.layers[0](inputs), self.layers[1](inputs).log_softmax(dim=1)
-        cost = soft_bce(logits, targets, weights) + draw_cost(shares, weights * named)
+        cost = soft_bce(logits, targets, weights) + sampled_positive(shares, weights * named)
         self.learn(cost + 0.014 * expected_positives(logits, EXPECTED))
         with torch.no_grad():
             drawn = logits_of_rates(shares + math.log(EXPECTED))

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
+from g2netpl.core.losses import expected_positives, reversed_bce, soft_bce
 from g2netpl.game.batches import Batch
-from g2netpl.game.costs import expected_positives, reversed_bce, soft_bce
 from g2netpl.game.methods import make_player
 from g2netpl.game.network_step import network_cost
 from g2netpl.game.player import Setup

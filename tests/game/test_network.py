@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 
 from g2netpl import build_network
 from g2netpl.base.errors import InputError
-from g2netpl.game.network.lite import SHA256, pretrained_state, weights_file
+from g2netpl.core.lite import SHA256, pretrained_state, weights_file
 from g2netpl.game.network.network import build_backbone
 
 
@@ -145,7 +145,7 @@ def test_lite_weights_are_complete_and_every_tensor_stands_at_its_place(name):
 def test_damaged_lite_weights_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "weights.pth"
     path.write_bytes(wheel_of("lite0").read_bytes()[:-1] + b"x")
-    monkeypatch.setattr("g2netpl.game.network.lite.weights_file", lambda name: path)
+    monkeypatch.setattr("g2netpl.core.lite.weights_file", lambda name: path)
     with pytest.raises(InputError, match=f"expected SHA-256 {SHA256['lite0']}"):
         pretrained_state("lite0", {})
 

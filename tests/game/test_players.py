@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from g2netpl.base.errors import InputError
+from g2netpl.core.equations import best_response
 from g2netpl.game.batches import Batch, training_batches
-from g2netpl.game.equations import best_response
 from g2netpl.game.loop import play_epoch
 from g2netpl.game.methods import METHODS, make_player, method_options
 from g2netpl.game.network.network import build_network

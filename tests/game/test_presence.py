@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from g2netpl.game.costs import SPREAD, draw_cost, soft_bce
+from g2netpl.core.losses import SPREAD_WEIGHT, sampled_positive, soft_bce
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.presence import POOLED, Presence, logits_of_rates, times_chance
 from g2netpl.game.network_step import batch_cost, network_cost, to_answer
@@ -26,15 +26,15 @@ def test_logits_are_those_of_the_presence_at_any_rate():
 def test_a_draw_is_from_the_shares_of_the_rates():
     rates, named = torch.tensor([[0.5, 1.5, 2.0]]), torch.tensor([[0.0, 1.0, 0.0]])
     logs = torch.tensor([0.5, 1.5, 2.0]).div(4.0).log()
-    wanted = SPREAD * logs.var(correction=0) - logs[1]
-    assert float(draw_cost(rates.log(), named)) == pytest.approx(float(wanted) / 3, rel=1e-5)
+    wanted = SPREAD_WEIGHT * logs.var(correction=0) - logs[1]
+    assert float(sampled_positive(rates.log(), named)) == pytest.approx(float(wanted) / 3, rel=1e-5)
 
 
 def test_gradients_stay_finite_far_out():
     scores = torch.tensor([[900.0, 0.0, -900.0]], requires_grad=True)
     module = Presence(nn.Identity(), 2.0, 3)
     (log_rates,), named = module.experts(scores), torch.tensor([[0.0, 0.0, 1.0]])
-    (draw_cost(log_rates, named) + soft_bce(module(scores), named, 1.0 - named)).backward()
+    (sampled_positive(log_rates, named) + soft_bce(module(scores), named, 1.0 - named)).backward()
     assert torch.isfinite(scores.grad).all()
 
 
@@ -51,9 +51,11 @@ def test_the_cost_of_a_name_is_the_cross_entropy_of_the_shares():
     scores = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
     named = torch.tensor([2, 0, 1, 3, 3])
     logs = scores.log_softmax(dim=1)
-    wanted = functional.cross_entropy(scores, named) + SPREAD * logs.var(1, correction=0).mean()
+    wanted = (
+        functional.cross_entropy(scores, named) + SPREAD_WEIGHT * logs.var(1, correction=0).mean()
+    )
     (log_rates,) = Presence(nn.Identity(), 2.5, 4).experts(scores)
-    found = draw_cost(log_rates, functional.one_hot(named, 4).float())
+    found = sampled_positive(log_rates, functional.one_hot(named, 4).float())
     assert float(found) == pytest.approx(float(wanted) / 4, rel=1e-5)  # a mean over entries
 
 
@@ -61,7 +63,7 @@ def test_an_image_without_a_name_says_nothing():
     scores = torch.randn(3, 4, requires_grad=True)
     named = torch.zeros(3, 4)
     named[0, 1] = 1.0
-    draw_cost(*Presence(nn.Identity(), 2.0, 4).experts(scores), named).backward()
+    sampled_positive(*Presence(nn.Identity(), 2.0, 4).experts(scores), named).backward()
     assert scores.grad[0].abs().sum() > 0
     assert torch.equal(scores.grad[1:], torch.zeros(2, 4))
 
@@ -74,7 +76,9 @@ def test_what_was_named_enters_as_a_draw_and_the_rest_as_proposed():
     targets[named], weights[named] = 1.0, 1.0
     found = network_cost(rates, Proposal(targets, weights), 1.0, observed)
     rest = soft_bce(logits_of_rates(rates), targets, weights * ~named)
-    assert float(found) == pytest.approx(float(rest + draw_cost(rates, named.float())), rel=1e-6)
+    assert float(found) == pytest.approx(
+        float(rest + sampled_positive(rates, named.float())), rel=1e-6
+    )
 
 
 def test_shares_become_the_frequencies_of_names():
@@ -94,10 +98,10 @@ def test_shares_become_the_frequencies_of_names():
     shares = network(torch.ones(1, 1), experts=True)[0].softmax(dim=0).detach()
     assert shares.argsort(descending=True).tolist() == [0, 1, 2, 3]
     # at the best shares the slope of the cost is 0, by hand for the first: share − frequency +
-    # SPREAD · 2/4 · (d₀ − share · Σd) = 0 with d the log shares less their mean, and Σd = 0
+    # SPREAD_WEIGHT · 2/4 · (d₀ − share · Σd) = 0 with d the log shares less their mean, and Σd = 0
     away = shares.log() - shares.log().mean()
     frequency = torch.tensor([0.5, 0.3, 0.2, 0.0])
-    assert torch.allclose(shares - frequency, -SPREAD / 2 * away, atol=2e-3)
+    assert torch.allclose(shares - frequency, -SPREAD_WEIGHT / 2 * away, atol=2e-3)
 
 
 def test_a_network_without_draws_is_as_it_was():
@@ -162,7 +166,7 @@ def test_shares_learn_from_what_was_observed_and_sigmoids_from_everything():
     rates, _ = network(vectors, experts=True).chunk(2, dim=1)
     drawn, sigmoids = network.expert_logits(vectors).chunk(2, dim=1)
     by_hand = (
-        draw_cost(rates, named * weights)
+        sampled_positive(rates, named * weights)
         - (weights * (observed == 0) * torch.log1p(-drawn.sigmoid())).sum() / 12
         + functional.binary_cross_entropy(sigmoids.sigmoid(), targets, weight=weights)
         + 0.7 * (sigmoids.sigmoid().sum(dim=1).mean() / 4 - 2.0 / 4) ** 2

@@ -11,7 +11,7 @@ from scipy import stats
 
 from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.game.equations import GaussianMap, SigmoidMap
+from g2netpl.core.equations import GaussianMap, SigmoidMap
 from g2netpl.game.network.network import build_network
 from g2netpl.labels.formats import read_labels, write_labels
 from g2netpl.labels.observation import look

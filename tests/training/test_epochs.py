@@ -6,7 +6,7 @@ import torch
 from scipy.stats import norm
 
 from g2netpl.base.errors import InputError
-from g2netpl.game.equations import regret
+from g2netpl.core.equations import regret
 from g2netpl.game.methods import make_player
 from g2netpl.game.network.network import build_network
 from g2netpl.game.network.optimizers import make_optimizer

@@ -14,6 +14,7 @@ ROOMS = (
     "base",
     "labels",
     "images",
+    "core",
     "game",
     "runs",
     "training",

@@ -14,8 +14,8 @@ import torch
 from test_architecture import ROOMS
 
 import g2netpl
+from g2netpl.core.equations import best_response
 from g2netpl.game.batches import Batch
-from g2netpl.game.equations import best_response
 from g2netpl.game.methods import METHODS
 from g2netpl.game.player import Setup
 

@@ -110,6 +110,13 @@ def test_learning_curve(run):
     assert chance + 0.05 < means[0] < means[-1] - 0.05
 
 
+def test_your_own_loop(run):
+    lines = [line.split() for line in run("your_own_loop.py").splitlines()]
+    found = {line[0]: int(line[2].rstrip("%")) for line in lines}
+    assert list(found) == ["an", "epr", "g2netpl"]
+    assert found["an"] < 20 < 60 < min(found["epr"], found["g2netpl"])
+
+
 def test_own_method(run, tmp_path):
     shown = run("own_method.py", "--scenes", 240, "--epochs", 4)
     rows = {row["method"]: row for row in rows_of(tmp_path / "comparison.csv")}

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from g2netpl.base.processes import ALONE, Processes
+from g2netpl.core.losses import expected_positives, reversed_bce, sampled_positive, soft_bce
 from g2netpl.game.batches import Batch, in_two_views, strong_view, weak_view
-from g2netpl.game.costs import draw_cost, expected_positives, reversed_bce, soft_bce
 from g2netpl.game.network.network import any_batch_size, bare, batch_statistics, share_dropout
 from g2netpl.game.network.presence import logits_of_rates, pool
 from g2netpl.game.player import LabelPlayer, Proposal
@@ -64,7 +64,7 @@ def network_cost(
     if drawn_from is not None:
         named = drawn_from == POSITIVE
         drawn, *sigmoids = experts_in(logits, named)
-        cost = draw_cost(drawn, torch.where(named, proposal.weights, 0.0))
+        cost = sampled_positive(drawn, torch.where(named, proposal.weights, 0.0))
         if not sigmoids:
             rest = replace(proposal, weights=proposal.weights.masked_fill(named, 0.0))
             return cost + network_cost(logits_of_rates(drawn), rest, expected)

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from g2netpl.core.equations import GaussianMap, confidence_weight
 from g2netpl.experiments.cells import Row
 from g2netpl.experiments.paper import SSPL
-from g2netpl.game.equations import GaussianMap, confidence_weight
 from g2netpl.game.players.soft_options import SoftOptions
 from g2netpl.labels.formats.sheet import write_rows
 from g2netpl.reports.charts import Chart, Series, write_png

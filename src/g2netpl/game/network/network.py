@@ -267,7 +267,7 @@ def _tiny(pretrained: bool) -> Backbone:
 def _lite(name: str, pretrained: bool) -> Backbone:
     import timm
 
-    from g2netpl.game.network.lite import LITE_MEAN, LITE_STD, pretrained_state
+    from g2netpl.core.lite import LITE_MEAN, LITE_STD, pretrained_state
 
     module = timm.create_model(f"tf_efficientnet_{name}", pretrained=False, num_classes=0)
     if pretrained:

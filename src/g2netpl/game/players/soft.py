@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from g2netpl.base.errors import InputError
-from g2netpl.game.batches import Batch
-from g2netpl.game.equations import (
+from g2netpl.core.equations import (
     GaussianMap,
     LabelMap,
     SigmoidMap,
@@ -22,6 +21,7 @@ from g2netpl.game.equations import (
     penalty_at,
     regret,
 )
+from g2netpl.game.batches import Batch
 from g2netpl.game.label_memory import LabelMemory, OfRows
 from g2netpl.game.player import LabelPlayer, Predict, Proposal, Setup
 from g2netpl.game.players.soft_options import PartWeights, SoftOptions

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
 from g2netpl.base.options import Options, list_from_text, none_from_text
-from g2netpl.game.equations import LabelCost
+from g2netpl.core.equations import LabelCost
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 
 

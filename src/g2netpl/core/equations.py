@@ -1,8 +1,8 @@
-"""The equations of the pseudo labels, in the order of the paper. Pure functions on tensors.
+"""The equations of the pseudo-labels, in the order of the paper. Pure functions on tensors.
 
-Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo label (`soft`), y its latent
-(`latent`), û = F(y), λ the penalty that drives û to 0 or 1, φ the share of epochs finished
-(`progress`), ξ the confidence-aware weight of an unobserved entry.
+Symbols: q = ŷ is the network's prediction (`predicted`), û the pseudo-label (`soft`), y its latent
+(`latent`), û = F(y), λ the penalty that drives û to 0 or 1, φ the fraction of epochs
+finished (`progress`), ξ the confidence-aware weight of an unobserved entry.
 """
 
 import math
@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 LabelCost = Literal["additive", "exponential"]
-_TINY = 1e-7  # keeps the logarithms of saturated soft labels finite
+_TINY = 1e-7  # keeps the logarithms of saturated pseudo-labels finite
 
 
-# --- Eq. 1: the maps F from the latent y to the soft label û -------------------------------------
+# --- Eq. 1: the maps F from the latent y to the pseudo-label û -----------------------------------
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class SigmoidMap:
         return latent.sigmoid(), 1.0
 
     def soft(self, latent: Tensor) -> Tensor:
-        """û alone, which is cheaper."""
+        """û only, which is cheaper."""
         return latent.sigmoid()
 
     def latent(self, soft: Tensor) -> Tensor:
-        """The way back: y = F⁻¹(û) = log(û / (1 − û)), finite for û = 0 and 1."""
+        """The inverse: y = F⁻¹(û) = log(û / (1 − û)), finite for û = 0 and 1."""
         return soft.logit(_TINY)
 
 
@@ -46,7 +46,7 @@ class GaussianMap:
     start: float = 0.5
 
     def soft_and_slope(self, latent: Tensor) -> tuple[Tensor, Tensor | float]:
-        """û and F′/(û(1−û)), finite wherever, from one complementary error function.
+        """û and F′/(û(1−û)), finite everywhere, from one complementary error function.
 
         With z = (y − 0.5)/σ and a = |z|/√2 the smaller tail is Φ(−|z|) = ½ erfc(a), and the slope
         is the density over both tails. Beyond a = 6, where û is within 1e-16 of 0 or 1, the
@@ -63,12 +63,12 @@ class GaussianMap:
         return torch.rsub(tails, 0.5, alpha=0.5).copysign_(z).add_(0.5), slope
 
     def soft(self, latent: Tensor) -> Tensor:
-        """û alone."""
+        """û only."""
         z = (0.5 - latent).mul_(1.0 / (self.sigma * math.sqrt(2.0)))
         return torch.erfc(z, out=z).mul_(0.5)
 
     def latent(self, soft: Tensor) -> Tensor:
-        """The way back: y = ½ + σ·Φ⁻¹(û), finite for û = 0 and 1."""
+        """The inverse: y = ½ + σ·Φ⁻¹(û), finite for û = 0 and 1."""
         quantile: Tensor = torch.special.ndtri(soft.clamp(_TINY, 1.0 - _TINY))
         return 0.5 + self.sigma * quantile
 
@@ -172,7 +172,7 @@ def _additive_offset(centred: Tensor, penalty: float | Tensor, side: Tensor) -> 
 
 
 def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:
-    """Bisection of h(û) = λ(1−2û)·û(1−û)·CE(q, û) + û − q, vectorised.
+    """Bisection on h(û) = λ(1−2û)·û(1−û)·CE(q, û) + û − q.
 
     Mirrored so that q ≥ ½; then h(q) ≤ 0 and h(1) ≥ 0 bracket the root on q's side of ½.
     """
@@ -180,12 +180,12 @@ def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tens
     low, high = target.clone(), torch.ones_like(target)
     if not bool(torch.as_tensor(penalty).lt(2.8).all()):
         low = low.clamp(min=0.5 + 1e-6)  # above 2/ln 2 the point ½ itself is a maximum
-    for _ in range(40):
-        root = 0.5 * (low + high)
-        tilted = (1.0 - 2.0 * root) * root * (1.0 - root)
-        value = penalty * tilted * cross_entropy(target, root) + root - target
-        low, high = torch.where(value < 0, root, low), torch.where(value < 0, high, root)
-    root = torch.where(target >= 1.0, 1.0, high)
+    for _ in range(26):  # down to the resolution of single precision
+        middle = 0.5 * (low + high)
+        tilt = (1.0 - 2.0 * middle) * middle * (1.0 - middle)
+        is_below = penalty * tilt * cross_entropy(target, middle) + middle < target
+        low, high = torch.where(is_below, middle, low), torch.where(is_below, high, middle)
+    root = torch.where(target >= 1.0, 1.0, 0.5 * (low + high))
     return 0.5 + side * (root - 0.5)
 
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from g2netpl.game.equations import (
+from g2netpl.core.equations import (
     GaussianMap,
     SigmoidMap,
     best_response,
@@ -66,7 +66,7 @@ def test_gaussian_map_equals_a_log_space_computation(dtype):
     torch.testing.assert_close(soft.double(), torch.special.ndtr(z), rtol=0, atol=1e-7)
 
 
-def test_gaussian_slope_stays_finite_where_soft_labels_saturate():
+def test_gaussian_slope_stays_finite_where_pseudo_labels_saturate():
     z = torch.tensor([-1e4, -40.0, -12.0, 0.0, 12.0, 40.0, 1e4], dtype=torch.float64)
     soft, slope = GaussianMap(1.0).soft_and_slope((0.5 + z).float())
     # far out the slope tends to |z| + 1/|z|; at the mean it is 4/√(2π)

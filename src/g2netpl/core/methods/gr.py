@@ -1,0 +1,71 @@
+"""GR, the generalized robust loss: how an unobserved label counts depends on its prediction.
+
+With prediction p an unobserved label costs
+
+    v(p) · [k(p) · (1 − p^q₂)/q₂ + (1 − k(p)) · (1 − (1 − p)^q₃)/q₃]
+
+positive with probability k(p) = sigmoid(w·p + b), negative otherwise, with the weight v(p) =
+exp(−(p − μ)²/(2σ²)). w, b, μ and σ move linearly from their first to their second value during
+training. No gradient passes through k and v.
+"""
+
+import torch
+from pydantic import Field, PositiveFloat, field_validator
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from g2netpl.base.options import list_from_text
+from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
+from g2netpl.core.annotation import Output
+from g2netpl.core.methods.base import Method, MethodOptions, register
+
+Pair = tuple[float, float]
+
+
+@register(
+    "gr",
+    "a robust loss whose shape follows the prediction",
+    source="Chen et al., IJCAI 2024",
+    grid=("negative_shape", (0.5, 0.7, 1.0)),
+)
+class GeneralizedRobust(Method):
+    """Cross-entropy of observed labels, the robust loss for unobserved ones."""
+
+    class Options(MethodOptions):
+        """Shapes of the loss, at the start and at the end."""
+
+        positive_shape: float = Field(default=0.01, gt=0, le=1, description="q₂: 0 is CE, 1 is L1")
+        negative_shape: float = Field(default=1.0, gt=0, le=1, description="q₃: 0 is CE, 1 is L1")
+        slope: Pair = Field(default=(0.0, 2.0), description="w of k(p), first and last")
+        offset: Pair = Field(default=(-2.0, -2.0), description="b of k(p), first and last")
+        centre: Pair = Field(default=(0.5, 0.8), description="μ of v(p), first and last")
+        width: tuple[PositiveFloat, PositiveFloat] = Field(
+            default=(2.0, 0.5), description="σ of v(p), first and last"
+        )
+
+        _pairs = field_validator("slope", "offset", "centre", "width", mode="before")(
+            list_from_text
+        )
+
+    def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
+        """The mean over all entries."""
+        options, logits = self.options, output.logits
+
+        def now(pair: Pair) -> float:
+            return pair[0] + (pair[1] - pair[0]) * phi
+
+        p, fixed = logits.sigmoid(), logits.detach().sigmoid()
+        is_positive = torch.sigmoid(now(options.slope) * fixed + now(options.offset))
+        weight = torch.exp(-0.5 * ((fixed - now(options.centre)) / now(options.width)) ** 2)
+        robust = weight * (
+            is_positive * generalized(p, options.positive_shape)
+            + (1.0 - is_positive) * generalized(1.0 - p, options.negative_shape)
+        )
+        positive = batch.observed == POSITIVE
+        known = torch.where(positive, -logsigmoid(logits), -logsigmoid(-logits))
+        return torch.where(batch.observed == UNOBSERVED, robust, known).mean()
+
+
+def generalized(p: Tensor, shape: float) -> Tensor:
+    """(1 − p^q)/q: cross-entropy for q → 0, 1 − p for q = 1."""
+    return (1.0 - p.clamp(min=1e-7) ** shape) / shape
