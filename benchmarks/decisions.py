@@ -22,9 +22,11 @@ from g2netpl.runs.completion import fill_in
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.sure import sure_by_validation
 from g2netpl.runs.tables import HeldOut
-from g2netpl.training.results import CompletedLabels, thresholds_of
-from g2netpl.training.session import on_features
-from g2netpl.training.settling import settle
+from g2netpl.training.calibration import calibrate
+from g2netpl.training.datamodule import TensorDataModule
+from g2netpl.training.results import completed_labels, thresholds_of
+from g2netpl.training.splits import observe_data
+from g2netpl.training.trainer import Trainer
 
 TARGET, CLASSES, IMAGES = 0.9, 40, 1000
 SURE = (0.8, 0.9, 0.95)
@@ -85,20 +87,24 @@ def fill(features, images, setting, method, seed):
         | {"mode": "linear", "epochs": 15, "batch_size": 64},
         "decisions",
     )
-    session = on_features(config, np.asarray(features.train_features[rows]), table)
-    snapshot = session.play()
-    settle(session, snapshot)
-    predicted = session.predict(snapshot.best_network, session.inputs.all(True))
-    data, soft = session.data, session.player.soft_labels()
+    data = observe_data(config, table)
+    inputs = TensorDataModule(data, torch.from_numpy(features.train_features[rows]))
+    trainer = Trainer(config, data, inputs)
+    state = trainer.fit()
+    calibrate(trainer)
+    predicted = trainer.predict(state.best_model, inputs.all("linear"))
+    soft = trainer.pseudo_labels()
     held = HeldOut(data.validation, predicted[data.held_out])
-    thresholds = thresholds_of(session, (held.scores, held.truth), predicted[data.training])
-    labels = CompletedLabels(data, predicted, None if soft is None else soft.float().numpy())
-    every = np.arange(images)
-    observed = LabelTable(table.images, table.classes, labels.known(every))
+    scores, truths = held.scores, held.table.values
+    thresholds = thresholds_of(trainer, (scores, truths), predicted[data.training])
+    completed = completed_labels(data, predicted, soft)
+    has_soft, known = np.zeros(images, dtype=bool), data.table.values.copy()
+    has_soft[data.training], known[data.training] = soft is not None, data.visible.values
+    observed = LabelTable(table.images, table.classes, known)
     for sure in SURE:
-        by = sure_by_validation(sure, thresholds, held, observed.values, session.k)
-        parts = (thresholds, session.k)
-        both = fill_in(observed, labels.has_soft, labels.of(every), *parts, sure, predicted)
+        by = sure_by_validation(sure, thresholds, held, observed.values, trainer.k)
+        parts = (thresholds, trainer.k)
+        both = fill_in(observed, has_soft, completed, *parts, sure, predicted)
         none = np.zeros(images, dtype=bool)
         bound = fill_in(observed, none, predicted, *parts, by, predicted)
         for name, filled in (("both players", both), ("bounds", bound)):

@@ -12,7 +12,7 @@ import argparse
 import numpy as np
 import torch
 
-from g2netpl.game.network.network import build_backbone
+from g2netpl.core.models import build_backbone
 from g2netpl.images.features import Features, compute_features, read_features
 from g2netpl.images.loader import ArraySource
 from g2netpl.images.scenes import Scenes, make_scenes

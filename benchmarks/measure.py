@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image
 
-from g2netpl.base.memory import keep_freed_memory
+from g2netpl.utils.memory import keep_freed_memory
 
 if TYPE_CHECKING:
     import torch

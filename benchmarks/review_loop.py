@@ -27,11 +27,10 @@ import numpy as np
 from rich.console import Console
 
 from g2netpl import RunConfig, read_labels, train
-from g2netpl.labels.formats import write_labels
+from g2netpl.labels.io import write_labels
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import POSITIVE, LabelTable
-from g2netpl.review.photos import PhotoReview
-from g2netpl.review.session import Review
+from g2netpl.review.session import ReviewSession
 from g2netpl.runs.answers import reviewed_labels
 from g2netpl.runs.records import read_training
 
@@ -59,7 +58,7 @@ def fit(flags: argparse.Namespace, labels: Path, output: Path, seed: int, **more
 
 def answer(run: Path, truth: LabelTable, order: str, count: int, seed: int) -> Counter[str]:
     """Answer so many questions as the page asks them; returns what was said, and for how long."""
-    review = Review(run, seed=seed)
+    review = ReviewSession(run, seed=seed)
     said: Counter[str] = Counter()
     for number in range(count):
         (question,) = review.questions(order, 1)
@@ -76,7 +75,7 @@ def answer_photos(
     run: Path, truth: LabelTable, order: str, seconds: float, seed: int, rest: bool
 ) -> Counter[str]:
     """Set whole photos right for so many seconds; the same figures."""
-    review = PhotoReview(run, seed=seed)
+    review = ReviewSession(run, "photos", seed=seed)
     said: Counter[str] = Counter()
     while said["seconds"] < seconds:
         (photo,) = review.questions(order, 1)
@@ -87,7 +86,7 @@ def answer_photos(
         toggled = sum(on != (column in there) for column, on in shown.items())
         before = review.values.copy()
         on, off = [*(there & {*shown}), *unseen], [*({*shown} - there)]
-        review.save(f"{said['answers']:032x}", row, on, off, rest)
+        review.save(f"{said['answers']:032x}", row, on, off, rest=rest)
         new = before[row] != review.values[row]
         said += Counter(
             answers=1,

@@ -1,10 +1,10 @@
 """One table of all figures that have a bar, each measured side by side in this run.
 
     python benchmarks/run_all.py                 everything
-    python benchmarks/run_all.py ranking linear  some of it
+    python benchmarks/run_all.py step memory     some of it
 
-Every part has a process of its own, also by itself: `python benchmarks/ranking.py`. Exit code 1 if
-a bar is missed.
+Every part has a process of its own, also by itself: `python benchmarks/export_speed.py`. Exit code
+1 if a bar is missed.
 """
 
 import argparse
@@ -20,10 +20,8 @@ from importlib import import_module
 from measure import Figure, show
 
 PARTS = {  # module, function, what is less than by default
-    "step": ("cost_of_the_game", "share_of_a_step", {}),
-    "linear": ("cost_of_the_game", "linear", {}),
-    "ranking": ("ranking", "ranking", {}),
-    "end-to-end": ("end_to_end", "end_to_end", {}),
+    "step": ("cost_of_the_game", "step_times", {}),
+    "memory": ("cost_of_the_game", "memory", {}),
     "features": ("frozen_features", "frozen_features", {"rounds": 1}),
     "bundle": ("export_speed", "bundle_against_torch", {"rounds": 1}),
 }

@@ -4,7 +4,7 @@
 truth. `PartialLabelClassifier` learns from that; its labels are then compared with the truth: new
 positives, `--sure`, the commonest class, k.
 
-    python benchmarks/trust.py FEATURES [--seeds 0,1,2] [--observation draw|random]
+    python benchmarks/trust.py FEATURES [--seeds 0,1,2] [--annotation sampled|random]
     python benchmarks/trust.py FEATURES --classes 15      the commonest: some images show none
 """
 
@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--images", default="400,4000")
     parser.add_argument("--classes", type=int, help="so many, the commonest (default: all)")
-    parser.add_argument("--observation", help="instead of what the labels look like")
+    parser.add_argument("--annotation", help="instead of what the labels look like")
     flags = parser.parse_args()
     torch.set_num_threads(1)
     read = read_features(flags.features)
@@ -70,7 +70,7 @@ def main() -> None:
             truth = read.train.values[rows][:, np.sort(often)]
             seen = tags(truth, seed)
             inputs = read.train_features[rows]
-            own = {} if flags.observation is None else {"observation": flags.observation}
+            own = {} if flags.annotation is None else {"annotation": flags.annotation}
             model = PartialLabelClassifier(random_state=seed, epochs=30, batch_size=64, **own)
             model.fit(inputs, seen)
             chances = model.predict_proba(inputs)

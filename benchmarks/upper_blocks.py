@@ -18,21 +18,18 @@ import json
 from pathlib import Path
 
 from g2netpl import RunConfig, train
-from g2netpl.labels.formats.sheet import write_rows
-from g2netpl.reports.charts import write_png
-from g2netpl.reports.figures import table_rows
+from g2netpl.labels.io.writing import write_rows
+from g2netpl.reports.figures import draw_rows, write_png
 from g2netpl.reports.tables import moments, spread
 
-METHODS = "an,an-ls,wan,epr,role,ll-r,gr,em-apl,draw,g2netpl"
+METHODS = "an,an-ls,wan,epr,role,ll-r,gr,em-apl,sampled,g2netpl"
 
 
 def trained(folder, **keys):
     """The result of a training, which is begun, gone on with, or finished already."""
     result = folder / "result.json"
     if not result.is_file():
-        config = RunConfig(
-            **keys, output=str(folder), mode="linear-init", linear_epochs=6, patience=0
-        )
+        config = RunConfig(**keys, output=str(folder), mode="lp-ft", linear_epochs=6, patience=0)
         train(config, resume=folder.exists(), progress=True)
     return json.loads(result.read_text())
 
@@ -76,5 +73,5 @@ if __name__ == "__main__":
             lines.append([method, method, setting, len(rows), *moments(best), *moments(last), None])
     header = ("method", "setting", "seeds", "best epoch", "± best", "last epoch", "± last")
     write_rows(output / "results-rows.csv", header, [line[1:-1] for line in lines])
-    _, _, charts = table_rows(lines)
-    write_png(output / "results.png", charts)
+    shown = [[line[0], line[2], line[4], line[5] or 0, line[-1]] for line in lines]
+    write_png(output / "results.png", [draw_rows(shown)], height=1.2 + 0.4 * len(methods))

@@ -120,10 +120,10 @@ def record(root: Path) -> dict[str, object]:
         words = f"--method {method} --mode linear --setting {setting} --epochs 3"
         train(f"{method} linear", words)
     for method in DEEP:
-        train(f"{method} end-to-end", f"--method {method} --setting sspl:0.4 --epochs 2")
+        train(f"{method} full", f"--method {method} --setting sspl:0.4 --epochs 2")
     for method in DEEP[:-1]:
-        words = f"--method {method} --mode linear-init --setting fspl --epochs 1 --linear-epochs 2"
-        train(f"{method} linear-init", words)
+        words = f"--method {method} --mode lp-ft --setting fspl --epochs 1 --linear-epochs 2"
+        train(f"{method} lp-ft", words)
     train("spml", "--mode linear --setting fspl@spml --epochs 2")
     train("hidden", "--mode linear --setting known:0.2 --hidden 8 --epochs 2")
     train("bf16", "--setting fspl --precision bf16 --epochs 2")
@@ -177,11 +177,11 @@ def record(root: Path) -> dict[str, object]:
 
 def after_review(first: Path, photos: Path, second: Path) -> object:
     """Answers of a person who knows the truth, and the training that goes on with them."""
-    from g2netpl import Review, read_labels
+    from g2netpl import ReviewSession, read_labels
 
     truth = read_labels(photos / "train.csv")
     rows = {name: row for row, name in enumerate(truth.images)}
-    with closing(Review(first)) as review:
+    with closing(ReviewSession(first)) as review:
         for question in review.questions("useful", 30):
             row, column = question["row"], question["column"]
             yes = truth.values[rows[question["image"]], column] == 1
@@ -218,7 +218,7 @@ def estimator(features: Path, photos: Path) -> object:
         found[method] = [digest(model.predict_proba(inputs)), digest(model.completed_labels_)]
     paths = [str(photos / name) for name in truth.images]
     model = PartialLabelClassifier(
-        mode="end-to-end", backbone="tiny", image_size=32, epochs=1, device="cpu"
+        mode="full", backbone="tiny", image_size=32, epochs=1, device="cpu"
     ).fit(paths, partial)
     found["images"] = [digest(model.predict_proba(paths)), digest(model.completed_labels_)]
     return found

@@ -51,8 +51,8 @@ train --labels tags.csv --images photos {TINY} --epochs 2 --output tags
 train --labels mixed.csv --images photos {TINY} --epochs 2 --output mixed
 train --labels one.csv --images photos {TINY} --epochs 2 --one-of --output one
 {TRAIN} --setting sspl:0.4 --mode linear --hidden 8 --output hidden
-{TRAIN} --setting fspl --ema 0.9 --mode end-to-end --epochs 1 --output ema
-{TRAIN} --setting known:0.3 --mode linear-init --linear-epochs 1 --epochs 1 --output two
+{TRAIN} --setting fspl --ema 0.9 --mode full --epochs 1 --output ema
+{TRAIN} --setting known:0.3 --mode lp-ft --linear-epochs 1 --epochs 1 --output two
 train --config run.toml --output from-toml
 train --config wrong.toml --output x7
 train --labels photos/train.csv --images photos {TINY} --validation-labels photos/test.csv --test-labels photos/test.csv --setting fspl --epochs 1 --output x8

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jinja2 import Environment
 
-from g2netpl.game.methods import METHODS, method_options
+from g2netpl.core.methods import METHODS
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs/method/methods.md"
@@ -12,12 +12,11 @@ PAGE = HERE.parent / "docs/method/methods.md"
 
 def methods_page() -> str:
     """A table of all methods, and then the options of each."""
-    taken = {"auto": "as they look", "draw": "draw", "random": "random"}
     lines = [
-        f"| `{name}` | {row.summary} | {taken[row.observation]} | {row.source} |"
+        f"| `{name}` | {row.summary} | {row.annotation} | {row.source} |"
         for name, row in METHODS.items()
     ]
-    head = ["| method | what it does | observation | source |", "| --- | --- | --- | --- |"]
+    head = ["| method | what it does | annotation | source |", "| --- | --- | --- | --- |"]
     template = (HERE / "methods.md.jinja").read_text(encoding="utf-8")
     return (
         Environment(trim_blocks=True, lstrip_blocks=True)
@@ -25,7 +24,7 @@ def methods_page() -> str:
         .render(
             table="\n".join([*head, *lines]),
             methods=METHODS,
-            options={name: method_options(name, {}) for name in METHODS},
+            options={name: METHODS[name].options({}) for name in METHODS},
         )
     )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from g2netpl import (
     LabelTable,
-    Review,
+    ReviewSession,
     RunConfig,
     Setting,
     make_scenes,
@@ -76,7 +76,7 @@ def main() -> None:
 def answer(folder: Path, answers: LabelTable, order: str, count: int) -> None:
     """Answer the best questions about a run; each answer is on the disk when `decide` returns."""
     row_of = {name: row for row, name in enumerate(answers.images)}
-    with closing(Review(folder)) as review:
+    with closing(ReviewSession(folder)) as review:
         for question in review.questions(order, count):
             row, column = question["row"], question["column"]
             truth = answers.values[row_of[question["image"]], column]

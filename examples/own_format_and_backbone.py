@@ -22,10 +22,9 @@ from torch import Tensor, nn
 
 from g2netpl import (
     FORMATS,
-    Backbone,
     Format,
     LabelTable,
-    Reading,
+    ReadOptions,
     RunConfig,
     Setting,
     load_run,
@@ -36,15 +35,15 @@ from g2netpl import (
     write_labels,
     write_scenes,
 )
-from g2netpl.game import BACKBONES
+from g2netpl.core import BACKBONES, Backbone
 
 
-def recognises(path: Path) -> bool:
+def can_read(path: Path) -> bool:
     """By its name; one could also look into the file."""
     return path.suffix == ".jsonl"
 
 
-def read(path: Path, reading: Reading) -> LabelTable:
+def read(path: Path, options: ReadOptions) -> LabelTable:
     """A label table: 1 where a line says yes, 0 where it says no, -1 where it says nothing."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     classes = sorted({name for line in lines for name in (*line["yes"], *line["no"])})
@@ -99,7 +98,7 @@ def patches(pretrained: bool) -> Backbone:
     return Backbone(Patches(), Patches.width, mean=(0.3,) * 3, std=(0.25,) * 3)
 
 
-FORMATS["jsonl"] = Format(recognises, read, write, "a line of JSON per photo", (".jsonl",))
+FORMATS["jsonl"] = Format("a line of JSON per photo", can_read, read, write, (".jsonl",))
 BACKBONES["patches"] = patches
 
 

@@ -48,7 +48,7 @@ def main() -> None:
             labels=tags,
             images=photos,
             output=flags.output / "run",
-            mode="end-to-end" if flags.backbone == "tiny" else "linear",
+            mode="full" if flags.backbone == "tiny" else "linear",
             backbone=flags.backbone,
             image_size=64 if flags.backbone == "tiny" else 224,
             learning_rate=3e-3 if flags.backbone == "tiny" else None,

@@ -11,7 +11,7 @@ from PIL import Image
 from g2netpl.cli import main
 from g2netpl.experiments import cells as comparison
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import csv_table
+from g2netpl.labels.io import tables
 
 if "START_METHOD" in os.environ:  # of processes: spawn, as on Windows and macOS
     multiprocessing.set_start_method(os.environ["START_METHOD"])
@@ -37,7 +37,7 @@ def photos(tmp_path_factory, scenes):
         named = type(labels)(
             tuple(f"{image}.png" for image in labels.images), labels.classes, labels.values
         )
-        csv_table.write(named, folder / name)
+        tables.write(named, folder / name)
     SHARED[folder] = _contents(folder)
     return folder
 

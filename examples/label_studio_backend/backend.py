@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from g2netpl import Review, complete, load_run, train
+from g2netpl import ReviewSession, complete, load_run, train
 
 MOST_BYTES = 32 << 20  # of a request: some ten thousand tasks
 ABSENT = "absent"  # a <Choices> of this name holds classes that are not in the photo
@@ -50,7 +50,7 @@ class Backend:
 
     def __init__(self, folder: Path, unchosen_is_no: bool) -> None:
         self.folder, self.unchosen_is_no, self.is_training = folder, unchosen_is_no, Lock()
-        self.review = Review(folder)  # locks the run; answers go to its review.jsonl
+        self.review = ReviewSession(folder)  # locks the run; answers go to its review.jsonl
         self.classes = self.review.saved.classes
         rows = {name: row for row, name in enumerate(self.review.saved.images)}
         uploads = {re.sub(r"[^-\w.]", "", name.replace(" ", "_")): rows[name] for name in rows}
@@ -192,7 +192,7 @@ def main() -> None:
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            print(f"{backend.review.told()} saved in {flags.run / 'review.jsonl'}", flush=True)
+            print(f"{backend.review.summary()} saved in {flags.run / 'review.jsonl'}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,36 +1,31 @@
 """Train a multi-label image classifier when most labels are missing (G²NetPL, BMVC 2022).
 
 The public surface; everything is imported on first use, so that `import g2netpl` is quick. Methods
-of your own begin at `g2netpl.game`, grids of trainings at `g2netpl.experiments`.
+of your own start from `g2netpl.core`, grids of trainings at `g2netpl.experiments`.
 """
 
 from typing import TYPE_CHECKING
 
-from g2netpl.base.lazy import lazily
+from g2netpl.utils.lazy import lazily
 
 if TYPE_CHECKING:
-    from g2netpl.base.options import Options as Options
-    from g2netpl.game.batches import Batch as Batch
-    from g2netpl.game.methods import METHODS as METHODS
-    from g2netpl.game.methods import Method as Method
-    from g2netpl.game.network.network import Backbone as Backbone
-    from g2netpl.game.network.network import build_network as build_network
-    from g2netpl.game.player import LabelPlayer as LabelPlayer
-    from g2netpl.game.player import Proposal as Proposal
-    from g2netpl.game.player import Setup as Setup
-    from g2netpl.images.inspection import inspect_labels as inspect_labels
+    from g2netpl.core import METHODS as METHODS
+    from g2netpl.core import Method as Method
+    from g2netpl.core import build_method as build_method
+    from g2netpl.core import register as register
+    from g2netpl.images.check import inspect_labels as inspect_labels
     from g2netpl.images.scenes import make_scenes as make_scenes
     from g2netpl.images.scenes import write_scenes as write_scenes
-    from g2netpl.labels.formats import FORMATS as FORMATS
-    from g2netpl.labels.formats import Format as Format
-    from g2netpl.labels.formats import Reading as Reading
-    from g2netpl.labels.formats import read_labels as read_labels
-    from g2netpl.labels.formats import write_labels as write_labels
+    from g2netpl.labels.io import FORMATS as FORMATS
+    from g2netpl.labels.io import Format as Format
+    from g2netpl.labels.io import ReadOptions as ReadOptions
+    from g2netpl.labels.io import read_labels as read_labels
+    from g2netpl.labels.io import write_labels as write_labels
     from g2netpl.labels.settings import Setting as Setting
     from g2netpl.labels.settings import observe as observe
     from g2netpl.labels.table import LabelTable as LabelTable
     from g2netpl.reports.run import write_run_report as write_run_report
-    from g2netpl.review.session import Review as Review
+    from g2netpl.review.session import ReviewSession as ReviewSession
     from g2netpl.runs.answers import reviewed_labels as reviewed_labels
     from g2netpl.runs.bundle import load_bundle as load_bundle
     from g2netpl.runs.completion import complete as complete
@@ -40,22 +35,20 @@ if TYPE_CHECKING:
     from g2netpl.runs.run import load_run as load_run
     from g2netpl.training.estimator import PartialLabelClassifier as PartialLabelClassifier
     from g2netpl.training.train import train as train
+    from g2netpl.utils.options import Options as Options
 
 __version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "base.options": "Options",
-        "labels.formats": "Format FORMATS read_labels Reading write_labels",
+        "utils.options": "Options",
+        "labels.io": "Format FORMATS read_labels ReadOptions write_labels",
         "labels.settings": "observe Setting",
         "labels.table": "LabelTable",
-        "images.inspection": "inspect_labels",
+        "images.check": "inspect_labels",
         "images.scenes": "make_scenes write_scenes",
-        "game.batches": "Batch",
-        "game.methods": "Method METHODS",
-        "game.network.network": "Backbone build_network",
-        "game.player": "LabelPlayer Proposal Setup",
+        "core": "METHODS Method build_method register",
         "runs.answers": "reviewed_labels",
         "runs.bundle": "load_bundle",
         "runs.completion": "complete write_completed",
@@ -64,7 +57,7 @@ __getattr__, __dir__, __all__ = lazily(
         "runs.run": "load_run",
         "training.estimator": "PartialLabelClassifier",
         "training.train": "train",
-        "review.session": "Review",
+        "review.session": "ReviewSession",
         "reports.run": "write_run_report",
     },
 )

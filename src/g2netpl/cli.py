@@ -8,44 +8,42 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from types import ModuleType
+from importlib import import_module
 from typing import Any, NoReturn
 
 from g2netpl import __version__
-from g2netpl.base import launch as launched
-from g2netpl.base.disk import NO_PATH, is_full
-from g2netpl.base.errors import InputError, UserError, closest, did_you_mean, what_lacks
-from g2netpl.base.signals import Stopped
-from g2netpl.base.terminal import EXIT_DISK, flush_output, output_may_close, say
-from g2netpl.commands import (
-    check,
-    compare,
-    complete,
-    convert,
-    demo,
-    export,
-    features,
-    methods,
-    predict,
-    report,
-    reproduce,
-    review,
-    train,
-)
+from g2netpl.utils import launch as launched
+from g2netpl.utils.disk import NO_PATH, is_full
+from g2netpl.utils.errors import InputError, UserError, closest, did_you_mean, what_lacks
+from g2netpl.utils.signals import Stopped
+from g2netpl.utils.terminal import EXIT_DISK, flush_output, output_may_close, say
 
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 _DISK = (errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM)
-COMMANDS = (
-    *(demo, check, train, report, predict, complete, review, export),
-    *(convert, compare, reproduce, features, methods),
-)
-_TAKE_METHODS = (train, compare, reproduce, methods)
+COMMANDS = {
+    "demo": "show the game on built-in data: scenes of handwritten digits, most labels hidden",
+    "check": "look at a label file and its images, and tell everything that is wrong or odd",
+    "train": "train a classifier from a label file and a folder of images",
+    "report": "show a run or a comparison as one page that can be opened, printed and sent",
+    "predict": "score images with a trained classifier; with its thresholds, name their labels",
+    "complete": "fill in the unknown labels of a label file, by what a run has learnt",
+    "review": "look at images with their labels on a local page, and confirm or refuse",
+    "export": "write a trained classifier as one ONNX file, and its model card",
+    "convert": "convert label files from one format to another, join several, or hide labels",
+    "compare": "compare methods on features, images or built-in scenes",
+    "reproduce": "run an experiment of the paper on your data, beside the published numbers",
+    "features": "compute a folder of frozen features from images",
+    "methods": "list the methods, or the options of one of them",
+}
+_TAKE_METHODS = ("train", "compare", "reproduce", "methods")
+_IN_SEVERAL_PROCESSES = ("train", "predict", "complete", "features")
 
 
 class _Parser(argparse.ArgumentParser):
     """A parser that tells a mistake in one line; a command's makes its flags when it is asked."""
 
     add_flags: Callable[[argparse.ArgumentParser], None] | None = None
+    _given: Sequence[str] = ()  # flags on the command line
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As usual; of all commands, this is the one that is meant, and it knows its flags."""
@@ -53,6 +51,7 @@ class _Parser(argparse.ArgumentParser):
         if add_flags is None:
             return super().parse_known_args(args, namespace)
         add_flags(self)
+        self._given = [word for word in args if word.startswith("--")]
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             hint = self._meant(unknown[0]) or self._one_too_many(unknown[0], args)
@@ -74,6 +73,12 @@ class _Parser(argparse.ArgumentParser):
         return f"; {flag} takes one value{again}: {action.help.replace('%%', '%')}"
 
     def error(self, message: str) -> NoReturn:
+        """Exit with one line; a misspelt flag explains a missing one."""
+        flags = [word.partition("=")[0] for word in self._given]
+        for flag in flags if "are required" in message else ():
+            if not any(known.startswith(flag) for known in self._option_string_actions):
+                message = f"unrecognized arguments: {flag}{self._meant(flag)}"
+                break
         if launched.is_first_of_machine():
             say(f"{self.prog}: {message} (see {self.prog} --help)")
         self.exit(2)
@@ -92,24 +97,21 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"g2netpl {__version__}")
     commands = parser.add_subparsers(metavar="command", required=True, parser_class=_Parser)
-    for command in COMMANDS:
-        name = name_of(command)
-        summary, _, examples = (command.__doc__ or "").strip().partition("\n\n")
+    for name, summary in COMMANDS.items():
         sub = commands.add_parser(
-            name,
-            help=summary[0].lower() + summary[1:].rstrip("."),
-            description=summary,
-            epilog=examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
         )
-        sub.add_flags = partial(_add_flags, command)
-        sub.set_defaults(execute=command.run, command=name)
+        sub.add_flags = partial(_add_flags, name)
     return parser
 
 
-def _add_flags(command: ModuleType, parser: argparse.ArgumentParser) -> None:
+def _add_flags(name: str, parser: argparse.ArgumentParser) -> None:
+    """Import a command, which is the only one that is needed, and add its flags."""
+    command = import_module(f"g2netpl.commands.{name}")
+    parser.description, _, parser.epilog = (command.__doc__ or "").strip().partition("\n\n")
+    parser.set_defaults(execute=command.run, command=name)
     command.add_flags(parser)
-    if command in _TAKE_METHODS:
+    if name in _TAKE_METHODS:
         parser.add_argument(
             "--plugin",
             action="append",
@@ -117,11 +119,6 @@ def _add_flags(command: ModuleType, parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help="Python file that adds methods of your own; it is run",
         )
-
-
-def name_of(command: ModuleType) -> str:
-    """`train.py` is `g2netpl train`."""
-    return command.__name__.rpartition(".")[2]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,7 +133,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         _check_command(given[:1])
         parsed = parser.parse_args(given)
         with launched.said_once():
-            _check_launch(parsed.execute)
+            _check_launch(parsed.command)
             _load_plugins(parsed)
         with _own_mistakes():
             parsed.execute(parsed)
@@ -172,10 +169,9 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _check_command(first: Sequence[str]) -> None:
-    names = [name_of(command) for command in COMMANDS]
     for word in first:
-        if not word.startswith("-") and word not in names:
-            hint = did_you_mean(word, names)
+        if not word.startswith("-") and word not in COMMANDS:
+            hint = did_you_mean(word, COMMANDS)
             raise InputError(f"no command {word!r:.100}: {hint} (see g2netpl --help)")
 
 
@@ -183,15 +179,15 @@ def _load_plugins(parsed: argparse.Namespace) -> None:
     """Methods that the command line brings along; nobody else hears of the files."""
     paths = vars(parsed).pop("plugin", [])
     if paths:
-        from g2netpl.game.plugins import load_plugins
+        from g2netpl.core.plugins import load_plugins
 
         load_plugins(paths)
 
 
 def _own_mistakes() -> AbstractContextManager[None]:
     """Inside, a mistake in a plugin is told as one; without plugins there is none."""
-    plugins = sys.modules.get("g2netpl.game.plugins")
-    return nullcontext() if plugins is None else plugins.own_mistakes()
+    plugins = sys.modules.get("g2netpl.core.plugins")
+    return nullcontext() if plugins is None else plugins.plugin_errors()
 
 
 def _is_lost() -> bool:
@@ -203,9 +199,8 @@ def _is_lost() -> bool:
     return False
 
 
-def _check_launch(execute: object) -> None:
-    several = (train.run, predict.run, complete.run, features.run)
-    if launched.size() > 1 and execute not in several:
+def _check_launch(command: str) -> None:
+    if launched.size() > 1 and command not in _IN_SEVERAL_PROCESSES:
         raise InputError(
             "only train, predict, complete and features work in several processes; start this "
             "without them"

@@ -56,8 +56,22 @@ def test_an_observed_negative_costs_the_rate_of_its_class():
     logits = torch.tensor([[0.0, math.log(2.0), math.log(3.0)]])
     # −log(1 − p) = k · softmax = 3 · 3/6, over three labels
     assert float(head.loss(head(logits), observed)) == pytest.approx(1.5 / 3, rel=1e-5)
-    head.negative_weight = 0.4
-    assert float(head.loss(head(logits), observed)) == pytest.approx(0.4 * 1.5 / 3, rel=1e-5)
+    assert float(head.loss(head(logits), observed, 0.4)) == pytest.approx(0.4 * 1.5 / 3, rel=1e-5)
+
+
+def test_the_loss_of_an_epoch_has_the_negative_weight_of_the_method():
+    observed, losses = torch.tensor([[1, -1, 0], [-1, -1, -1]], dtype=torch.int8), []
+    model = build_model(build_backbone("features", width=2), 3, annotation="sampled", k=2.0)
+    method = build_method("g2netpl", observed, k=2.0)
+    batch = Batch(torch.arange(2), observed, torch.randn(2, 2))
+    train_epoch(model, method, [batch], lambda loss: losses.append(loss.item()), 0.0)
+    output = model(batch.images)
+    softmax = 2.0 * output.tag_logits.softmax(dim=1)  # expected number of samples per class
+    assert method.negative_weight == pytest.approx(0.1 + 0.9 * 2 / 6)
+    tags = sampled_positive(output.tag_logits, (observed == 1).float())
+    expected = tags + method.negative_weight * softmax[0, 2] / 6  # −log(1 − p) is the rate
+    expected = expected + build_method("g2netpl", observed, k=2.0).loss(output, batch, 0.0)
+    assert losses == [pytest.approx(expected.item(), rel=1e-5)]
 
 
 def test_the_softmax_learns_the_frequencies_of_tags():
@@ -104,9 +118,10 @@ def test_calibration_is_part_of_the_state():
     head.set_shown(torch.tensor([0.5, 0.0, 0.0]), 0.25)
     again = softmax_head(3)
     again.load_state_dict(head.state_dict())
-    x = torch.tensor([[0.5, 0.1, -0.3]])
+    x = torch.tensor([[0.5, 0.1, -0.3], [9.0, 0.1, -0.3], [-9.0, 0.1, -0.3]])
     present = 1 - torch.exp(-5.0 * (2.0 * x).softmax(dim=1))
-    assert torch.allclose(again.predict(again(x)).sigmoid(), 0.5 * present, atol=1e-6)
+    shown = torch.tensor([[0.5], [1.0], [0.02]])  # 0.25 + x/2, at least 0.02 and at most 1
+    assert torch.allclose(again.predict(again(x)).sigmoid(), shown * present, atol=1e-6)
     again.reset_calibration(2.0)
     fresh = softmax_head(3)
     assert torch.equal(again.predict(again(x)), fresh.predict(fresh(x)))

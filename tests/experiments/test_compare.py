@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from feature_folders import write_folder
 
-from g2netpl.base.locks import locked
-from g2netpl.base.progress import Cells
 from g2netpl.cli import main
+from g2netpl.core.methods import METHODS, find_method
 from g2netpl.experiments import cells as comparison
-from g2netpl.game.methods import METHODS, method_options
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils.locks import locked
+from g2netpl.utils.progress import Cells
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +59,9 @@ def test_labels_at_rest_do_not_end_a_training(features, tmp_path):
     still = "g2netpl:response=best_response"
     more = ["--learning-rates", "1e-9", "--epochs", "7", "--seeds", "0"]  # nobody moves
     assert compare(features, tmp_path / "out", "--methods", f"an,{still}", *more) == 0
-    an, game = cells_of(tmp_path / "out")
-    assert len(an["history"]) == len(game["history"]) == 7
-    at_rest = [r["regret"] < 1e-3 and r["movement"] < 1e-3 for r in game["history"]]
+    an, ours = cells_of(tmp_path / "out")
+    assert len(an["history"]) == len(ours["history"]) == 7
+    at_rest = [r["regret"] < 1e-3 and r["movement"] < 1e-3 for r in ours["history"]]
     assert at_rest[1:] == [True] * 6  # three such epochs are enough for a stop elsewhere
 
 
@@ -77,7 +77,7 @@ def test_without_test_features_validation_map_is_reported(features, tmp_path, ca
     (tmp_path / "features" / "test.npz").unlink()
     assert compare(tmp_path / "features", tmp_path / "out", *more) == 0
     said = capsys.readouterr().out
-    assert "validation mAP × 100, on which epoch and cell were chosen" in said
+    assert "validation mAP × 100, on which epoch and run were chosen" in said
     assert "test mAP" not in said
     none = {"test_map": None, "last_test_map": None}
     assert results_of(tmp_path / "out") == [row | none for row in results_of(tmp_path / "with")]
@@ -85,7 +85,7 @@ def test_without_test_features_validation_map_is_reported(features, tmp_path, ca
     assert compare(tmp_path / "features", tmp_path / "out", *more, "--resume") == 0
     assert compare(features, tmp_path / "out", *more, "--resume") == 3  # a test that was not there
     assert main(["reproduce", "table1", "--data", str(tmp_path / "features"), "--output", "x"]) == 2
-    assert "no test.npz; reproduce needs a test split" in capsys.readouterr().err
+    assert "features: no test images; give --test-labels" in capsys.readouterr().err
 
 
 # --- every method's main weight -----------------------------------------------------------------
@@ -94,12 +94,12 @@ def test_without_test_features_validation_map_is_reported(features, tmp_path, ca
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.grid])
 def test_a_grid_has_three_values_that_the_method_takes(method):
     name, values = METHODS[method].grid
-    assert name in METHODS[method].options.model_fields
+    assert name in METHODS[method].method.Options.model_fields
     assert len(set(values)) == len(values) == 3
     for value in values:
         for given in (value, str(value)):  # as it is, and as a command has it
-            assert getattr(method_options(method, {name: given}), name) == value
-    default = getattr(method_options(method, {}), name)
+            assert getattr(find_method(method).options({name: given}), name) == value
+    default = getattr(find_method(method).options({}), name)
     if name != "unobserved_weight" or default is not None:
         numbers = [value for value in values if value is not None]
         assert numbers == sorted(numbers)
@@ -107,7 +107,7 @@ def test_a_grid_has_three_values_that_the_method_takes(method):
 
 
 def test_methods_without_a_grid_have_no_weight():
-    assert {name for name, row in METHODS.items() if row.grid is None} == {"bce", "iu", "draw"}
+    assert {name for name, row in METHODS.items() if row.grid is None} == {"bce", "iu", "sampled"}
 
 
 # --- what is trained and chosen -----------------------------------------------------------------
@@ -290,7 +290,7 @@ def test_more_methods_settings_and_seeds_may_be_added(features, whole, copied, t
     for row in results_of(whole):
         assert row in rows
     assert json.loads((copied / "run.json").read_text())["seeds"] == "0,1,5"
-    assert f"{len(cells_of(copied))} trainings" in (copied / "report.html").read_text()
+    assert f"{len(cells_of(copied))} runs" in (copied / "report.html").read_text()
     trained.clear()
     assert asked("an,g2netpl,epr", "0,1,5", "sspl:0.5,fspl") == 0
     assert trained == []
@@ -340,16 +340,16 @@ def test_the_page_shows_what_the_comparison_chose(features, copied):
         file.write(json.dumps(better) + "\n")
     assert main(["report", str(copied)]) == 0
     page = (copied / "report.html").read_text()
-    chosen, others = page.split("other trainings, which were not chosen")
+    chosen, others = page.split(" runs not chosen")
     assert "unobserved_weight=77.0" not in chosen
     assert "unobserved_weight=77.0" in others
 
 
 def test_the_page_shows_all_trainings_and_how_they_were_chosen(whole):
     page = (whole / "report.html").read_text()
-    assert f"The {CELLS - 4} other trainings, which were not chosen" in page
+    assert f"{CELLS - 4} runs not chosen" in page
     assert "validation images of the first seed" in page
-    assert "(the truth&#39;s mean)" in page
+    assert "(mean of the hidden truth)" in page
 
 
 def test_other_switches_than_it_began_with_are_refused(features, copied, capsys):

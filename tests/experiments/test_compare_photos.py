@@ -8,10 +8,10 @@ import signal
 import pytest
 
 from g2netpl import RunConfig, load_run, train
-from g2netpl.base.console import Console
-from g2netpl.base.progress import Cells
 from g2netpl.cli import main
-from g2netpl.training.saving import CheckpointSaver
+from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.utils.console import Console
+from g2netpl.utils.progress import Cells
 
 FLAGS = ["--image-size", "32", "--backbone", "tiny", "--workers", "0", "--epochs", "2"]
 FLAGS += ["--settings", "fspl", "--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0"]
@@ -28,7 +28,7 @@ def compared(photos, tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared") / "out"
     data = ["--labels", str(photos / "train.csv"), "--test-labels", str(photos / "test.csv")]
     data += ["--images", str(photos)]
-    methods = ["--methods", "an,fixmatch,g2netpl:response=frozen", "--output", str(folder)]
+    methods = ["--methods", "an,fixmatch,g2netpl:response=fixed", "--output", str(folder)]
     arguments = ["compare", *data, *methods, *FLAGS]
     assert main(arguments) == 0
     return folder, arguments
@@ -37,19 +37,19 @@ def compared(photos, tmp_path_factory):
 def test_a_row_is_a_training_of_its_own(compared, photos, tmp_path):
     folder, _ = compared
     rows = {row["method"]: row for row in json.loads((folder / "results.json").read_text())}
-    assert set(rows) == {"an", "fixmatch", "g2netpl:response=frozen"}
+    assert set(rows) == {"an", "fixmatch", "g2netpl:response=fixed"}
     keys = {"labels": str(photos / "train.csv"), "test_labels": str(photos / "test.csv")}
     keys |= {"images": str(photos), "only_listed": True, "output": str(tmp_path / "alone")}
     keys |= {"image_size": 32, "backbone": "tiny", "workers": 0, "epochs": 2, "setting": "fspl"}
     keys |= {"learning_rate": 1e-3, "batch_size": 16, "expected_positives": "truth"}
-    keys |= {"method": "g2netpl", "options": {"response": "frozen"}}
+    keys |= {"method": "g2netpl", "options": {"response": "fixed"}}
     alone = train(RunConfig.read(keys, "test"))
     for key in ("test_map", "last_test_map", "validation_map", "best_epoch"):
-        assert rows["g2netpl:response=frozen"][key] == alone.result[key]
+        assert rows["g2netpl:response=fixed"][key] == alone.result[key]
     runs = [load_run(path.parent) for path in (folder / "runs").glob("*/result.json")]
     assert sorted(run.config.method for run in runs) == ["an", "fixmatch", "g2netpl"]
     page = (folder / "report.html").read_text()
-    assert "images, train.csv, end-to-end, tiny at 32 px" in page
+    assert "images, train.csv, full, tiny at 32 px" in page
 
 
 def test_it_goes_on_with_what_is_missing(compared, capsys):
@@ -79,7 +79,7 @@ def test_without_test_labels_validation_map_is_reported(compare, photos, tmp_pat
     keys |= {"learning_rate": row["learning_rate"], "batch_size": 16, "mode": "linear"}
     keys |= {"method": "an", "expected_positives": "truth", "output": str(tmp_path / "alone")}
     assert train(RunConfig.read(keys, "test")).result["validation_map"] == row["validation_map"]
-    assert "validation mAP × 100, on which epoch and cell were chosen" in said.out
+    assert "validation mAP × 100, on which epoch and run were chosen" in said.out
     assert "test mAP" not in said.out
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Validation mAP × 100" in page
@@ -139,19 +139,20 @@ def test_ctrl_c_says_how_the_command_goes_on(
     photos, tmp_path, capsys, monkeypatch, command, advice
 ):
     """And not how one of its trainings would."""
-    step = CheckpointSaver.step
+    step = Checkpointing.on_step_end
 
-    def press(keeper, take):
+    def press(*given):
         signal.raise_signal(signal.SIGINT)
-        step(keeper, take)
+        step(*given)
 
-    monkeypatch.setattr(CheckpointSaver, "step", press)
+    monkeypatch.setattr(Checkpointing, "on_step_end", press)
     labels = str(photos / "train.csv")
     if "LABELS" in command:
         command = [labels if each == "LABELS" else each for each in command]
     else:
         command = [*command, "--labels", labels]
     flags = FLAGS[: FLAGS.index("--settings")] + FLAGS[FLAGS.index("--learning-rates") :]
+    flags = [*flags, "--test-labels", str(photos / "test.csv")]
     if command[0] == "compare":
         flags = FLAGS
     more = ["--images", str(photos), "--output", str(tmp_path / "out")]
@@ -198,28 +199,11 @@ def test_what_was_trained_on_is_no_test(compare, photos, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_copy_of_the_name_is_no_other_image(photos, tmp_path, capsys):
-    """Links to the same files under other names, some of which get into the test."""
-    folder = tmp_path / "linked"
-    folder.mkdir()
-    header, *rows = (photos / "train.csv").read_text().splitlines(keepends=True)
-    for row in rows:
-        name = row.split(",")[0]
-        shutil.copy(photos / name, folder / name)
-        (folder / f"again-{name}").symlink_to(name)
-    (tmp_path / "twice.csv").write_text("".join([header, *rows, *(f"again-{r}" for r in rows)]))
-    data = ["--data", str(tmp_path / "twice.csv"), "--images", str(folder), "--backbone", "tiny"]
-    assert main(["reproduce", "table1", *data, "--output", str(tmp_path / "out")]) == 2
-    said = capsys.readouterr().err
-    assert "images also trained on, the first '" in said
-    assert "--groups-out" in said
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--backbone", "resnet9999"], "resnet9999"),
-        (["--mode", "linear-init", "--methods", "ups"], "trains the network anew each round"),
+        (["--mode", "lp-ft", "--methods", "ups"], "trains the model from scratch in each round"),
         (["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
         (["--images", "BROKEN"], "2 images cannot be read"),
     ],
@@ -272,7 +256,7 @@ def test_without_known_negatives_in_the_test_nothing_is_trained(compare, photos,
     ("more", "message"),
     [
         (["--methods", "an", "--image-size", "32"], "--image-size: for images, with --labels"),
-        (["--methods", "fixmatch"], "use it with --labels and --mode top or end-to-end"),
+        (["--methods", "fixmatch"], "use it with --labels and --mode partial or full"),
         (["--methods", "an", "--labels", "nowhere.csv"], "nowhere.csv: no such file or folder"),
     ],
 )

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from g2netpl import LabelTable, experiments
-from g2netpl.base.errors import InputError
+from g2netpl.utils.errors import InputError
 
 
 def test_every_public_name_is_there():

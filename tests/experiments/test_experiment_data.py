@@ -1,7 +1,6 @@
-"""What an experiment runs on: each layout is found; without a test, one is split off."""
+"""What an experiment runs on: each layout is found."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,12 +17,11 @@ from test_official_layouts import (
 )
 
 from g2netpl import read_labels
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.experiments.data import Dataset, find_dataset, with_test_part
+from g2netpl.experiments.data import Dataset, find_dataset
 from g2netpl.images.features import FeatureFolder, write_features
-from g2netpl.labels.formats import csv_table
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils.errors import InputError
 
 # --- official layouts -----------------------------------------------------------------------------
 
@@ -153,8 +151,6 @@ def test_a_label_file_with_a_test_file(tmp_path):
     dataset = find_dataset(train, test, "pictures")
     assert dataset == Dataset("images", train, train, test, "pictures")
     assert dataset.name == "train.csv"
-    assert with_test_part(dataset, tmp_path / "unused", read_labels(train)) is dataset
-    assert not (tmp_path / "unused").exists()
 
 
 @pytest.mark.parametrize("place", ["nowhere", "empty"])
@@ -168,61 +164,3 @@ def test_what_is_not_there_is_told_in_one_line(tmp_path, capsys, place):
     expected = "no such file or folder" if place == "nowhere" else "ImageSets/Main/train.txt"
     assert expected in shown
     assert not output.exists()
-
-
-# --- a label file alone ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def alone(tmp_path):
-    """A file of 50 images in a folder of its own."""
-    random = np.random.default_rng(0)
-    names = tuple(f"sub/{number:02d}, ü.jpg" for number in range(50))
-    table = LabelTable(names, ("cat", 'a "dog"'), random.integers(-1, 2, (50, 2)))
-    path = tmp_path / "mine" / "labels.csv"
-    path.parent.mkdir()
-    csv_table.write(table, path)
-    return path, table
-
-
-def test_a_fifth_becomes_the_test(tmp_path, alone):
-    path, table = alone
-    dataset = with_test_part(find_dataset(str(path)), tmp_path / "out" / "labels", table)
-    train, test = read_labels(dataset.labels), read_labels(dataset.test_labels)
-    assert (len(train), len(test)) == (40, 10)
-    assert not set(train.images) & set(test.images)
-    assert set(train.images) | set(test.images) == set(table.images)
-    truth = dict(zip(table.images, table.values.tolist(), strict=True))
-    for part in (train, test):
-        assert part.classes == table.classes
-        for name, row in zip(part.images, part.values.tolist(), strict=True):
-            assert row == truth[name]
-    assert dataset.images == str(tmp_path / "mine")  # where the images of the file are
-    assert dataset.root == str(path)
-    assert {part.name for part in (tmp_path / "out" / "labels").iterdir()} == {
-        "train.csv",
-        "test.csv",
-    }
-
-
-def test_the_test_is_a_draw_and_always_the_same(tmp_path, alone):
-    path, table = alone
-    found = []
-    for name in "ab":
-        dataset = with_test_part(find_dataset(str(path)), tmp_path / name, table)
-        found.append(Path(dataset.test_labels).read_bytes())
-    assert found[0] == found[1]
-    images = read_labels(dataset.test_labels).images
-    assert set(images) not in (set(table.images[:10]), set(table.images[-10:]))
-
-
-@pytest.mark.parametrize(("part", "keep"), [("train.csv", "lines"), ("test.csv", "half a line")])
-def test_a_part_that_was_cut_off_is_written_again(tmp_path, alone, part, keep):
-    path, table = alone
-    dataset = with_test_part(find_dataset(str(path)), tmp_path / "labels", table)
-    file = tmp_path / "labels" / part
-    whole = file.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    file.write_bytes({"lines": b"".join(lines[:6]), "half a line": whole[:-4]}[keep])
-    assert with_test_part(find_dataset(str(path)), tmp_path / "labels", table) == dataset
-    assert file.read_bytes() == whole

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import average_precision_score
-from test_epochs import INPUTS, TRUTH
 
 from g2netpl.experiments.cells import train_cell
 from g2netpl.experiments.data import ArrayData
@@ -14,6 +14,8 @@ from g2netpl.experiments.label_quality import watch_labels
 from g2netpl.labels.table import LabelTable
 
 RANDOM = np.random.default_rng(0)
+INPUTS = torch.from_numpy(RANDOM.normal(size=(80, 6)).astype(np.float32))
+TRUTH = (INPUTS.numpy()[:, :4] > 0.4).astype(np.int8)
 KNOWN = RANDOM.integers(-1, 2, (50, 4)).astype(np.int8)  # some truth is not known either
 KNOWN[:, 3] = np.minimum(KNOWN[:, 3], 0)  # a class without a positive
 VISIBLE = np.where(RANDOM.random((50, 4)) < 0.4, KNOWN, -1).astype(np.int8)

@@ -5,22 +5,20 @@ import re
 import pytest
 import torch
 
-from g2netpl.base.errors import InputError
+from g2netpl.core import METHODS, Batch, Output, build_method
+from g2netpl.core.methods import find_method
 from g2netpl.experiments.grid import Comparison, options_of
 from g2netpl.experiments.paper import (
     DATA_SETS,
-    GAME,
+    OURS,
     PROTOCOL,
     RECIPES,
     data_set_of,
     find_recipes,
     published,
 )
-from g2netpl.game.batches import Batch
-from g2netpl.game.methods import METHODS, make_player, method_options
-from g2netpl.game.network_step import network_cost
-from g2netpl.game.player import Setup
 from g2netpl.labels.settings import Setting
+from g2netpl.utils.errors import InputError
 
 # --- the paper's tables, line by line as printed ------------------------------------------------
 
@@ -60,8 +58,8 @@ def printed(text):
     for line in lines:
         name, *numbers = line.split()
         rows[name] = [float(number) for number in numbers]
-    rows[GAME] = rows.pop("g2netpl")
-    rows["g2netpl-paper"] = rows[GAME]  # the printed G²NetPL stands beside both games
+    rows[OURS] = rows.pop("g2netpl")
+    rows["g2netpl-paper"] = rows[OURS]  # the printed G²NetPL is compared with both readings
     return header.split(), rows
 
 
@@ -95,21 +93,21 @@ def test_table_2_is_as_printed(recipe, data):
 
 @pytest.mark.parametrize(("data", "first"), [("COCO", 0), ("NUS-WIDE", 2)])
 def test_the_ablation_is_as_printed(data, first):
-    baseline, held, *games = RECIPES["ablation"].blocks[0].methods
-    methods = (baseline, *games)
+    baseline, fixed, *others = RECIPES["ablation"].blocks[0].methods
+    methods = (baseline, *others)
     expected = {}
     for method, numbers in zip(methods, TABLE_3.values(), strict=True):
         expected[method, "sspl:0.2"] = numbers[first]
         expected[method, "fspl"] = numbers[first + 1]
     assert published("ablation", data) == expected
-    assert held not in {method for method, _ in published("ablation", data)}  # a row of ours
+    assert fixed not in {method for method, _ in published("ablation", data)}  # a row of ours
     names = [RECIPES["ablation"].name_of(method) for method in methods]
     for name, word in zip(names, ("baseline", "sigmoid", "ξ", "CDF"), strict=True):
         assert word in name
 
 
 def test_the_quality_of_pseudo_labels_is_as_printed():
-    assert published("labels", "VOC") == {(GAME, "fspl"): 93.6, ("role", "fspl"): 89.8}
+    assert published("labels", "VOC") == {(OURS, "fspl"): 93.6, ("role", "fspl"): 89.8}
 
 
 def test_nothing_else_was_published():
@@ -125,7 +123,7 @@ def test_nothing_else_was_published():
 def test_every_published_number_has_its_row_in_the_recipe():
     ours = {
         "table2": {"an:unlabelled_images=ignore"},
-        "ablation": {f"{GAME}:response=frozen:map=sigmoid:beta=1:gamma=0"},
+        "ablation": {f"{OURS}:response=fixed:map=sigmoid:beta=1:gamma=0"},
     }
     for name in ("table1", "table2", "ablation", "labels"):
         blocks = RECIPES[name].blocks
@@ -141,9 +139,9 @@ def test_the_differences_the_paper_speaks_of_follow_from_its_numbers():
     for data, gain in (("VOC", 0.9), ("COCO", 5.5), ("NUS-WIDE", 3.4)):
         table = published("table1", data)
         others = [v for (m, s), v in table.items() if s == "fspl" and "g2netpl" not in m]
-        assert table[GAME, "fspl"] - max(others) == pytest.approx(gain)
+        assert table[OURS, "fspl"] - max(others) == pytest.approx(gain)
     coco = published("table1", "COCO")
-    assert coco["bce-ls", "full"] - coco[GAME, "fspl"] == pytest.approx(4.4)
+    assert coco["bce-ls", "full"] - coco[OURS, "fspl"] == pytest.approx(4.4)
 
 
 # --- recipes --------------------------------------------------------------------------------------
@@ -157,7 +155,7 @@ def test_every_method_and_setting_of_a_recipe_can_be_trained(name):
         for method in block.methods:
             plain, changes = options_of(method)
             assert plain in METHODS
-            method_options(plain, changes)
+            find_method(plain).options(changes)
         for setting in block.settings:
             assert str(Setting.parse(setting)) == setting  # rows are found again by this text
     methods = {method for block in recipe.blocks for method in block.methods}
@@ -174,16 +172,16 @@ def test_the_settings_are_those_of_the_paper():
             0.6,
             0.8,
         ]
-    assert [name for name, recipe in RECIPES.items() if recipe.linear_init] == ["ablation"]
+    assert [name for name, recipe in RECIPES.items() if recipe.lp_ft] == ["ablation"]
     watching = {name for name, recipe in RECIPES.items() if recipe.watches_labels}
     assert watching == {"convergence", "labels"}
 
 
 @pytest.mark.parametrize("name", ["table1", "table2"])
-def test_the_tables_have_the_game_by_the_letter_and_ours(name):
+def test_the_tables_have_the_literal_reading_and_ours(name):
     recipe = RECIPES[name]
-    (block,) = [block for block in recipe.blocks if GAME in block.methods]
-    assert block.methods[-2:] == ("g2netpl-paper", GAME)
+    (block,) = [block for block in recipe.blocks if OURS in block.methods]
+    assert block.methods[-2:] == ("g2netpl-paper", OURS)
     for method in block.methods[-2:]:
         assert recipe.name_of(method) == method
         assert re.search(rf"(^| ){method} ", recipe.about)  # the page says what they are
@@ -193,15 +191,15 @@ def test_an_on_labelled_images_only_is_an_without_the_others():
     """Its cost is that of AN on the two labelled images, but for their share of the batch."""
     _, alone, *_ = RECIPES["table2"].blocks[0].methods
     assert RECIPES["table2"].name_of(alone) == "an, labelled images only"
-    observed = torch.full((5, 4), -1.0)
-    observed[1, 2] = observed[4, 0] = 1.0
+    observed = torch.full((5, 4), -1, dtype=torch.int8)
+    observed[1, 2] = observed[4, 0] = 1
     logits = torch.linspace(-2, 3, 20).view(5, 4)
 
     def cost(method, rows):
         plain, changes = options_of(method)
-        player = make_player(plain, changes, Setup(observed[rows], 2.0, 1e-3))
-        batch = Batch(torch.arange(len(rows)), torch.zeros(len(rows), 3), observed[rows])
-        return network_cost(logits[rows], player.propose(batch, 0.0, lambda x: x), 2.0)
+        built = build_method(plain, observed[rows], k=2.0, **changes)
+        batch = Batch(torch.arange(len(rows)), observed[rows])
+        return built.loss(Output(logits[rows]), batch, 0.0)
 
     everything = [0, 1, 2, 3, 4]
     assert float(cost(alone, everything)) == pytest.approx(2 / 5 * float(cost("an", [1, 4])))
@@ -210,7 +208,7 @@ def test_an_on_labelled_images_only_is_an_without_the_others():
 
 def read_options(method):
     plain, changes = options_of(method)
-    return method_options(plain, changes).model_dump()
+    return find_method(plain).options(changes).model_dump()
 
 
 def test_rows_of_the_ablation_differ_by_one_switch():
@@ -224,7 +222,7 @@ def test_rows_of_the_ablation_differ_by_one_switch():
         return {key for key in first if first[key] != second[key]}
 
     assert changed(held, sigmoid) == {"response"}
-    assert read_options(held)["response"] == "frozen"
+    assert read_options(held)["response"] == "fixed"
     assert changed(sigmoid, scheduled) == {"beta", "gamma"}  # ξ as a whole
     assert changed(scheduled, cdf) == {"map"}
     assert read_options(cdf) == read_options("g2netpl")
@@ -232,33 +230,33 @@ def test_rows_of_the_ablation_differ_by_one_switch():
     assert read_options(sigmoid)["map"] == read_options(scheduled)["map"] == "sigmoid"
 
 
-def proposal_after(method, epochs):
-    """What is proposed for two images of ten classes when labels could move for some epochs."""
-    observed = torch.full((2, 10), -1.0)
-    observed[0, 3] = 1.0
+def after(method, epochs):
+    """A method for two images of ten classes, and its batch, after some epochs of ŷ = 0.9."""
+    observed = torch.full((2, 10), -1, dtype=torch.int8)
+    observed[0, 3] = 1
     plain, changes = options_of(method)
-    player = make_player(plain, changes, Setup(observed, 2.0, 1e-3))
-    batch = Batch(torch.arange(2), torch.zeros(2, 4), observed)
-    predicted = torch.full((2, 10), 0.9)
+    built = build_method(plain, observed, k=2.0, **changes)
+    batch = Batch(torch.arange(2), observed)
     for epoch in range(epochs):
-        player.propose(batch, epoch / 10, lambda inputs: predicted)
-        player.respond(batch, predicted, (epoch + 1) / 10)
-        player.end_epoch()
-    return player.propose(batch, epochs / 10, lambda inputs: predicted), observed == 1
+        built.update(batch, torch.full((2, 10), 0.9), (epoch + 1) / 10)
+    return built, batch
 
 
-def test_labels_that_are_held_have_the_weights_and_r_of_those_that_move():
-    """At 10 classes an unobserved entry has 0.1 (ξ being 1), and R 10/10^1.5 = 0.3162."""
-    _, held, sigmoid, *_ = RECIPES["ablation"].blocks[0].methods
+def test_fixed_pseudo_labels_have_the_weights_and_r_of_those_that_are_updated():
+    """At 10 classes an unobserved label has 0.1 (ξ being 1), and R 10/10^1.5 = 0.3162."""
+    _, fixed, sigmoid, *_ = RECIPES["ablation"].blocks[0].methods
+    output = Output(torch.linspace(-2, 3, 20).view(2, 10))
     for epochs in (0, 3):
-        still, known = proposal_after(held, epochs)
-        moved, _ = proposal_after(sigmoid, epochs)
-        for each in (still, moved):
-            assert each.weights[~known].tolist() == pytest.approx([0.1] * 19)
-            assert each.weights[known].tolist() == each.targets[known].tolist() == [1.0]
-            assert each.regulariser == pytest.approx(0.316228, abs=1e-6)
-        assert still.targets[~known].tolist() == [0.5] * 19
-        assert (moved.targets[~known] > 0.5).all() == (epochs > 0)
+        (still, batch), (moved, _) = after(fixed, epochs), after(sigmoid, epochs)
+        for built in (still, moved):
+            options = built.resolved_options()
+            assert options["unobserved_weight"] == pytest.approx(0.1)
+            assert options["regulariser"] == pytest.approx(0.316228, abs=1e-6)
+        unknown = batch.observed == -1
+        assert still.pseudo_labels(batch.rows)[unknown].tolist() == [0.5] * 19
+        assert (moved.pseudo_labels(batch.rows)[unknown] > 0.5).all() == (epochs > 0)
+        losses = [float(built.loss(output, batch, 0.0)) for built in (still, moved)]
+        assert (losses[0] == losses[1]) == (epochs == 0)
 
 
 # --- finding them ---------------------------------------------------------------------------------

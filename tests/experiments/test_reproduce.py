@@ -16,7 +16,7 @@ from PIL import Image
 from scipy.stats import norm
 
 from g2netpl.cli import main
-from g2netpl.experiments.paper import GAME, RECIPES, published
+from g2netpl.experiments.paper import OURS, RECIPES, published
 from g2netpl.reports import figures
 from g2netpl.reports.reproduction import against_role, steps
 
@@ -168,19 +168,19 @@ def test_the_figures_of_tables_show_the_tables(whole):
     for name in ("table2", "semi-supervised"):
         table, figure = csv_of(whole / f"{name}.csv"), csv_of(whole / f"figure-{name}.csv")
         partial = [line for line in table if line["setting"].startswith("sspl:")]
-        assert [(f["method"], f"sspl:{f['share']}", f["mAP"]) for f in figure] == [
+        assert [(f["method"], f"sspl:{f['labelled fraction']}", f["mAP"]) for f in figure] == [
             (t["method"], t["setting"], t["best epoch"]) for t in partial
         ]
         assert len(partial) == {"table2": 32, "semi-supervised": 8}[name]
 
 
 def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
-    own = chosen(cells_of(whole), GAME, "fspl")
+    own = chosen(cells_of(whole), OURS, "fspl")
     expected = []
     for cell in own:
         for epoch, record in enumerate(cell["movement"], start=1):
             for truth in ("positive", "negative"):
-                for what, name in (("soft label", truth), ("prediction", f"predicted_{truth}")):
+                for what, name in (("pseudo-label", truth), ("prediction", f"predicted_{truth}")):
                     quartiles = [float(f"{value:.6f}") for value in record[name]]
                     expected.append((cell["seed"], epoch, what, truth, *quartiles))
     lines = [list(line.values()) for line in csv_of(whole / "figure-convergence.csv")]
@@ -192,7 +192,7 @@ def test_the_figure_of_convergence_shows_the_chosen_cells(whole):
 def test_the_figure_of_labels_shows_the_chosen_cells(whole):
     expected = [
         (cell["method"], cell["seed"], epoch, record["pseudo_label_map"], record["predicted_map"])
-        for method in (GAME, "role")
+        for method in (OURS, "role")
         for cell in chosen(cells_of(whole), method, "fspl")
         for epoch, record in enumerate(cell["movement"], start=1)
     ]
@@ -266,7 +266,7 @@ def test_the_page_tells_what_differs(whole):
         "seeds",
     }
     assert theirs["classes"] == "a sigmoid for each"
-    assert f"also in {GAME}: g2netpl itself" in here["classes"]
+    assert f"also in {OURS}; g2netpl itself" in here["classes"]
     assert re.fullmatch(r"k = \d\.\d\d, the truth's mean", here["positives per image"])
 
 
@@ -307,7 +307,7 @@ def test_features_may_say_how_they_were_made(features, tmp_path, note, shown):
 
 def test_without_data_of_the_paper_no_number_of_it_is_shown(whole):
     shown = words_of(whole)
-    assert "no published number stands beside ours" in shown
+    assert "The paper has no results on this data" in shown
     assert "published for" not in shown
     assert not re.search(r"published [+\d-]", shown)
 
@@ -319,7 +319,7 @@ def test_published_numbers_stand_beside_ours(whole, copied, features):
     assert reproduce(features, out, "all", "--published", "COCO") == 0
     shown = words_of(out)
     assert "published for COCO" in shown
-    assert "no published number" not in shown
+    assert "The paper has no results on this data" not in shown
     for name in TRAINED:
         known = published(name, "COCO")
         for line in csv_of(out / f"{name}.csv"):
@@ -329,9 +329,9 @@ def test_published_numbers_stand_beside_ours(whole, copied, features):
             assert not text or f"published {expected:.1f}" in shown
     assert [(line["method"], line["published"]) for line in csv_of(out / "table1.csv")[-2:]] == [
         ("g2netpl-paper", "72.4"),
-        (GAME, "72.4"),
+        (OURS, "72.4"),
     ]
-    assert f"g2netpl-paper plays the game as we read the paper's words, {GAME} the same" in shown
+    assert f"g2netpl-paper is the literal reading of the paper's words, {OURS} the same" in shown
     assert [line["published"] for line in csv_of(out / "figure-ablation.csv")] == [
         "56.6",
         "",
@@ -349,7 +349,7 @@ def test_published_numbers_stand_beside_ours(whole, copied, features):
     assert "(published +2.0)" in shown
     assert "(published +1.3)" in shown
     # 62.4 − 56.6 is the step over the row that the paper does not have
-    first = re.escape("sspl:0.2: the game with F = sigmoid, from baseline (AN): ")
+    first = re.escape("sspl:0.2: G²NetPL with F = sigmoid, from baseline (AN): ")
     assert re.search(first + r"[-+.±\d ]* \(published \+5\.8\)", shown)
     assert shown.count("(published ") == 2 * 3
     # nothing but the published numbers differs
@@ -361,7 +361,7 @@ def test_published_numbers_stand_beside_ours(whole, copied, features):
 
 
 def test_what_cannot_be_trained_is_left_out_with_its_reason(whole, features, tmp_path, capsys):
-    assert "fixmatch is left out: it compares views of images" in words_of(whole)
+    assert "fixmatch is left out: it compares two augmentations of images" in words_of(whole)
     assert "fixmatch" not in {cell["method"] for cell in cells_of(whole)}
     assert reproduce(features, tmp_path / "out", "semi-supervised", "--epochs", "1") == 0
     assert "semi-supervised: fixmatch is left out" in capsys.readouterr().out
@@ -421,14 +421,14 @@ def test_steps_are_differences_of_the_same_seed():
     notes = steps(recipe, ablation_rows(scores), {("fspl", "nothing"): 1.0})
     # +1, 0, +1: mean 2/3, deviation √(1/3) = 0.58; 0, +2, +2: mean 4/3, deviation √(4/3) = 1.15;
     # −1, +2, −1: mean 0, deviation √3 = 1.73; −10 each
-    first = "weights and R, labels held at ½"
+    first = "weights and R, pseudo-labels fixed at ½"
     assert notes == [
         f"sspl:0.2: {first}: +0.67 ± 0.58",
-        "sspl:0.2: the game with F = sigmoid: +1.33 ± 1.15",
+        "sspl:0.2: G²NetPL with F = sigmoid: +1.33 ± 1.15",
         "sspl:0.2: + ξ, weights by confidence: +0.00 ± 0.00",
         "sspl:0.2: + F = CDF of a Gaussian: -10.00 ± 0.00",
         f"fspl: {first}: +0.67 ± 0.58",
-        "fspl: the game with F = sigmoid: +1.33 ± 1.15",
+        "fspl: G²NetPL with F = sigmoid: +1.33 ± 1.15",
         "fspl: + ξ, weights by confidence: +0.00 ± 0.00",
         "fspl: + F = CDF of a Gaussian: +0.00 ± 1.73",
     ]
@@ -437,19 +437,19 @@ def test_steps_are_differences_of_the_same_seed():
     # published: AN 46.8, sigmoid 49.9, ξ 50.4; nothing for the row in between
     assert steps(recipe, one, known)[5:9] == [
         f"fspl: {first}: +0.00",
-        "fspl: the game with F = sigmoid: +2.00",
-        "fspl: the game with F = sigmoid, from baseline (AN): +2.00 (published +3.1)",
+        "fspl: G²NetPL with F = sigmoid: +2.00",
+        "fspl: G²NetPL with F = sigmoid, from baseline (AN): +2.00 (published +3.1)",
         "fspl: + ξ, weights by confidence: +0.00 (published +0.5)",
     ]
 
 
 def test_role_at_fspl_is_held_against_ours():
     rows = [{"method": "role", "setting": "fspl", "test_map": score} for score in (0.6, 0.64)]
-    rows += [{"method": GAME, "setting": "sspl:0.6", "test_map": s} for s in (0.60, 0.61)]
-    rows += [{"method": GAME, "setting": "sspl:0.8", "test_map": s} for s in (0.65, 0.65)]
+    rows += [{"method": OURS, "setting": "sspl:0.6", "test_map": s} for s in (0.60, 0.61)]
+    rows += [{"method": OURS, "setting": "sspl:0.8", "test_map": s} for s in (0.65, 0.65)]
     assert against_role(rows) == [
-        f"{GAME} at sspl:0.6 60.5, role at fspl 62.0: -1.5",
-        f"{GAME} at sspl:0.8 65.0, role at fspl 62.0: +3.0",
+        f"{OURS} at sspl:0.6 60.5, role at fspl 62.0: -1.5",
+        f"{OURS} at sspl:0.8 65.0, role at fspl 62.0: +3.0",
     ]
     assert against_role(rows[2:]) == []
 

@@ -15,10 +15,10 @@ from test_reproduce import (
     words_of,
 )
 
+from g2netpl.core.methods import METHODS, Entry, parse_method
+from g2netpl.core.methods.fixed import FixedLabels
 from g2netpl.experiments import cells as comparison
-from g2netpl.experiments.paper import GAME, RECIPES, SSPL, with_methods
-from g2netpl.game.methods import METHODS, Method, split_variant
-from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.experiments.paper import OURS, RECIPES, SSPL, with_methods
 
 WHAT, CELLS = "labels", 2 * 2 * 2  # methods, seeds, learning rates
 
@@ -116,7 +116,7 @@ def test_a_foreign_output_is_not_touched(features, tmp_path, trained, capsys, wh
         out.write_text("mine")
     else:
         out.mkdir()
-        content = '{"format": 2, "command": "train"}'
+        content = '{"format": 3, "command": "train"}'
         (out / ("run.json" if what == "a training" else "mine.txt")).write_text(content)
     assert reproduce(features, out, "convergence") == (2 if what == "a training" else 3)
     shown = capsys.readouterr().err
@@ -132,7 +132,7 @@ def test_a_foreign_output_is_not_touched(features, tmp_path, trained, capsys, wh
 @pytest.fixture
 def mine(monkeypatch):
     """A method that the package does not have."""
-    own = Method(FixedPlayer, FixedOptions, "of a user", "here", {"unobserved_weight": 0.2})
+    own = Entry("mine", FixedLabels, "of a user", "here", defaults={"unobserved_weight": 0.2})
     monkeypatch.setitem(METHODS, "mine", own)
 
 
@@ -167,7 +167,7 @@ def test_own_methods_stand_in_the_table(features, tmp_path, trained, mine, capsy
 
 
 def test_tables_of_methods_take_more_of_them():
-    """In the settings of the game; what is no such table stays as it is."""
+    """In the settings of G²NetPL; other recipes stay as they are."""
     more = with_methods(RECIPES, ("em", "ups"))
     added = {
         name: [(block.methods, block.settings) for block in more[name].blocks[len(old.blocks) :]]
@@ -187,8 +187,8 @@ def test_tables_of_methods_take_more_of_them():
 def test_rows_of_the_paper_are_on_sigmoids():
     for recipe in RECIPES.values():
         for method in (method for block in recipe.blocks for method in block.methods):
-            name, changes = split_variant(method)
-            assert changes.get("observation", METHODS[name].observation) == "random"
+            name, changes = parse_method(method)
+            assert changes.get("annotation", METHODS[name].annotation) == "random"
 
 
 # --- fewer trainings, and none --------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_rows_of_the_paper_are_on_sigmoids():
 def test_choosing_once_trains_the_other_seed_once(features, tmp_path, trained):
     assert reproduce(features, tmp_path / "out", "convergence", "--choose-once") == 0
     assert [(cell.seed, cell.learning_rate) for cell in trained[:2]] == [(0, 0.1), (0, 0.01)]
-    (first,) = chosen([c for c in cells_of(tmp_path / "out") if c["seed"] == 0], GAME, "fspl")
+    (first,) = chosen([c for c in cells_of(tmp_path / "out") if c["seed"] == 0], OURS, "fspl")
     assert [(c.seed, c.learning_rate) for c in trained[2:]] == [(1, first["learning_rate"])]
     assert "on the first seed" in words_of(tmp_path / "out")
 
@@ -251,8 +251,8 @@ def test_parameters_need_no_training_and_use_the_defaults(tmp_path, features, tr
         (["table1", "--methods", "em,em"], "--methods: 'em,em' names something twice"),
         (["table1", "--methods", "em:x=1"], "method em: "),
         (
-            ["table1", "--methods", "em:observation=x"],
-            "observation: input should be 'auto'",
+            ["table1", "--methods", "em:annotation=x"],
+            "annotation: input should be 'auto'",
         ),
         (["table1", "--methods", "bce"], "method bce needs full labels"),
         (["ablation", "--methods", "em"], "--methods: ablation is no table of methods; it goes"),

@@ -11,7 +11,7 @@ from test_reproduce import csv_of, words_of
 from test_reproduce_photos import ONE, SMALL
 
 from g2netpl.cli import main
-from g2netpl.experiments.paper import GAME
+from g2netpl.experiments.paper import OURS
 
 NAMES = """
 aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person
@@ -87,7 +87,7 @@ def test_an_official_layout_is_trained_and_judged(tmp_path, data):
     flags = ["--data", tmp_path / "data", "--output", out, "--epochs", "1", *SMALL, *ONE]
     assert main(["reproduce", "labels", *map(str, flags)]) == 0
 
-    folders = sorted(path.parent for path in (out / "runs/end-to-end").glob("*/result.json"))
+    folders = sorted(path.parent for path in (out / "runs/full").glob("*/result.json"))
     assert len(folders) == 2
     for folder in folders:
         with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
@@ -110,7 +110,7 @@ def test_an_official_layout_is_trained_and_judged(tmp_path, data):
         found = json.loads((folder / "result.json").read_text())["last_test_map"]
         assert found == pytest.approx(sum(scores) / classes, abs=0.02)  # logits have few bits
     lines = csv_of(out / "labels.csv")
-    assert [line["method"] for line in lines] == [GAME, "role"]
+    assert [line["method"] for line in lines] == [OURS, "role"]
     assert [line["published"] for line in lines] == (
         ["93.6", "89.8"] if data == "VOC" else ["", ""]
     )

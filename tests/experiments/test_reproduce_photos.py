@@ -6,18 +6,18 @@ import shutil
 import numpy as np
 import pytest
 from rich.console import Console
-from test_reproduce import cells_of, csv_of, key, texts, words_of
+from test_reproduce import cells_of, csv_of, key, texts
 
 from g2netpl import read_labels
 from g2netpl.cli import main
 from g2netpl.experiments import cells
 from g2netpl.experiments.data import Dataset
-from g2netpl.experiments.paper import GAME, RECIPES, Block, Recipe
+from g2netpl.experiments.paper import OURS, RECIPES, Block, Recipe
 from g2netpl.experiments.reproduction import Plan, Protocol, reproduce
-from g2netpl.labels.formats import csv_table
+from g2netpl.labels.io import tables
 from g2netpl.labels.table import LabelTable
 from g2netpl.reports.reproduction import here
-from g2netpl.training.saving import CheckpointSaver
+from g2netpl.training.checkpointing import Checkpointing
 
 SMALL = ["--backbone", "tiny", "--image-size", "32", "--no-pretrained", "--workers", "0"]
 ONE = ["--learning-rates", "1e-3", "--batch-sizes", "16", "--seeds", "0", "--jobs", "1"]
@@ -58,12 +58,12 @@ def convergence(photos, tmp_path_factory):
 
 
 def test_a_cell_is_a_run_folder(convergence, photos):
-    (folder,) = run_folders(convergence, "end-to-end")
+    (folder,) = run_folders(convergence, "full")
     config = config_of(folder)
     expected = {
-        "mode": "end-to-end",
+        "mode": "full",
         "method": "g2netpl",
-        "observation": "random",
+        "annotation": "random",
         "setting": "fspl",
         "seed": 0,
         "learning_rate": 1e-3,
@@ -80,8 +80,8 @@ def test_a_cell_is_a_run_folder(convergence, photos):
     assert {name: config[name] for name in expected} == expected
     (cell,) = cells_of(folder.parent)
     result = json.loads((folder / "result.json").read_text())
-    assert {name: cell[name] for name in result} == result | {"method": GAME}
-    assert key(cell) == (GAME, "fspl", 0, 1e-3, 16, "")
+    assert {name: cell[name] for name in result} == result | {"method": OURS}
+    assert key(cell) == (OURS, "fspl", 0, 1e-3, 16, "")
     assert [record["epoch"] for record in cell["history"]] == [1, 2]
     (line,) = csv_of(convergence / "convergence.csv")
     assert float(line["best epoch"]) == pytest.approx(100 * result["test_map"], abs=0.0051)
@@ -90,7 +90,7 @@ def test_a_cell_is_a_run_folder(convergence, photos):
 
 
 def test_labels_are_watched_once_per_epoch(convergence):
-    (folder,) = run_folders(convergence, "end-to-end")
+    (folder,) = run_folders(convergence, "full")
     (cell,) = cells_of(folder.parent)
     watched = lines_of(folder / "labels.jsonl")
     assert [record["epoch"] for record in watched] == [1, 2]
@@ -99,14 +99,14 @@ def test_labels_are_watched_once_per_epoch(convergence):
     assert len(figure) == 2 * 4
     for line in figure:
         record = watched[int(line["epoch"]) - 1]
-        name = {"soft label": "", "prediction": "predicted_"}[line["what"]] + line["hidden truth"]
+        name = {"pseudo-label": "", "prediction": "predicted_"}[line["what"]] + line["hidden truth"]
         found = [float(line[part]) for part in ("quartile 1", "median", "quartile 3")]
         assert found == pytest.approx(record[name], abs=1e-6)
 
 
 def test_the_soft_labels_that_are_watched_are_those_of_the_training(convergence):
     """At the end, against the file that the run itself leaves."""
-    (folder,) = run_folders(convergence, "end-to-end")
+    (folder,) = run_folders(convergence, "full")
     soft = np.load(folder / "soft_labels.npy", allow_pickle=False)
     with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
         trained, observed = arrays["soft"], arrays["observed"]
@@ -120,10 +120,10 @@ def test_the_soft_labels_that_are_watched_are_those_of_the_training(convergence)
 
 def test_the_same_command_trains_nothing_again(convergence, photos, tmp_path, monkeypatch):
     shutil.copytree(convergence, tmp_path / "out")
-    before = (tmp_path / "out/runs/end-to-end/cells.jsonl").read_bytes()
+    before = (tmp_path / "out/runs/full/cells.jsonl").read_bytes()
     monkeypatch.setattr(cells, "train", None)  # to be called would be an error
     assert run("convergence", photos, tmp_path / "out", "--epochs", "2", "--workers", "1") == 0
-    assert (tmp_path / "out/runs/end-to-end/cells.jsonl").read_bytes() == before
+    assert (tmp_path / "out/runs/full/cells.jsonl").read_bytes() == before
     assert texts(tmp_path / "out") == texts(convergence)
 
 
@@ -143,7 +143,7 @@ def interrupt_at(monkeypatch, module, name, call):
 @pytest.mark.parametrize(
     ("module", "name", "call"),
     [
-        (CheckpointSaver, "epoch", 2),
+        (Checkpointing, "on_epoch_end", 2),
         (cells, "watch_labels", 2),
     ],
 )
@@ -155,12 +155,12 @@ def test_an_epoch_that_is_played_again_is_watched_once(
     with monkeypatch.context() as patch:
         interrupt_at(patch, module, name, call)
         assert run("convergence", photos, out, "--epochs", "2") == 130
-    (folder,) = run_folders(out, "end-to-end")
+    (folder,) = run_folders(out, "full")
     with (folder / "labels.jsonl").open("a") as file:
         file.write('{"epoch": 1, "positi')  # and while it was written
     assert run("convergence", photos, out, "--epochs", "2") == 0
     (cell,) = cells_of(folder.parent)
-    (whole,) = cells_of(convergence / "runs/end-to-end")
+    (whole,) = cells_of(convergence / "runs/full")
     assert cell["movement"] == whole["movement"]
     assert texts(out) == texts(convergence)
 
@@ -179,15 +179,15 @@ def plan_of(*names, mode=None, epochs=None, dataset=None):
     ("mode", "left"),
     [
         (None, {}),
-        ("end-to-end", {}),
-        ("linear", {"fixmatch": "views"}),
-        ("linear-init", {"ups": "anew each round"}),
+        ("full", {}),
+        ("linear", {"fixmatch": "augmentations"}),
+        ("lp-ft", {"ups": "from scratch in each round"}),
     ],
 )
 def test_what_a_mode_cannot_train_is_left_out(mode, left):
     plan = plan_of("semi-supervised", mode=mode)
     trained = {each.cell.method for each in plan.trainings()}
-    assert trained == {"fixmatch", "ups", GAME} - set(left)
+    assert trained == {"fixmatch", "ups", OURS} - set(left)
     notes = plan.left_out("semi-supervised")
     assert len(notes) == len(left)
     for note, (method, why) in zip(notes, left.items(), strict=True):
@@ -201,40 +201,38 @@ def test_what_a_mode_cannot_train_is_left_out(mode, left):
 
 def test_epochs_are_the_papers_unless_told(photos):
     plan = plan_of("table1", "ablation")
-    assert (plan.mode("table1"), plan.epochs("table1")) == ("end-to-end", 10)
-    assert (plan.mode("ablation"), plan.epochs("ablation")) == ("linear-init", 5)
+    assert (plan.mode("table1"), plan.epochs("table1")) == ("full", 10)
+    assert (plan.mode("ablation"), plan.epochs("ablation")) == ("lp-ft", 5)
     told = plan_of("table1", "ablation", mode="linear", epochs=7)
     for name in ("table1", "ablation"):
         assert (told.mode(name), told.epochs(name)) == ("linear", 7)
     dataset = Dataset("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
     plan = plan_of("table1", "ablation", dataset=dataset)
     ours = here(plan)
-    assert "end-to-end, 10 epochs" in ours["training"]
-    assert "linear-init, 25 epochs linear + 5 of everything" in ours["training"]
+    assert "full, 10 epochs" in ours["training"]
+    assert "lp-ft, 25 epochs linear + 5 of everything" in ours["training"]
     assert "60 images" in ours["data"]
     assert "20 test images" in ours["data"]
 
 
 def test_trainings_of_different_modes_are_not_mixed_up(photos, tmp_path):
-    """The same cell in two recipes, one of them linear-init, is trained twice."""
+    """The same cell in two recipes, one of them lp-ft, is trained twice."""
     block = (Block(("an",), ("fspl",)),)
     recipes = {
         "first": Recipe("", "", block),
-        "second": Recipe("", "", block, linear_init=True),
+        "second": Recipe("", "", block, lp_ft=True),
         "third": Recipe("", "", block),
     }
     values = {"backbone": "tiny", "image_size": 32, "pretrained": False, "workers": 0}
     protocol = Protocol(1, (1e-3,), (16,), (0,), photos=values | {"linear_epochs": 2})
     dataset = Dataset("images", str(photos), str(photos / "train.csv"), str(photos / "test.csv"))
     plan = Plan(dataset, protocol, recipes)
-    assert [each.mode for each in plan.trainings()] == ["end-to-end", "linear-init"]
+    assert [each.mode for each in plan.trainings()] == ["full", "lp-ft"]
     found = reproduce(plan, tmp_path, 1, Console(quiet=True))
     lengths = {name: [len(row["history"]) for row in rows] for name, rows in found.items()}
     assert lengths == {"first": [1], "second": [3], "third": [1]}
     assert found["first"] == found["third"]
-    assert (
-        len(run_folders(tmp_path, "end-to-end")) == len(run_folders(tmp_path, "linear-init")) == 1
-    )
+    assert len(run_folders(tmp_path, "full")) == len(run_folders(tmp_path, "lp-ft")) == 1
 
 
 def test_a_dry_run_says_how(photos, tmp_path, capsys):
@@ -242,37 +240,9 @@ def test_a_dry_run_says_how(photos, tmp_path, capsys):
     images, *lines, last = capsys.readouterr().out.strip().splitlines()
     assert images.startswith("48 training, 12 validation and 20 test images")
     assert len(set(lines)) == len(lines) == 10
-    assert all(line.endswith(": linear-init 5 epochs") for line in lines)
+    assert all(line.endswith(": lp-ft 5 epochs") for line in lines)
     assert last == "10 trainings"
     assert not (tmp_path / "out").exists()
-
-
-# --- a label file alone ---------------------------------------------------------------------------
-
-
-def test_a_file_without_a_test_is_split(photos, tmp_path, capsys):
-    out = tmp_path / "out"
-    more = ["--mode", "linear", "--epochs", "1"]
-    # a mistake that shows in the first training leaves a folder that can be used
-    assert run("convergence", photos / "train.csv", out, *more, "--backbone", "nonsense") == 2
-    assert "unknown backbone 'nonsense'" in capsys.readouterr().err
-    assert run("convergence", photos / "train.csv", out, *more) == 0
-    train, test = read_labels(out / "labels/train.csv"), read_labels(out / "labels/test.csv")
-    assert (len(train), len(test)) == (48, 12)
-    (folder,) = run_folders(out, "linear")
-    config = config_of(folder)
-    assert config["labels"] == str(out / "labels/train.csv")
-    assert config["test_labels"] == str(out / "labels/test.csv")
-    assert config["images"] == str(photos)
-    with np.load(folder / "labels.npz", allow_pickle=False) as arrays:
-        used = {str(name) for name in arrays["images"]}
-    assert used == set(train.images)  # the other images of the folder are not trained on
-    assert not used & set(test.images)
-    shown = words_of(out)
-    assert "train.csv: 48 images" in shown
-    assert "; 12 test images" in shown
-    assert "linear, 1 epochs" in shown
-    assert len(csv_of(out / "figure-convergence.csv")) == 4
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -280,7 +250,7 @@ def test_a_file_without_a_test_is_split(photos, tmp_path, capsys):
 
 def write(path, table, values=None, classes=None):
     given = table.values if values is None else values
-    csv_table.write(LabelTable(table.images, classes or table.classes, given), path)
+    tables.write(LabelTable(table.images, classes or table.classes, given), path)
     return path
 
 
@@ -304,10 +274,13 @@ def files(photos, tmp_path):
     return folder
 
 
+TEST = ["--test-labels", "PHOTOS/test.csv"]
+
+
 @pytest.mark.parametrize(
     ("data", "more", "expected"),
     [
-        (".", ["--mode", "foo"], "'linear-init' or 'auto', got 'foo'"),
+        (".", ["--mode", "foo"], "'lp-ft' or 'auto', got 'foo'"),
         (".", ["--linear-epochs", "0"], "linear_epochs: "),
         (".", ["--images", "nowhere"], "nowhere: no such image folder"),
         (".", ["--expected-positives", "11"], "11 per image, but there are only 10 classes"),
@@ -315,10 +288,10 @@ def files(photos, tmp_path):
         ("train.csv", ["--test-labels", "FILES/other.csv"], "classes differ"),
         ("train.csv", ["--test-labels", "FILES/both.csv"], "both.csv: 3 images also trained on"),
         ("train.csv", ["--test-labels", "FILES/tags.csv"], "20 test images: no class has both"),
-        ("FILES/unknown.csv", [], "'truth' needs a file with full labels"),
-        ("FILES/one.csv", [], "expected at least 2 images, got 1"),
-        ("FILES/few.csv", [], "1 test image: no class has both"),
-        ("FILES/broken.csv", [], "broken.csv:3: class 'a'"),
+        ("train.csv", [], "train.csv: no test images; give --test-labels"),
+        ("FILES/unknown.csv", TEST, "'truth' needs a file with full labels"),
+        ("FILES/one.csv", TEST, "expected at least 2 images, got 1"),
+        ("FILES/broken.csv", TEST, "broken.csv:3: class 'a'"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_written(
@@ -326,6 +299,7 @@ def test_a_mistake_is_told_before_anything_is_written(
 ):
     root = photos / data.replace("FILES", str(files))
     flags = ["--epochs", "1", *(flag.replace("FILES", str(files)) for flag in more)]
+    flags = [flag.replace("PHOTOS", str(photos)) for flag in flags]
     if "--images" not in flags:
         flags += ["--images", str(photos)]
     assert run("table1", root, tmp_path / "out", *flags) == 2

@@ -6,23 +6,23 @@ import shutil
 from faults.scene import everything
 
 NAMED = (  # moments that random ones rarely hit
-    {"at": "g2netpl.base.locks:locked"},
+    {"at": "g2netpl.utils.locks:locked"},
     {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
     {"at": "os:replace", "matching": ".run.json.g2netpl", "after": True},
-    {"at": "open", "matching": "manifest.json", "number": 2, "action": "tear"},
-    {"at": "open", "matching": "player.safetensors", "number": 3, "action": "tear"},
+    {"at": "open", "matching": ".pt.g2netpl", "number": 2, "action": "tear"},
+    {"at": "open", "matching": ".pt.g2netpl", "number": 3, "action": "tear"},
     {"at": "os:rename", "number": 1},
     {"at": "os:rename", "number": 3, "after": True},
     {"at": "shutil:rmtree", "number": 4, "after": True},
-    {"at": "g2netpl.training.epochs:predict_all", "number": 2},
-    {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2, "after": True},
-    {"at": "g2netpl.training.saving:CheckpointSaver.epoch", "number": 2},
+    {"at": "g2netpl.core.inference:predict_all", "number": 2},
+    {"at": "g2netpl.training.diagnostics:Diagnostics.read", "number": 2, "after": True},
+    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end", "number": 2},
     {"at": "open", "matching": ".history.jsonl.g2netpl", "number": 3, "action": "tear"},
-    {"at": "g2netpl.training.results:finish"},
+    {"at": "g2netpl.training.results:write_results"},
     {"at": "open", "matching": ".model.safetensors.g2netpl", "action": "tear"},
     {"at": "open", "matching": ".soft_labels.npy.g2netpl", "action": "tear"},
     {"at": "open", "matching": ".result.json.g2netpl", "action": "tear"},
-    {"at": "g2netpl.training.checkpoints:remove_checkpoint", "number": 2},
+    {"at": "g2netpl.training.checkpoints:_tidy", "number": 2},
 )
 
 
@@ -68,22 +68,22 @@ def stops(lab, kind, tries=10):
 
 
 BETWEEN = (
-    {"at": "g2netpl.training.epochs:predict_all", "number": 2, "after": True},
+    {"at": "g2netpl.core.inference:predict_all", "number": 2, "after": True},
     {
         "at": "g2netpl.images.pixels:open_image",
         "number": 30,
     },  # of the evaluation of the first epoch
-    {"at": "g2netpl.training.epochs:mean_average_precision"},
-    {"at": "g2netpl.training.equilibrium:Equilibrium.read", "number": 2},
-    {"at": "g2netpl.training.saving:CheckpointSaver.trained", "number": 2},
-    {"at": "g2netpl.training.saving:CheckpointSaver.trained", "number": 2, "after": True},
-    {"at": "g2netpl.training.saving:CheckpointSaver.epoch"},
+    {"at": "g2netpl.runs.metrics:mean_average_precision"},
+    {"at": "g2netpl.training.diagnostics:Diagnostics.read", "number": 2},
+    {"at": "g2netpl.training.trainer:Trainer._validate", "number": 2},
+    {"at": "g2netpl.training.trainer:Trainer._validate", "number": 2, "after": True},
+    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end"},
     {"at": "g2netpl.training.progress:write_history", "number": 2},
-    {"at": "g2netpl.training.checkpoints:Writer.submit", "number": 3},
+    {"at": "g2netpl.training.checkpointing:Checkpointing._save", "number": 3},
     {"at": "g2netpl.training.checkpoints:save_checkpoint", "number": 3},
-    {"at": "g2netpl.game.players.soft:SoftPlayer.end_epoch", "number": 2},
-    {"at": "g2netpl.training.results:finish"},
-    {"at": "g2netpl.training.checkpoints:save_state"},
+    {"at": "g2netpl.core.methods.g2netpl:G2NetPL.update", "number": 2},
+    {"at": "g2netpl.training.results:write_results"},
+    {"at": "g2netpl.training.checkpoints:_write"},
     {"at": "g2netpl.training.results:_write_labels"},
     {"at": "os:replace", "matching": "soft_labels"},
     {"at": "os:replace", "matching": "result.json", "after": True},
@@ -106,12 +106,12 @@ def _saved(training, outcome):
 
 BEFORE = (
     ("g2netpl linear", {"at": "g2netpl.images.pixels:open_image", "number": 20}),
-    ("g2netpl linear", {"at": "g2netpl.images.kept_tables:kept", "number": 2}),
-    ("g2netpl linear", {"at": "os:replace", "matching": ".f32"}),
+    ("g2netpl linear", {"at": "g2netpl.images.feature_cache:get_or_compute", "number": 2}),
+    ("g2netpl linear", {"at": "g2netpl.images.features:compute_features", "after": True}),
     ("g2netpl k", {"at": "g2netpl.training.expected_positives:estimate"}),
-    ("g2netpl k", {"at": "g2netpl.game.network_step:network_cost", "number": 99}),
+    ("g2netpl k", {"at": "g2netpl.core.methods.fixed:SampledOnly.loss", "number": 99}),
     ("g2netpl", {"at": "g2netpl.training.data:read_training_data"}),
-    ("g2netpl", {"at": "g2netpl.game.network.network:build_backbone"}),
+    ("g2netpl", {"at": "g2netpl.core.models:build_backbone"}),
     ("g2netpl", {"at": "g2netpl.images.pixels:header_problem", "number": 20}),
 )
 
@@ -137,13 +137,13 @@ def second_keys(lab, kind="g2netpl", tries=10):
     for number in range(tries):
         training = lab.new(kind, checkpoint_steps=100)
         first = {
-            "at": "g2netpl.game.network_step:network_cost",
+            "at": "g2netpl.training.trainer:Trainer._step",
             "number": 3 + number,
             "action": "int",
         }
         second = {
-            "at": "g2netpl.base.files:replace_file",
-            "number": 1 + number // 2,
+            "at": "g2netpl.training.checkpoints:_write",
+            "number": 1 + (2 + number) // 4,  # after those at the ends of epochs
             "action": "int",
         }
         outcome = training.run(first, second)
@@ -174,8 +174,8 @@ REPLACING = (
     {"at": "os:rename"},
     {"at": "os:rename", "after": True},
     {"at": "open", "matching": ".run.json.g2netpl", "action": "tear"},
-    {"at": "g2netpl.game.network_step:network_cost", "number": 2},
-    {"at": "g2netpl.training.saving:CheckpointSaver.epoch", "number": 2},
+    {"at": "g2netpl.training.trainer:Trainer._step", "number": 2},
+    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end", "number": 2},
 )
 
 
@@ -200,11 +200,11 @@ def overwrites(lab, kind="role linear", old="g2netpl linear", moments=REPLACING)
 
 
 WORKERS = (
-    {"at": "g2netpl.game.network_step:network_cost", "number": 3},
-    {"at": "g2netpl.game.network_step:network_cost", "number": 14},
-    {"at": "g2netpl.training.epochs:predict_all", "number": 2},
-    {"at": "g2netpl.training.equilibrium:Equilibrium.read"},
-    {"at": "g2netpl.training.saving:CheckpointSaver.epoch"},
+    {"at": "g2netpl.training.trainer:Trainer._step", "number": 3},
+    {"at": "g2netpl.training.trainer:Trainer._step", "number": 14},
+    {"at": "g2netpl.core.inference:predict_all", "number": 2},
+    {"at": "g2netpl.training.diagnostics:Diagnostics.read"},
+    {"at": "g2netpl.training.checkpointing:Checkpointing.on_epoch_end"},
     {"at": "g2netpl.training.progress:write_history"},
 )
 
@@ -229,7 +229,7 @@ def orphans(lab, kind="g2netpl", tries=3):
     """kill -9 with loader processes: the folder is free at once, though they live on a moment."""
     for number in range(tries):
         training = lab.new(kind, workers=2)
-        moment = {"at": "g2netpl.game.network_step:network_cost", "number": 2 + 5 * number}
+        moment = {"at": "g2netpl.training.trainer:Trainer._step", "number": 2 + 5 * number}
         outcome = training.run({**moment, "action": "kill"})
         again = training.resume(workers=0)
         problem = "" if (outcome.code, again.code) == (-9, 0) else f"{outcome.code}: {again.said}"

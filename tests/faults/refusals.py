@@ -11,7 +11,7 @@ import time
 from faults.damage import stopped
 from faults.driver import environment
 from faults.scene import everything
-from g2netpl.base.locks import locked
+from g2netpl.utils.locks import locked
 
 HEAVY = {"at": "g2netpl.training.data:read_training_data", "action": "kill"}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image
 
 from g2netpl.images.scenes import make_scenes
-from g2netpl.labels.formats import csv_table
+from g2netpl.labels.io import tables
 
 FLAGS = {
     "setting": "fspl",
@@ -26,8 +26,8 @@ KINDS = {
     "role": {"method": "role"},
     "g2netpl linear": {"method": "g2netpl", "mode": "linear"},
     "role linear": {"method": "role", "mode": "linear"},
-    "g2netpl linear-init": {"method": "g2netpl", "mode": "linear-init", "epochs": 2},
-    "g2netpl top": {"method": "g2netpl", "mode": "top"},
+    "g2netpl lp-ft": {"method": "g2netpl", "mode": "lp-ft", "epochs": 2},
+    "g2netpl partial": {"method": "g2netpl", "mode": "partial"},
     "g2netpl k": {"method": "g2netpl", "mode": "linear", "expected_positives": "estimate"},
     "g2netpl bf16": {"method": "g2netpl", "precision": "bf16"},
     "fixmatch": {"method": "fixmatch"},
@@ -48,7 +48,7 @@ def make_photos(folder, train=32, test=12):
         files = tuple(f"{image}.png" for image in labels.images)
         for pixels, file in zip(images, files, strict=True):
             Image.fromarray(pixels).save(folder / file)
-        csv_table.write(type(labels)(files, labels.classes, labels.values), folder / name)
+        tables.write(type(labels)(files, labels.classes, labels.values), folder / name)
     return folder
 
 
@@ -168,7 +168,7 @@ class Training:
     def checkpoints(self):
         """Saved so far, the newest first."""
         shelf = self.folder / "checkpoints"
-        return sorted((p for p in shelf.glob("*") if p.name[0].isdigit()), reverse=True)
+        return sorted(shelf.glob("*.pt"), reverse=True)
 
     def copy(self, number):
         """The same folder once more, for some other damage."""

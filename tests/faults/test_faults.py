@@ -14,7 +14,7 @@ from faults.scene import KINDS, Lab, make_photos
 def lab(tmp_path_factory):
     lab = Lab(None, tmp_path_factory.mktemp("lab"))
     make_photos(lab.photos)
-    with Driver(lab.new("g2netpl linear-init").arguments()) as driver:
+    with Driver(lab.new("g2netpl lp-ft").arguments()) as driver:
         lab.driver = driver
         yield lab
 
@@ -31,9 +31,7 @@ def test_killed_at_any_moment_it_goes_on_as_if_nothing_had_been(lab, kind, tries
     held(deaths.kills(lab, kind, tries, named=tries - 1))
 
 
-@pytest.mark.parametrize(
-    "kind", ["g2netpl linear", "role linear", "g2netpl linear-init", "ups linear"]
-)
+@pytest.mark.parametrize("kind", ["g2netpl linear", "role linear", "g2netpl lp-ft", "ups linear"])
 def test_so_it_does_on_features_between_phases_and_in_rounds(lab, kind):
     held(deaths.kills(lab, kind, tries=1, named=1))
 

@@ -16,6 +16,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from g2netpl.utils.image_formats import formats
+
+formats()  # registers HEIC, as reading an image does
 HEIGHT, WIDTH = 12, 20
 DOWN, ACROSS = np.mgrid[0:HEIGHT, 0:WIDTH]
 GREY = (DOWN * 12 + ACROSS * 6).astype(np.uint8)  # 0 to 246; all four corners differ
@@ -315,6 +318,12 @@ READABLE = {
     ),
     "JPEG 2000, lossless": lambda: (saved(COLOUR, "JPEG2000", irreversible=False), COLOUR, 0),
     "AVIF": lambda: (saved(COLOUR, "AVIF", **FINE), COLOUR, 4),
+    "HEIC": lambda: (saved(COLOUR, "HEIF", quality=-1, chroma=444), COLOUR, 4),
+    "HEIC, EXIF orientation 6": lambda: (
+        saved(COLOUR, "HEIF", quality=-1, chroma=444, exif=exif(orientation(6))),
+        TURNED[6](COLOUR),
+        4,
+    ),
 }
 
 
@@ -429,7 +438,8 @@ UNREADABLE = {
     "ZIP": file(zipped),
     "EPS": file(lambda: EPS),
     "PSD": file(lambda: PSD),
-    "HEIC": file(lambda: HEIC, "a HEIC photo; convert it to JPEG first"),
+    "HEIC, cut in half": damaged(cut("HEIF")),
+    "HEIC without a picture": file(lambda: HEIC, DAMAGED),
     "pointer of Git LFS": file(lambda: b"version https://git-lfs.github.com/spec/v1\n"),
     **{
         f"1 kB at random, {seed}": file(lambda seed=seed: np.random.default_rng(seed).bytes(1000))

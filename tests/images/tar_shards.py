@@ -1,11 +1,10 @@
 """Tar shards in WebDataset's layout, as Python's own module writes them."""
 
 import io
-import json
 import tarfile
 
 from g2netpl.images.sources import list_images
-from g2netpl.labels.formats import read_labels
+from g2netpl.labels.io import read_labels
 
 
 def tar(path, members):
@@ -23,14 +22,14 @@ def tar(path, members):
 
 
 def write_shards(names, images, folder, in_each=20):
-    """Images below a folder as `0.png`, with their names in `0.json`."""
+    """Images below a folder, each followed by a text of the same stem."""
     folder.mkdir(parents=True)
-    members = []
-    for row, name in enumerate(names):
-        about = json.dumps({"file_name": name}).encode()
-        members += [(f"{row:09}.png", (images / name).read_bytes()), (f"{row:09}.json", about)]
-    for number, first in enumerate(range(0, len(members), 2 * in_each)):
-        tar(folder / f"images-{number:06}.tar", members[first : first + 2 * in_each])
+    for number, first in enumerate(range(0, len(names), in_each)):
+        members = []
+        for name in names[first : first + in_each]:
+            stem = name.rpartition(".")[0]
+            members += [(name, (images / name).read_bytes()), (f"{stem}.json", b"{}")]
+        tar(folder / f"images-{number:06}.tar", members)
     return folder
 
 

@@ -4,7 +4,7 @@ import torch
 
 from g2netpl import RunConfig, load_run, train
 from g2netpl.cli import main
-from g2netpl.game.network.network import build_backbone
+from g2netpl.core.models import build_backbone
 from g2netpl.images import engine
 from g2netpl.images.engine import Unfit, faster, worth
 from g2netpl.images.features import compute_features, read_features
@@ -117,7 +117,7 @@ def test_features_are_the_same_by_either(photos, tmp_path, monkeypatch, capsys):
 
 
 def keys_of(folder):
-    return {path.name for path in folder.iterdir()}
+    return {path.name for path in folder.glob("*.f32.npy")}
 
 
 def test_features_of_the_two_are_kept_apart(small_training, tmp_path, monkeypatch, capsys):
@@ -128,7 +128,8 @@ def test_features_of_the_two_are_kept_apart(small_training, tmp_path, monkeypatc
     first = keys_of(tmp_path / "cache")
     monkeypatch.setattr(engine, "ENOUGH", 1)
     made = []
-    monkeypatch.setattr("g2netpl.training.inputs.faster", lambda *a: made.append(1) or faster(*a))
+    counting = lambda *given: made.append(1) or faster(*given)  # noqa: E731
+    monkeypatch.setattr("g2netpl.training.datamodule.faster", counting)
     by_engine = linear("engine")
     second = keys_of(tmp_path / "cache") - first
     assert len(first) == len(second) == 2

@@ -7,14 +7,14 @@ import torch
 from rich.console import Console
 
 from g2netpl import RunConfig
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.game.network.network import build_backbone
+from g2netpl.core.models import build_backbone
 from g2netpl.images.features import FeatureFolder, compute_features, read_features, write_features
 from g2netpl.images.loader import ArraySource, ImageSource
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.data import read_training_data
-from g2netpl.training.inputs import ImageInputs, backbone_of
+from g2netpl.training.datamodule import ImageDataModule, backbone_of
+from g2netpl.utils.errors import InputError
 
 
 def a_folder():
@@ -103,7 +103,7 @@ NOT_FINITE = [
         "scale nan",
         {},
         [1, 1, np.nan, 1],
-        r"meta\.npz: scale: column 2: expected a finite .*got nan",
+        r"meta\.npz: scale: row 0, column 2: expected a finite .*got nan",
     ),
     ("product", {"features": with_value(2e38)}, [1, 1, 2, 1], "column 2: .*times the scale 2"),
     ("text", {"features": np.full((5, 4), "x")}, None, "features: expected numbers, got <U1"),
@@ -112,7 +112,7 @@ NOT_FINITE = [
         "no images",
         {"features": np.zeros((0, 4)), "labels": LABELS[:0]},
         None,
-        "expected images and",
+        r"expected features \(N, D\)",
     ),
     ("one number", {"features": np.float32(1)}, None, r"expected features \(N, D\)"),
     ("labels of text", {"labels": np.full((5, 2), "1")}, None, "labels: expected numbers, got <U1"),
@@ -218,7 +218,7 @@ def own_photos(photos, small_training, tmp_path):
     def learn_from():
         said = io.StringIO()
         console = Console(file=said, width=1000)
-        sources = ImageInputs(config, read_training_data(config), backbone_of(config), console)
+        sources = ImageDataModule(config, read_training_data(config), backbone_of(config), console)
         sources.prepare()
         return sources.all("linear").inputs.numpy(), sources.bad_images(), said.getvalue()
 
@@ -240,7 +240,7 @@ def test_numbers_that_a_backbone_cannot_make_are_told_as_such(own_photos, monkey
         features[9, 5] = number
         return features
 
-    monkeypatch.setattr("g2netpl.training.inputs.compute_features", compute)
+    monkeypatch.setattr("g2netpl.training.datamodule.compute_features", compute)
     features, bad, _ = learn_from()
     assert bad == [f"{folder / 'train-00009.png'}: the backbone makes no finite numbers of it"]
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [9]

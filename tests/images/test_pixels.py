@@ -1,4 +1,6 @@
+import io
 import os
+import struct
 import zlib
 
 import numpy as np
@@ -6,15 +8,16 @@ import pytest
 from odd_images import EPS, READABLE, UNREADABLE
 from PIL import Image, ImageFile
 
-from g2netpl.base.errors import InputError
 from g2netpl.images.pixels import (
-    MAX_PIXELS,
     header_problem,
     open_image,
-    squash,
+    resize,
 )
 from g2netpl.images.sources import find, list_images, locate, unread_note
-from g2netpl.labels.table import name_problem
+from g2netpl.labels import paths
+from g2netpl.labels.names import name_problem
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.image_formats import MAX_PIXELS
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -139,14 +142,14 @@ def test_a_large_jpeg_is_decoded_smaller(tmp_path, width, height, size, decoded)
     small, full = open_image(tmp_path / "a.jpg", size), open_image(tmp_path / "a.jpg")
     assert full.size == (width, height)
     assert small.size == decoded
-    assert np.abs(squash(small, size) - squash(full, size).astype(float)).max() <= 6
+    assert np.abs(resize(small, size) - resize(full, size).astype(float)).max() <= 6
 
 
 def test_squash_weighs_neighbours_by_a_triangle():
     black_and_white = Image.fromarray(np.repeat([[[0], [0], [255], [255]]], 3, 2).astype(np.uint8))
     # the middle of the first new pixel is at 1.0; old ones at 0.5, 1.5, 2.5 weigh 3, 3 and 1
     expected = [round(255 / 7), round(255 * 6 / 7)]
-    assert squash(black_and_white, 2).tolist() == [[[grey] * 3 for grey in expected]] * 2
+    assert resize(black_and_white, 2).tolist() == [[[grey] * 3 for grey in expected]] * 2
 
 
 BAD_NAMES = {
@@ -280,12 +283,83 @@ def test_a_picture_without_an_ending_is_known_by_its_first_bytes(folder):
     assert list_images(folder) == before
 
 
-def test_photos_that_are_not_read_are_counted_but_for_those_beside_a_jpeg(folder):
+@pytest.mark.parametrize("has_rawpy", [True, False])
+def test_raw_files_are_photos_if_rawpy_is_there_and_else_counted(folder, monkeypatch, has_rawpy):
+    monkeypatch.setattr(paths, "can_read_raw", lambda: has_rawpy)
     assert unread_note(folder) == []
-    for name in ("IMG_1.HEIC", "sub/2.heic", "sub/3.CR2", "a.nef", ".4.heic", "5.txt"):
+    for name in ("IMG_1.HEIC", "sub/3.CR2", "4.nef", "a.nef", ".5.nef", "6.psd", "7.txt"):
         (folder / name).touch()  # there is an a.jpg
-    shown = "(.heic 2, .cr2 1): convert to JPEG"
-    assert unread_note(folder) == [f"3 photos in {folder} not read {shown}"]
+    listed = set(list_images(folder)) - {"a.jpg", "near.jpg", "sub/b.PNG", "sub/deep/c.tiff"}
+    (note,) = unread_note(folder)
+    if has_rawpy:
+        assert listed == {"IMG_1.HEIC", "sub/3.CR2", "4.nef"}
+        assert note == f"skipped 1 unsupported photo in {folder} (.psd 1): convert to JPEG"
+    else:
+        assert listed == {"IMG_1.HEIC"}
+        assert note.startswith(f"skipped 3 unsupported photos in {folder} (")
+        assert note.endswith("): pip install 'g2netpl[raw]', or convert them to JPEG")
+
+
+def dng(pixels, preview=None, orientation=1):
+    """A raw file by hand: the colours of a Bayer pattern in 16 bits, and a JPEG preview."""
+    height, width, _ = pixels.shape
+    mosaic = np.empty((height, width), "<u2")
+    for down, across, channel in ((0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 2)):
+        mosaic[down::2, across::2] = pixels[down::2, across::2, channel].astype("<u2") * 257
+    identity = struct.pack(
+        "<18i", *(number for one in np.eye(3).ravel() for number in (int(one), 1))
+    )
+    chunks = [mosaic.tobytes(), identity, b"camera\0\0", preview or b""]
+    starts = [8 + sum(map(len, chunks[:number])) for number in range(len(chunks))]
+    # tags: number, type (1 byte, 2 text, 3 short, 4 long, 10 fraction), count, value or place
+    raw = [
+        *((254, 4, 1, 0), (256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 16)),
+        *((259, 3, 1, 1), (262, 3, 1, 32803), (273, 4, 1, starts[0]), (274, 3, 1, orientation)),
+        *((277, 3, 1, 1), (278, 4, 1, height), (279, 4, 1, len(chunks[0]))),
+        *((33421, 3, 2, 2 + (2 << 16)), (33422, 1, 4, 0x02010100), (50706, 1, 4, 0x0401)),
+        *((50708, 2, 7, starts[2]), (50721, 10, 9, starts[1]), (50778, 3, 1, 21)),
+    ]
+    small = [
+        *((254, 4, 1, 1), (256, 4, 1, width), (257, 4, 1, height), (259, 3, 1, 7)),
+        *((262, 3, 1, 6), (273, 4, 1, starts[3]), (277, 3, 1, 3), (278, 4, 1, height)),
+        (279, 4, 1, len(chunks[3])),
+    ]
+    folders, place = b"", 8 + sum(map(len, chunks))
+    for number, tags in enumerate([raw, small] if preview else [raw]):
+        after = place + 2 + 12 * len(tags) + 4
+        follows = after if preview and number == 0 else 0
+        entries = b"".join(struct.pack("<HHII", *tag) for tag in tags)
+        folders += struct.pack("<H", len(tags)) + entries + struct.pack("<I", follows)
+        place = after
+    return b"II*\0" + struct.pack("<I", 8 + sum(map(len, chunks))) + b"".join(chunks) + folders
+
+
+def test_a_raw_file_is_read_by_its_preview_or_else_developed(tmp_path):
+    pytest.importorskip("rawpy", reason="the extra 'raw' is not installed")
+    red = np.zeros((96, 128, 3), np.uint8)
+    red[..., 0] = 200
+    red[:, :64, 2] = 220  # the left half is violet
+    stream = io.BytesIO()
+    Image.fromarray(red).save(stream, "JPEG", quality=95, subsampling=0)
+    for name, orientation in (("a.dng", 1), ("b.dng", 6)):
+        (tmp_path / name).write_bytes(dng(red, stream.getvalue(), orientation))
+    (tmp_path / "c.DNG").write_bytes(dng(red))
+    shown = [np.asarray(open_image(tmp_path / name)) for name in ("a.dng", "b.dng", "c.DNG")]
+    assert [each.shape for each in shown] == [(96, 128, 3), (128, 96, 3), (48, 64, 3)]
+    assert np.abs(shown[0] - red.astype(float)).max() < 20
+    assert np.abs(shown[1] - np.rot90(red, -1).astype(float)).max() < 20
+    middle = shown[2].mean(axis=(0, 1))
+    assert middle[0] > 2 * middle[1]
+    (tmp_path / "d.nef").write_bytes(b"not a raw file")
+    with pytest.raises(InputError, match=r"d.nef: not a readable image \("):
+        open_image(tmp_path / "d.nef")
+
+
+def test_a_raw_file_without_rawpy_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("g2netpl.images.pixels.can_read_raw", lambda: False)
+    (tmp_path / "a.arw").write_bytes(b"raw")
+    with pytest.raises(InputError, match=r"a.arw: a raw file; pip install 'g2netpl\[raw\]', or"):
+        open_image(tmp_path / "a.arw")
 
 
 def test_a_file_name_that_is_no_text_is_named(folder):

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 from review_runs import write_photos
 
-from g2netpl.base.errors import InputError
 from g2netpl.images.thumbnails import Pictures, Roots
+from g2netpl.utils.errors import InputError
 
 
 def test_pictures_are_small_upright_and_carry_nothing_but_pixels(tmp_path):

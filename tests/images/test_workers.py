@@ -49,15 +49,15 @@ def test_a_lost_process_is_told_with_a_way_on_that_there_is(
 
     config = RunConfig(**small_training())
     with monkeypatch.context() as patch:
-        patch.setattr("g2netpl.images.loader.started", broken)
+        patch.setattr("g2netpl.images.loader.start_workers", broken)
         with pytest.raises(WorkerLost) as lost:
             train(config)
         arguments = ["predict", str(small_run), "--images", str(photos), "--output"]
         assert main([*arguments, str(tmp_path / "scores.csv")]) == 6
     assert str(lost.value).endswith(
-        f"; go on with: g2netpl train --resume --output {config.output}"
+        f"; resume with: g2netpl train --resume --output {config.output}"
     )
-    assert "killed by signal: Killed; where" in str(lost.value)
+    assert "killed by signal: Killed; if memory" in str(lost.value)
     assert capsys.readouterr().err.endswith("; run the same command again\n")
     assert train(config, resume=True).result["best_epoch"] in (1, 2)
 

@@ -12,19 +12,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from malformed import put
 
-from g2netpl.base.errors import InputError
-from g2netpl.labels.formats import (
+from g2netpl.labels.io import (
     FORMATS,
     LabelFileError,
-    Reading,
-    csv_table,
+    ReadOptions,
     find_format,
     image_folder,
     read_classes,
     read_labels,
     write_labels,
 )
-from g2netpl.labels.table import UNOBSERVED, LabelTable, name_problem
+from g2netpl.labels.io.columns import is_tag_header
+from g2netpl.labels.names import name_problem
+from g2netpl.labels.table import UNOBSERVED, LabelTable
+from g2netpl.utils.errors import InputError
 
 PATHS = {
     "tags": "labels.csv",
@@ -104,7 +105,7 @@ def test_odd_names_make_the_round_trip(tmp_path, name):
     write_labels(table, path, name)
     asked, table = name if name in BY_NAME else None, kept(name, table)
     assert find_format(path, asked) is FORMATS[name]
-    assert same(read_labels(path, asked, Reading(classes=classes)), table)
+    assert same(read_labels(path, asked, ReadOptions(classes=classes)), table)
     inferred = read_labels(path, asked)
     assert set(inferred.classes) == set(classes)
     order = [inferred.classes.index(each) for each in classes]
@@ -153,7 +154,7 @@ def test_what_is_written_reads_back_the_same_or_nothing_is_written(name, data):
         table = kept(name, table)
         if name == "photo-tags" and not (table.values == 1).any():
             return
-        again = read_labels(path, name, Reading(classes=table.classes))
+        again = read_labels(path, name, ReadOptions(classes=table.classes))
     assert same(again, table)
 
 
@@ -176,7 +177,7 @@ def test_plain_names_are_never_refused(name, data):
         notes = write_labels(table, path, name)
         if name == "photo-tags" and not (values == 1).any():
             return
-        again = read_labels(path, name, Reading(classes=table.classes))
+        again = read_labels(path, name, ReadOptions(classes=table.classes))
     silent = (values == UNOBSERVED).all(axis=0).sum()
     told = f"{silent} classes without any label are not in the file"
     assert (told in notes) == bool(silent and name in LISTS_LABELS_ONLY)
@@ -205,7 +206,7 @@ UNKNOWN = LabelTable(("a.jpg", "b.jpg"), ("cat", "dog"), np.array([[1, -1], [0, 
     ("name", "path", "message"),
     [
         ("imagefolder", "labels.txt", "expected a folder, or its metadata.jsonl"),
-        ("photo-tags", "none", "expected the folder of the photos, beside which sidecars go"),
+        ("photo-tags", "none", "expected the folder of the photos"),
         (None, "labels.txt", "what format is this to be"),
         (None, "none/labels.csv", "cannot be written"),
     ],
@@ -225,12 +226,10 @@ def test_a_path_that_does_not_fit_the_format_is_refused(tmp_path, name, path, me
         ("csv", ("a",), (" cat",), "begins or ends with a space"),
         ("parquet", ("a",), ("label",), "would be read as a column of tags"),
         ("parquet", ("a",), ("image",), "cannot be called 'image'"),
-        ("tags", ("a",), ("a;b",), "cannot be a tag"),
-        ("tags", ("a",), ("a\nb",), "cannot be a tag"),
-        ("tags", ("a",), ("a|b",), "cannot be a tag"),
-        ("photo-tags", ("a.jpg",), ("a|b",), "cannot be a tag"),
-        ("photo-tags", ("a.jpg",), ("cat ",), "cannot be a tag"),
-        ("photo-tags", ("a.jpg",), ("c\x0bat",), "characters that XML has not"),
+        ("tags", ("a",), ("a ",), "cannot be a tag"),
+        ("photo-tags", ("a.jpg",), ("a|b",), "cannot be a keyword"),
+        ("photo-tags", ("a.jpg",), ("cat ",), "cannot be a keyword"),
+        ("photo-tags", ("a.jpg",), ("c\x0bat",), "characters that XML does not allow"),
     ],
 )
 def test_names_a_format_would_change_are_refused(tmp_path, name, images, classes, message):
@@ -375,8 +374,8 @@ ABSENT = [  # file, values as usual, where what is not named is unobserved, wher
 def test_what_a_file_does_not_name_is_as_the_flag_says(tmp_path, make, usual, unobserved, negative):
     path = make(tmp_path)
     assert read_labels(path).values.tolist() == usual
-    assert read_labels(path, reading=Reading(absent="unobserved")).values.tolist() == unobserved
-    assert read_labels(path, reading=Reading(absent="negative")).values.tolist() == negative
+    assert read_labels(path, options=ReadOptions(absent="unobserved")).values.tolist() == unobserved
+    assert read_labels(path, options=ReadOptions(absent="negative")).values.tolist() == negative
 
 
 @pytest.mark.parametrize("make", [row[0] for row in ABSENT if row[0] not in (spml_full, tasks)])
@@ -385,12 +384,12 @@ def test_told_classes_give_the_order_and_others_are_mistakes(tmp_path, make):
     names = ("dog", "owl", "cat")
     if make is spml_observed:
         np.save(tmp_path / "formatted_train_classes.npy", np.array(["cat", "dog"]))
-    usual, told = read_labels(path), read_labels(path, reading=Reading(classes=names))
+    usual, told = read_labels(path), read_labels(path, options=ReadOptions(classes=names))
     assert told.classes == names
     assert told.values[:, [2, 0]].tolist() == usual.values.tolist()
     assert (told.values[:, 1] == UNOBSERVED).all()
     with pytest.raises(LabelFileError, match=r"unknown class 'dog' \(did you mean 'dogs'\?\)"):
-        read_labels(path, reading=Reading(classes=("dogs", "cat")))
+        read_labels(path, options=ReadOptions(classes=("dogs", "cat")))
 
 
 def test_an_unknown_class_is_told_once_with_its_number_and_the_way_to_learn_the_others(tmp_path):
@@ -398,15 +397,15 @@ def test_an_unknown_class_is_told_once_with_its_number_and_the_way_to_learn_the_
     with pytest.raises(
         LabelFileError, match=r"2: unknown class 'cow' .*--ignore-columns"
     ) as caught:
-        read_labels(path, reading=Reading(classes=("cat", "dog")))
-    assert [(problem.where, problem.what) for problem in caught.value.problems] == [
+        read_labels(path, options=ReadOptions(classes=("cat", "dog")))
+    assert [(problem.where, problem.message) for problem in caught.value.issues] == [
         (f"{path}:2", "unknown class 'cow' (known: cat, dog), 3 times"),
         (f"{path}:4", "unknown class 'ant' (did you mean 'cat'?)"),
     ]
     wide = tmp_path / "wide.csv"
     write_labels(read_labels(path), wide)
-    told = Reading(classes=("cat", "dog"), ignore_columns=("cow,ant",))
-    assert read_labels(wide, reading=told).classes == ("cat", "dog")
+    told = ReadOptions(classes=("cat", "dog"), ignore_columns=("cow,ant",))
+    assert read_labels(wide, options=told).classes == ("cat", "dog")
 
 
 @pytest.mark.parametrize("name", ["cat,dog", "c" * 300, ""])
@@ -430,7 +429,7 @@ def test_classes_that_are_no_file_are_told_what_is_expected(tmp_path, name):
 )
 def test_the_separator_parts_tags(tmp_path, separator, cell, expected):
     path = put(tmp_path / "tags.csv", f"image,labels\nx.jpg,{cell}\n")
-    read = read_labels(path, reading=Reading(separator=separator))
+    read = read_labels(path, options=ReadOptions(separator=separator))
     assert set(read.classes) == expected
     assert (read.values == 1).all()
 
@@ -480,11 +479,11 @@ TWINS = {
 
 @pytest.mark.parametrize("name", TWINS)
 def test_exact_duplicates_are_dropped_and_counted(tmp_path, name):
-    table = read_labels(TWINS[name](tmp_path), reading=Reading(minus_one="unobserved"))
+    table = read_labels(TWINS[name](tmp_path), options=ReadOptions(minus_one="unobserved"))
     assert table.images == ("a", "b")
     assert table.classes == ("cat", "dog")
     assert table.values.tolist() == [[1, -1], [-1, 1]]
-    assert table.notes == ("2 rows were listed twice, and dropped",)
+    assert table.notes == ("dropped 2 rows listed twice",)
 
 
 # Headers
@@ -523,7 +522,7 @@ def test_the_header_shows_what_separates_the_columns(tmp_path, between, end):
     tags = read_labels(path)
     assert tags.classes == ("ant", "bird", "cat", "cow", "dog")
     assert tags.values.tolist() == [[0, 1, 1, 0, 1]]
-    told = read_labels(path, reading=Reading(separator="|"))
+    told = read_labels(path, options=ReadOptions(separator="|"))
     assert set(told.classes) == {"cat, dog", "bird", "cow;ant"}
 
 
@@ -541,7 +540,7 @@ def test_tags_that_were_added_are_tags_whatever_their_names(tmp_path):
 def wide_files(draw):
     """A wide file in words, and the table it must give."""
     classes = draw(st.lists(plain, min_size=1, max_size=4, unique=True))
-    if csv_table.is_tag_header(["image", *classes]):
+    if is_tag_header(["image", *classes]):
         classes.append("another")
     odd = st.text("ab.é猫 ,\"'", min_size=1, max_size=6).filter(lambda name: not name_problem(name))
     images = draw(st.lists(odd, max_size=8, unique=True))
@@ -580,7 +579,9 @@ def written(draw, rows):
 
 def read_wide(text):
     with tempfile.TemporaryDirectory() as folder:
-        return csv_table.read(put(Path(folder, "x.csv"), text), Reading(minus_one="unobserved"))
+        return read_labels(
+            put(Path(folder, "x.csv"), text), "csv", ReadOptions(minus_one="unobserved")
+        )
 
 
 @given(wide_files(), st.data())
@@ -590,7 +591,7 @@ def test_however_a_wide_file_is_written_it_says_the_same(content, data):
     assert same(read_wide(text), expected)
 
 
-NO_LABELS = ["2", "10", "11", "1x", "01", "--", "-2", "-0", "-11", "1.", ".0", "yess", "1.00", "٣"]
+NO_LABELS = ["2", "10", "11", "1x", "--", "-2", "-11", "1e", "yess", "٣"]
 MISTAKES = {
     "cell": (lambda row: [row[0], *row[1:-1], "NO LABEL"], "expected 1, 0 or an empty cell"),
     "long": (lambda row: [*row, "1"], "cells as in the header"),
@@ -617,11 +618,11 @@ def test_mistakes_are_named_by_the_line_they_are_on(content, data):
     text, lines = data.draw(written(rows))
     with pytest.raises(LabelFileError) as caught:
         read_wide(text)
-    (problem,) = caught.value.problems
+    (problem,) = caught.value.issues
     assert problem.where.endswith(f"x.csv:{lines[at]}")
-    assert message in problem.what
+    assert message in problem.message
     if kind == "twin":
-        assert f":{lines[rows.index(['first', *['1'] * width])]})" in problem.what
+        assert f":{lines[rows.index(['first', *['1'] * width])]})" in problem.message
 
 
 @pytest.mark.parametrize("size", [4, 1 << 22])
@@ -673,22 +674,11 @@ def test_images_are_looked_for_where_the_format_keeps_them(tmp_path):
     assert image_folder(tmp_path / "photos") == tmp_path / "photos"
 
 
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    path = tmp_path / "labels.parquet"
-    write_labels(UNKNOWN, path)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"labels\.parquet: .*pip install 'g2netpl\[parquet\]'"):
-        read_labels(path)
-    with pytest.raises(InputError, match=r"pip install 'g2netpl\[parquet\]'"):
-        write_labels(UNKNOWN, tmp_path / "other.parquet")
-
-
 def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "labels.xlsx"
     write_labels(UNKNOWN, path)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(InputError, match=r"labels\.xlsx: .*pip install 'g2netpl\[xlsx\]'"):
-        read_labels(path)
+    assert read_labels(path).classes == UNKNOWN.classes
     with pytest.raises(InputError, match=r"pip install 'g2netpl\[xlsx\]'"):
         write_labels(UNKNOWN, tmp_path / "other.xlsx")
     assert not (tmp_path / "other.xlsx").exists()

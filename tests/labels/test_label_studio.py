@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from g2netpl.base.errors import InputError
 from g2netpl.images.sources import find, locate
-from g2netpl.labels.formats import Reading, read_labels
-from g2netpl.labels.formats.label_studio import Control, prediction, propose
-from g2netpl.labels.formats.label_studio_tasks import ImagesByAddress, told_apart
+from g2netpl.labels.io import ReadOptions, read_labels
+from g2netpl.labels.io.label_studio import (
+    Control,
+    ImagesByAddress,
+    distinct_names,
+    prediction,
+    propose,
+)
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils.errors import InputError
 
 UPLOADS = ("/data/upload/3/377351e8-IMG_1_%C3%BC.png", "/data/upload/3/1ba02287-IMG_2.png")
 
@@ -74,12 +79,12 @@ def test_an_upload_is_found_under_the_name_it_had(tmp_path):
 
 def test_the_same_last_part_in_two_folders_is_told_apart(tmp_path):
     addresses = ["s3://b/all/cat/1.jpg", "s3://b/all/dog/1.jpg", "/data/local-files/?d=x/2.jpg"]
-    assert told_apart(["1.jpg", "1.jpg", "x/2.jpg"], addresses) == [
+    assert distinct_names(["1.jpg", "1.jpg", "x/2.jpg"], addresses) == [
         "cat/1.jpg",
         "dog/1.jpg",
         "x/2.jpg",
     ]
-    assert told_apart(["1.jpg", "1.jpg"], addresses[:1] * 2) == ["1.jpg", "1.jpg"]
+    assert distinct_names(["1.jpg", "1.jpg"], addresses[:1] * 2) == ["1.jpg", "1.jpg"]
     tasks = [exported(number, address, [chosen("cat")]) for number, address in enumerate(addresses)]
     table = read_labels(put(tmp_path / "export.json", tasks))
     assert table.images == ("cat/1.jpg", "dog/1.jpg", "x/2.jpg")
@@ -91,8 +96,8 @@ def test_an_export_of_a_person_and_another_by_hand(tmp_path):
         exported(2, UPLOADS[1], [chosen("circle")], [chosen("square", control="absent")]),
         exported(3, "/data/local-files/?d=photos/g%201.png"),
     ]
-    for reading in (Reading(), Reading(absent="negative")):
-        table = read_labels(put(tmp_path / "full.json", tasks), reading=reading)
+    for reading in (ReadOptions(), ReadOptions(absent="negative")):
+        table = read_labels(put(tmp_path / "full.json", tasks), options=reading)
         assert table.images == ("377351e8-IMG_1_ü.png", "1ba02287-IMG_2.png", "photos/g 1.png")
         assert table.values.tolist() == [[1, 1], [1, 0], [-1, -1]]
 

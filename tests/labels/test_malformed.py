@@ -4,7 +4,7 @@ import pytest
 from malformed import CASES
 
 from g2netpl.cli import main
-from g2netpl.labels.formats import FORMATS, LabelFileError, read_labels
+from g2netpl.labels.io import FORMATS, LabelFileError, read_labels
 
 SECONDS, BYTES = 60.0, 1 << 30
 
@@ -45,7 +45,7 @@ def problems(path, content):
     path.write_text(content)
     with pytest.raises(LabelFileError) as caught:
         read_labels(path)
-    return [(each.where.rpartition("/")[2], each.kind) for each in caught.value.problems]
+    return [(each.where.rpartition("/")[2], each.kind) for each in caught.value.issues]
 
 
 def test_all_mistakes_of_a_csv_file_are_found_in_one_pass(tmp_path):
@@ -67,7 +67,7 @@ def test_one_image_under_three_names_is_listed_twice(tmp_path, header):
     (tmp_path / "x.csv").write_text(content.replace(",0", ",1"))
     table = read_labels(tmp_path / "x.csv")
     assert table.images == ("Zoo/a.jpg",)
-    assert table.notes == ("2 rows were listed twice, and dropped",)
+    assert table.notes == ("dropped 2 rows listed twice",)
 
 
 def test_the_line_told_is_the_first_and_counts_the_rest(tmp_path):

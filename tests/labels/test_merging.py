@@ -7,12 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl import LabelTable, Reading, Setting, inspect_labels, observe, read_labels, write_labels
-from g2netpl.base.errors import InputError
+from g2netpl import (
+    LabelTable,
+    ReadOptions,
+    Setting,
+    inspect_labels,
+    observe,
+    read_labels,
+    write_labels,
+)
 from g2netpl.cli import main
-from g2netpl.labels.formats import image_folder, read_aliases, read_matching
-from g2netpl.labels.formats.merging import merge
-from g2netpl.labels.formats.problems import LabelFileError
+from g2netpl.labels.io import image_folder, read_aliases, read_matching
+from g2netpl.labels.io.issues import LabelFileError
+from g2netpl.labels.io.merging import merge
+from g2netpl.utils.errors import InputError
 
 ALICE = "image,cat,dog\n1.jpg,1,0\n2.jpg,,1\n"
 BOB = "image,dog,tree\n2.jpg,,0\n3.jpg,1,1\n"
@@ -64,7 +72,7 @@ def test_only_the_classes_of_a_file_are_absent_from_its_images(folder):
     table = read_labels(["carol.json", "dan.json"])
     assert known(table) == {("2.jpg", "bird"): 1, ("2.jpg", "dog"): 0, ("4.jpg", "tree"): 1}
     (folder / "tags.csv").write_text("image,tags\n5.jpg,cat\n6.jpg,cat;sun\n")
-    table = read_labels(["alice.csv", "tags.csv"], None, Reading(absent="negative"))
+    table = read_labels(["alice.csv", "tags.csv"], None, ReadOptions(absent="negative"))
     assert {name: value for (image, name), value in known(table).items() if image == "5.jpg"} == {
         "cat": 1,
         "sun": 0,
@@ -73,7 +81,7 @@ def test_only_the_classes_of_a_file_are_absent_from_its_images(folder):
 
 def test_a_list_of_classes_holds_for_all_files_and_makes_none_of_them_absent(folder):
     (folder / "tags.csv").write_text("image,tags\n5.jpg,cat\n6.jpg,dgo\n")
-    reading = Reading(absent="negative", classes=("tree", "sun", "dog", "cat"))
+    reading = ReadOptions(absent="negative", classes=("tree", "sun", "dog", "cat"))
     with pytest.raises(InputError, match=r"^tags.csv: unknown class 'dgo' \(did you mean 'dog'"):
         read_labels(["alice.csv", "tags.csv"], None, reading)
     (folder / "tags.csv").write_text("image,tags\n5.jpg,cat\n6.jpg,dog\n")
@@ -96,7 +104,7 @@ def test_contradictions_are_told_with_both_files_and_lines_and_a_remedy(contradi
         "problem: g2netpl check lists them); correct one of the files, or say what counts with "
         "--contradictions unknown or last"
     )
-    assert [each.what for each in told.value.problems][1:] == [
+    assert [each.message for each in told.value.issues][1:] == [
         "image '1.jpg', class 'dog': positive here, negative in alice.csv:2"
     ]
     found = inspect_labels(contradicting)
@@ -109,7 +117,7 @@ def test_contradictions_are_told_with_both_files_and_lines_and_a_remedy(contradi
     [("unknown", -1, -1, "taken as unknown"), ("last", 0, 1, "the file named last counts")],
 )
 def test_the_user_says_what_counts(contradicting, rule, cat, dog, said):
-    table = read_labels(contradicting, None, Reading(contradictions=rule))
+    table = read_labels(contradicting, None, ReadOptions(contradictions=rule))
     assert table.values.tolist() == [[cat, dog], [0, 1], [-1, 1]]
     first = "bob.csv:3: image '1.jpg', class 'cat': negative here, positive in alice.csv:2"
     assert table.notes[-1] == f"2 contradictions, {said}; the first: {first}"
@@ -191,7 +199,7 @@ def test_contradictions_are_those_that_a_dictionary_finds(drawn):
     if len(agreed) < len(said):
         with pytest.raises(LabelFileError) as told:
             merge(tables)
-        assert len(told.value.problems) == len(said) - len(agreed)
+        assert len(told.value.issues) == len(said) - len(agreed)
 
 
 def test_files_in_different_folders_name_their_images_from_the_folder_above(folder):
@@ -202,9 +210,9 @@ def test_files_in_different_folders_name_their_images_from_the_folder_above(fold
     table = read_labels(files)
     assert table.images == ("zoo/1.jpg", "zoo/2.jpg", "park/2.jpg", "park/3.jpg")
     assert image_folder(files).resolve() == folder
-    note = "the files lie in different folders: their images are named below . (--images: all "
+    note = "the files are in different folders: their images are named below . (--images: all "
     assert table.notes[-1] == f"{note}names are below that folder)"
-    assert read_labels(files, reading=Reading(one_folder=True)).images == (
+    assert read_labels(files, options=ReadOptions(one_folder=True)).images == (
         "1.jpg",
         "2.jpg",
         "3.jpg",
@@ -237,12 +245,12 @@ def test_aliases_make_many_names_one_class(folder):
     (folder / "c.csv").write_text(
         "image,automobile,cat,Car,hound\n1.jpg,1,0,0,\n2.jpg,,,0,1\n3.jpg,0,1,,\n4.jpg,,1,,0\n"
     )
-    table = read_labels("c.csv", None, Reading(aliases=aliases))
+    table = read_labels("c.csv", None, ReadOptions(aliases=aliases))
     assert table.classes == ("car", "cat", "dog")
     assert table.values.tolist() == [[1, 0, -1], [0, -1, 1], [0, 1, -1], [-1, 1, 0]]
     assert table.notes == ()
     (folder / "tags.csv").write_text("image,tags\n1.jpg,Car;hound\n2.jpg,car;Car\n3.jpg,cat\n")
-    tags = read_labels("tags.csv", None, Reading(aliases=aliases))
+    tags = read_labels("tags.csv", None, ReadOptions(aliases=aliases))
     assert known(tags) == {("1.jpg", "car"): 1, ("1.jpg", "dog"): 1, ("2.jpg", "car"): 1,
                              ("3.jpg", "cat"): 1}  # fmt: skip
     unused = "no class here is called 'automobile' (1 of the 3 names in --aliases)"
@@ -252,7 +260,7 @@ def test_aliases_make_many_names_one_class(folder):
 def test_aliases_hold_before_the_list_of_classes_is_asked(folder):
     aliases = {"hound": "dog", "automobile": "car"}
     (folder / "tags.csv").write_text("image,tags\n1.jpg,hound\n2.jpg,cat\n")
-    reading = Reading("negative", classes=("sun", "dog", "cat"), aliases=aliases)
+    reading = ReadOptions("negative", classes=("sun", "dog", "cat"), aliases=aliases)
     table = read_labels("tags.csv", None, reading)
     assert table.classes == ("sun", "dog", "cat")
     assert table.values.tolist() == [[0, 1, 0], [0, 0, 1]]
@@ -284,7 +292,7 @@ def test_all_mistakes_in_the_aliases_are_found(tmp_path):
     (tmp_path / "a.txt").write_text("x\ny = z\ny = w\n")
     with pytest.raises(LabelFileError) as told:
         read_aliases(tmp_path / "a.txt")
-    assert len(told.value.problems) == 2
+    assert len(told.value.issues) == 2
     with pytest.raises(InputError, match=r"none.txt: no such file"):
         read_aliases(tmp_path / "none.txt")
 

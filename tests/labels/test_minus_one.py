@@ -6,7 +6,7 @@ from malformed import put
 from PIL import Image
 
 from g2netpl.cli import main
-from g2netpl.labels.formats import LabelFileError, Reading, read_labels, write_labels
+from g2netpl.labels.io import LabelFileError, ReadOptions, read_labels, write_labels
 from g2netpl.labels.table import LabelTable
 
 NAMES, CLASSES = ("a.jpg", "b.jpg", "c.jpg"), ("Male", "Young")
@@ -56,21 +56,21 @@ def test_what_minus_one_means_is_asked_where_no_cell_is_0(tmp_path, way):
     path = write(tmp_path, SIGNS)
     with pytest.raises(LabelFileError) as asked:
         read_labels(path)
-    assert len(asked.value.problems) == 1
+    assert len(asked.value.issues) == 1
     assert str(asked.value).endswith(
         f"{first}: class 'Young' is -1, and no cell is 0; give --minus-one negative if -1 means "
         "negative, or --minus-one unobserved if it means unknown"
     )
-    assert read_labels(path, reading=Reading(minus_one="negative")).values.tolist() == NEGATIVES
-    assert read_labels(path, reading=Reading(minus_one="unobserved")).values.tolist() == SIGNS
+    assert read_labels(path, options=ReadOptions(minus_one="negative")).values.tolist() == NEGATIVES
+    assert read_labels(path, options=ReadOptions(minus_one="unobserved")).values.tolist() == SIGNS
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_beside_0_it_is_unknown_unless_told(tmp_path, way):
     path = WAYS[way][0](tmp_path, [[1, -1], [0, 1], [-1, None]])
     assert read_labels(path).values.tolist() == [[1, -1], [0, 1], [-1, -1]]
-    told = Reading(minus_one="negative")
-    assert read_labels(path, reading=told).values.tolist() == [[1, 0], [0, 1], [0, -1]]
+    told = ReadOptions(minus_one="negative")
+    assert read_labels(path, options=told).values.tolist() == [[1, 0], [0, 1], [0, -1]]
 
 
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
@@ -78,7 +78,7 @@ def test_positives_that_we_wrote_are_read_without_a_question(tmp_path, ending):
     pytest.importorskip({"xlsx": "openpyxl", "parquet": "pyarrow"}.get(ending, "csv"))
     write_labels(LabelTable(NAMES, CLASSES, np.array(SIGNS)), tmp_path / f"x.{ending}")
     for told in (None, "negative", "unobserved"):
-        table = read_labels(tmp_path / f"x.{ending}", reading=Reading(minus_one=told))
+        table = read_labels(tmp_path / f"x.{ending}", options=ReadOptions(minus_one=told))
         assert table.values.tolist() == SIGNS
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from malformed import put
 
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.experiments.data import find_dataset
-from g2netpl.labels.formats import image_folder, read_labels
+from g2netpl.labels.io import image_folder, read_labels
+from g2netpl.utils.errors import InputError
 
 U = -1  # unobserved
 

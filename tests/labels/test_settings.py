@@ -1,12 +1,14 @@
+import hashlib
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl.base.errors import InputError
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.splits import split_indices, split_table
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils.errors import InputError
 
 
 def table_of(values):
@@ -257,3 +259,24 @@ def test_the_only_positive_of_a_class_is_trained_on_with_its_group():
     values[:, 2] = -1
     values[7, 2] = 1
     assert 7 in split_table(table.with_values(values), 0.5, 0)[0]
+
+
+MASKS = {  # SHA-256 of the masks of version 0.2
+    "fspl": "ef85047721c068bd",
+    "sspl:0.2": "e44124a1f8280fe5",
+    "positives:2+1": "d293ace76c34206f",
+    "known:0.3": "e419d795ab9b50b2",
+    "biased:frequency": "afb138517ed88a18",
+    "fspl@spml": "8543f053f6cfb598",
+    "positives:1+1@spml": "c40d1fbef0813d9e",
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_are_bitwise_those_of_version_0_2(name):
+    random = np.random.default_rng(11)
+    values = (random.random((300, 17)) < 0.2).astype(np.int8)
+    values[random.random((300, 17)) < 0.1] = -1
+    names = [f"{number}.jpg" for number in range(300)], [f"c{number}" for number in range(17)]
+    found = observe(LabelTable(*names, values), Setting.parse(name), 5).values
+    assert hashlib.sha256(np.ascontiguousarray(found).tobytes()).hexdigest()[:16] == MASKS[name]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from g2netpl.labels.formats import LabelFileError, read_labels
+from g2netpl.labels.io import LabelFileError, read_labels
 
 listings = st.lists(
     st.tuples(
@@ -52,7 +52,7 @@ def test_tags_say_what_dictionaries_say(rows, shape):
         if mistakes or not classes:
             with pytest.raises(LabelFileError) as caught:
                 read_labels(path)
-            told = [(problem.where, problem.kind) for problem in caught.value.problems]
+            told = [(problem.where, problem.kind) for problem in caught.value.issues]
             expected = [(f"{path}:{line}", kind) for line, kind in mistakes]
             assert told == (expected if classes else [(str(path), "no tag")])
             return
@@ -65,7 +65,7 @@ def test_tags_say_what_dictionaries_say(rows, shape):
     ]
     assert read.values.tolist() == expected
     assert len(read.notes) == bool(twins)
-    assert not twins or read.notes[0].startswith(f"{twins} row")
+    assert not twins or read.notes[0].startswith(f"dropped {twins} row")
 
 
 @given(
@@ -91,7 +91,7 @@ def test_a_row_per_label_in_any_order(rows):
         if wrong:
             with pytest.raises(LabelFileError) as caught:
                 read_labels(path)
-            assert [(p.where, p.kind) for p in caught.value.problems] == [
+            assert [(p.where, p.kind) for p in caught.value.issues] == [
                 (f"{path}:{line}", "contradiction") for line in wrong
             ]
             return

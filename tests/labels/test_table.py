@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from g2netpl.base.errors import InputError
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils.errors import InputError
 
 
 def table(values=((1, 0), (-1, 1)), images=("a", "b"), classes=("x", "y")):

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from g2netpl.reports.tables import results_tables
 
-METHODS = ("an", "g2netpl:response=frozen:unobserved_weight=0.025", "epr")
+METHODS = ("an", "g2netpl:response=fixed:unobserved_weight=0.025", "epr")
 SETTINGS = ("fspl", "sspl:0.2", "sspl:0.4", "sspl:0.6", "sspl:0.8")
 SEEDS = (0, 1)
 
@@ -41,7 +41,7 @@ def test_every_figure_and_every_name_is_there(width):
     for method, setting in itertools.product(range(3), range(5)):
         assert len(re.findall(rf" {50 + 10 * method + setting}\.1 ± 0\.1", shown)) == 1
         assert f"last {20 + 10 * method + setting}.1 ± 0.1" in shown
-    assert shown.count("100 % undecided") == len(SETTINGS)
+    assert shown.count("100 % unresolved") == len(SETTINGS)
     for setting in SETTINGS:
         assert len(re.findall(rf"[┃ ] {setting} ┃", shown)) == 1
     folded = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)

@@ -40,8 +40,12 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
     readable = own & ~np.isnan(completed).any(axis=1)
     expected = float(completed[readable].sum(axis=1).mean()) if k is None else k
     content = {
-        "format": 2,
+        "format": 3,
         "command": "train",
+        "asked": {},
+        "annotation": "random",
+        "resolved": {},
+        "weights": {},
         "config": {
             "labels": "labels.csv",
             "images": str(folder.parent / "photos"),
@@ -56,6 +60,7 @@ def write_run(folder, images, classes, observed, soft, predicted=None, has_soft=
             "training_images": len(images),
             "observed_fraction": float((observed != UNOBSERVED).mean()),
             "chosen_epoch": "the last one",
+            "earlier_model": None,
         },
         "expected_positives": expected,
         "mean": [0.5, 0.5, 0.5],

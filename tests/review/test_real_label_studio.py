@@ -13,10 +13,10 @@ import pytest
 from real_label_studio import PROGRAM, LabelStudio
 from test_label_studio_example import Backend
 
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.images.scenes import CLASSES, make_scenes, write_scenes
-from g2netpl.labels.formats import read_labels
+from g2netpl.labels.io import read_labels
+from g2netpl.utils.errors import InputError
 
 pytestmark = [
     pytest.mark.long,

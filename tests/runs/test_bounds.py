@@ -148,7 +148,7 @@ def test_without_negatives_it_says_what_is_done_instead():
     assert "so that k per image come out" in foresee("precision:0.8", tags, 1.0, False)
     told = foresee("precision:0.8", None, 1.0, True)
     assert "no images are held out" in told
-    assert "at a chance of 0.8, by the draw" in told
+    assert "at a chance of 0.8, by the softmax" in told
     assert "11 positives of a class" in told
 
 

@@ -13,8 +13,8 @@ import torch
 from PIL import Image
 
 from g2netpl import load_bundle, load_run
-from g2netpl.base.errors import InputError, Refused
 from g2netpl.cli import main
+from g2netpl.utils.errors import InputError, Refused
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")
@@ -28,14 +28,15 @@ def with_network(small_run, folder, backbone, size):
     """The same run with another network, of random weights and batch statistics."""
     from safetensors.torch import save_file
 
-    from g2netpl.game.network.network import build_network
+    from g2netpl.core.models import build_backbone, build_model
 
     shutil.copytree(small_run, folder)
     content = json.loads((folder / "run.json").read_text())
     content["config"] |= {"hidden": 0, "backbone": backbone, "image_size": size}
     (folder / "run.json").write_text(json.dumps(content))
     classes = len(content["classes"])
-    network = build_network(backbone, classes, pretrained=False, image_size=size, seed=3)
+    module = build_backbone(backbone, pretrained=False, image_size=size, seed=3)
+    network = build_model(module, classes, seed=3)
     random = torch.Generator().manual_seed(0)
     state = network.state_dict()
     for key, value in state.items():
@@ -43,7 +44,7 @@ def with_network(small_run, folder, backbone, size):
             value.normal_(0, 0.1, generator=random)
         elif key.endswith(("running_var", "bn2.weight", "bn3.weight")):
             value.uniform_(0.5, 1.5, generator=random)
-        elif key.startswith("classifier"):
+        elif key.startswith("head.classifier"):
             value.mul_(4)  # scores that differ from image to image
     save_file(
         {key: value.contiguous() for key, value in state.items()}, folder / "model.safetensors"
@@ -63,7 +64,7 @@ def by_torch(run, pixels):
     images = torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2) / 255
     mean, std = (torch.tensor(each)[:, None, None] for each in (run.mean, run.std))
     with torch.no_grad():
-        return torch.sigmoid(run.network((images - mean) / std)).numpy()
+        return torch.sigmoid(run.model.predict((images - mean) / std)).numpy()
 
 
 @pytest.mark.parametrize("name", ["as trained", "resnet18"])
@@ -212,7 +213,7 @@ def test_a_bundle_that_disagrees_is_not_written(small_run, small_bundle, tmp_pat
     path.write_bytes(b"the one before")
     run = load_run(small_run)
     with torch.no_grad():
-        run.network.classifier[-1].bias[3] += 0.01
+        run.model.head.classifier[-1].bias[3] += 0.01
     with pytest.raises(Refused, match=r"b\.onnx: not written: .* differ by 0\.00[1-9]"):
         exporting.export(run, path)
     assert path.read_bytes() == b"the one before"
@@ -250,7 +251,7 @@ def test_the_card_tells_all_that_is_known(small_run, small_bundle):
         "| label file | train.csv |",
         "| images | 60 in all, 48 of them trained on |",
         "| setting | known:0.5: for an experiment, labels were hidden |",
-        "| method | g2netpl: the game",
+        "| method | g2netpl: soft pseudo-labels",
         "| backbone | tiny, from a random start |",
         "| image size | 48 × 48 |",
         "| seed | 0 |",

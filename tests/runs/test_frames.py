@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from g2netpl import RunConfig, complete, load_run, train
-from g2netpl.base.errors import InputError
 from g2netpl.runs.classifier import frame_of
+from g2netpl.utils.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,9 +11,9 @@ import pytest
 from hub_stand_in import TOKEN, hub_stand_in
 
 from g2netpl import load_bundle, load_run
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs import hub as hubs
+from g2netpl.utils.errors import InputError
 
 for package in ("onnx", "onnxscript", "onnxruntime"):
     pytest.importorskip(package, reason="the extra 'export' is not installed")

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, precision_recall_fscore_support
 
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs.metrics import average_precision, can_rank, evaluate, mean_average_precision
+from g2netpl.utils.errors import InputError
 
 
 def by_scikit_learn(scores, truth):

@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.images.features import FeatureFolder, write_features
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.train import train
+from g2netpl.utils.errors import InputError
 
 
 def everything(folder):
@@ -68,7 +68,7 @@ def test_a_run_that_fails_leaves_the_old_one(finished, small_training, monkeypat
         raise InputError("no use")
 
     with monkeypatch.context() as patch:
-        patch.setattr("g2netpl.training.train.finish", fail)
+        patch.setattr("g2netpl.training.train.write_results", fail)
         with pytest.raises(InputError, match="no use"):
             train(config, overwrite=True)
     assert everything(folder.with_name("run.old-1")) == before

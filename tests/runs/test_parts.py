@@ -18,13 +18,13 @@ import pytest
 from tar_shards import write_shards
 
 from g2netpl import load_run, read_labels
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
-from g2netpl.labels.formats import csv_table
+from g2netpl.labels.io import tables
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs import bundle as bundles
 from g2netpl.runs import parts
 from g2netpl.runs.parts import Made, Parts
+from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture(autouse=True)
@@ -268,7 +268,7 @@ def test_a_run_scores_blocks_as_it_scores_all(small_run, photos, tmp_path):
 def test_complete_keeps_what_is_known_and_predicts_the_rest(small_run, photos, tmp_path, capsys):
     full = read_labels(photos / "test.csv")
     seen = observe(full, Setting.parse("known:0.3"), 0)
-    csv_table.write(seen, tmp_path / "labels.csv")
+    tables.write(seen, tmp_path / "labels.csv")
     given = ["complete", small_run, "--labels", tmp_path / "labels.csv", "--images", photos]
     given += ["--workers", "0", "--output"]
     assert main([*map(str, (*given, tmp_path / "done"))]) == 0

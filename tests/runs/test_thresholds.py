@@ -6,7 +6,6 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss
 
-from g2netpl.base.errors import InputError
 from g2netpl.runs.thresholds import (
     Thresholds,
     calibration,
@@ -15,6 +14,7 @@ from g2netpl.runs.thresholds import (
     matching_threshold,
     parse_rule,
 )
+from g2netpl.utils.errors import InputError
 
 numbers = st.lists(st.sampled_from([0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9]), min_size=1, max_size=25)
 

@@ -89,7 +89,7 @@ def test_the_folder_of_checkpoints(small_train, tmp_path, outside, rejected, mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("g2netpl.training.train.finish", stopped)
+        patch.setattr("g2netpl.training.train.write_results", stopped)
         assert main(small_train) == 130
     run = tmp_path / "run"
     (run / "checkpoints").rename(outside / "checkpoints")

@@ -10,10 +10,9 @@ import pytest
 from review_runs import small_run as small_review
 
 from g2netpl.cli import main
-from g2netpl.images import kept_tables
-from g2netpl.labels.formats import photo_tags
+from g2netpl.labels.io import photo_tags
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.saving import CheckpointSaver
+from g2netpl.training.checkpointing import Checkpointing
 
 FULL = "image,cat,dog\na.jpg,1,0\nb.jpg,0,1\n"
 
@@ -81,19 +80,6 @@ def test_files_of_others_in_a_folder_of_parts_stay(small_run, photos, tmp_path):
     assert [path.read_text() for path in mine] == ["mine", "mine"]
 
 
-def test_only_tables_of_ours_make_room_in_a_cache(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_tables, "MOST", 0)
-    ours = [f"{'a' * 32}.f32", f"{'b' * 32}.f16.part", f"{'c' * 32}.f32.{'d' * 32}.part"]
-    others = ["volume.f32", "scan.f16.txt", "my.f12", f"{'a' * 32}.f32.bak"]
-    for name in (*ours, *others):
-        (tmp_path / name).write_bytes(b"x")
-        os.utime(tmp_path / name, (1, 1))
-    (tmp_path / f"{'e' * 32}.f32").symlink_to(tmp_path / "nowhere")
-    kept_tables.make_room(tmp_path / "new.f32", lambda line: None)
-    left = {path.name for path in tmp_path.iterdir() if not path.is_symlink()}
-    assert left == set(others)
-
-
 def test_an_export_replaces_no_config_of_others(small_run, tmp_path, capsys):
     pytest.importorskip("onnxscript", reason="the extra 'export' is not installed")
     (tmp_path / "config.json").write_text("mine")
@@ -115,9 +101,9 @@ def test_a_tracker_of_a_received_run_writes_nothing_outside(
     small_train, tmp_path, sigterm, monkeypatch, capsys
 ):
     pytest.importorskip("tensorboard", reason="the extra 'tensorboard' is not installed")
-    saved = CheckpointSaver.epoch
+    saved = Checkpointing.on_epoch_end
     with monkeypatch.context() as patch:
-        patch.setattr(CheckpointSaver, "epoch", lambda *given: (saved(*given), sigterm()))
+        patch.setattr(Checkpointing, "on_epoch_end", lambda *given: (saved(*given), sigterm()))
         assert main(small_train) == 75
     run, outside = tmp_path / "run", tmp_path / "outside"
     about = json.loads((run / "run.json").read_text())

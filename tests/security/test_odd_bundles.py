@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from g2netpl import load_bundle
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
+from g2netpl.utils.errors import InputError
 
 pytest.importorskip("onnxruntime", reason="the extra 'onnx' is not installed")
 onnx = pytest.importorskip("onnx", reason="the extra 'export' is not installed")

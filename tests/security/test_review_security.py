@@ -14,9 +14,8 @@ from review_runs import write_photos, write_run
 
 from g2netpl.images.thumbnails import Pictures, Roots
 from g2netpl.review.http import MOST_BYTES, TOKEN_HEADER
-from g2netpl.review.photos import PhotoReview
-from g2netpl.review.server import PhotoServer, ReviewServer
-from g2netpl.review.session import Review
+from g2netpl.review.server import ReviewServer
+from g2netpl.review.session import ReviewSession
 from g2netpl.runs.answers import read_decisions
 
 SCRIPT = "<img src=x onerror=window.marked=1>.png"
@@ -37,7 +36,7 @@ CLASSES = ["<script>window.marked=1</script>", "cat", "' OR 1=1 --"]
 class Server:
     """A server in this process, and raw requests to it."""
 
-    def __init__(self, parent, kind=Review):
+    def __init__(self, parent, ask="labels"):
         self.names = [*HOSTILE, *LEADS_OUT, "plain.png"]
         write_photos(parent / "photos", [*HOSTILE, "plain.png"])
         Image.new("RGB", (9, 9), "red").save(parent / "secret.png")
@@ -46,11 +45,10 @@ class Server:
         soft = np.linspace(0.05, 0.95, shape[0] * shape[1]).reshape(shape)
         observed = np.full(shape, -1)
         self.folder = write_run(parent / "run", self.names, CLASSES, observed, soft, soft)
-        self.review = kind(self.folder)
+        self.review = ReviewSession(self.folder, ask)
         self.review.decide("0" * 32, 0, 0, "yes", "useful")
         pictures = Pictures(self.review.saved.images, Roots(parent / "photos"))
-        serve = PhotoServer if kind is PhotoReview else ReviewServer
-        self.server = serve(self.review, pictures, "useful")
+        self.server = ReviewServer(self.review, pictures, "useful")
         self.port, self.token = self.server.server_port, self.server.token
         self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
         self.thread.start()
@@ -247,7 +245,7 @@ def test_refused_and_nothing_changed(server, case):
 
 @pytest.fixture(scope="module")
 def photo_server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("photos"), PhotoReview)
+    server = Server(tmp_path_factory.mktemp("photos"), "photos")
     yield server
     server.close()
 

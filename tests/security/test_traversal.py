@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from g2netpl.base.errors import InputError
 from g2netpl.images.pixels import open_image
 from g2netpl.images.sources import locate
-from g2netpl.labels.formats import FORMATS, find_format, read_labels
+from g2netpl.labels.io import FORMATS, find_format, read_labels
+from g2netpl.utils.errors import InputError
 
 OPENED: list[str] | None = None
 

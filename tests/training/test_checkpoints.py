@@ -1,195 +1,140 @@
-"""Checkpoints: what is saved is loaded, whatever happens to the disk in between."""
-
-import json
-import os
+"""Checkpoint files: whole or not there, damaged ones noticed, rows of several ranks."""
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch import nn
+from small_trainer import small_trainer
 
-from g2netpl.base import disk, files
-from g2netpl.training import checkpoints
 from g2netpl.training.checkpoints import (
     NoCheckpoint,
     load_checkpoint,
+    own_rows,
+    remove_checkpoints,
     save_checkpoint,
-    save_state,
+    saved,
 )
-from g2netpl.training.snapshots import Snapshot
+from g2netpl.utils import distributed, files
 
 
-def a_snapshot(finished=1, step=0):
-    parameter = torch.nn.Parameter(torch.ones(2))
-    optimizer = torch.optim.Adam([parameter], lr=0.1)
-    parameter.grad = torch.ones(2)
-    optimizer.step()
-    return Snapshot(
-        finished=finished,
-        step=step,
-        cost=0.1 * finished,
-        images=7,
-        non_finite=2,
-        network={"w": torch.full((2,), float(finished))},
-        optimizer={**optimizer.state_dict(), "scaler": {"scale": 65536.0}},
-        player={"latents": torch.zeros(2, 2)},
-        best_network={"w": torch.ones(2)},
-        best_epoch=1,
-        best_map=0.5,
-        history=[{"epoch": 1}],
-    )
+@pytest.fixture
+def state():
+    """What a Trainer has after an epoch and two steps, with another moment written into it."""
+    trainer = small_trainer(epochs=2)
+    trainer.fit()
+    base = trainer.state_dict()
+
+    def at(finished, step=0, phase=0):
+        moment = {"phase": phase, "finished": finished, "step": step}
+        return {**base, "trainer": {**base["trainer"], **moment}}
+
+    return at
 
 
-def saved(folder):
-    return sorted(path.name for path in (folder / "checkpoints").iterdir())
-
-
-def test_what_is_saved_is_loaded(tmp_path):
-    snapshot = a_snapshot(1, 3)
+def test_what_was_saved_is_loaded(tmp_path, state):
     assert load_checkpoint(tmp_path) is None
-    save_checkpoint(tmp_path, snapshot, phase=1)
-    loaded, phase = load_checkpoint(tmp_path)
-    assert phase == 1
-    figures = ("finished", "step", "cost", "images", "non_finite", "best_epoch", "best_map")
-    for name in (*figures, "history"):
-        assert getattr(loaded, name) == getattr(snapshot, name)
-    assert torch.equal(loaded.network["w"], snapshot.network["w"])
-    for key, value in snapshot.optimizer["state"][0].items():
-        assert torch.equal(loaded.optimizer["state"][0][key], value)
-    assert loaded.optimizer["param_groups"][0]["lr"] == 0.1
-    assert loaded.optimizer["scaler"] == {"scale": 65536.0}
+    save_checkpoint(tmp_path, state(2), 60)
+    found = load_checkpoint(tmp_path)
+    other = small_trainer(epochs=2)
+    other.fit(found)  # already finished: nothing is trained
+    assert found["trainer"]["history"] == state(2)["trainer"]["history"]
+    assert torch.equal(found["method"]["latent"], state(2)["method"]["latent"])
+    remove_checkpoints(tmp_path)
+    assert load_checkpoint(tmp_path) is None
 
 
-def test_the_last_three_are_kept_and_the_newest_is_taken(tmp_path):
-    for finished, step in ((0, 5), (1, 0), (1, 5), (2, 0), (10, 0)):
-        save_checkpoint(tmp_path, a_snapshot(finished, step), 0)
-    assert saved(tmp_path) == ["0-000001-00000005", "0-000002-00000000", "0-000010-00000000"]
-    assert load_checkpoint(tmp_path)[0].finished == 10
-    save_checkpoint(tmp_path, a_snapshot(0, 1), 1)  # the second phase counts anew
-    assert load_checkpoint(tmp_path)[1] == 1
+def test_the_two_newest_are_kept_in_the_order_of_phase_epoch_and_step(tmp_path, state):
+    for moment in ((0, 5), (1, 0), (1, 5), (2, 0), (10, 0)):
+        save_checkpoint(tmp_path, state(*moment), 60)
+    names = [path.name for path in saved(tmp_path)]
+    assert names == ["0-000010-00000000.pt", "0-000002-00000000.pt"]
+    save_checkpoint(tmp_path, state(0, 1, phase=1), 60)
+    assert load_checkpoint(tmp_path)["trainer"]["phase"] == 1
 
 
-def test_a_network_that_is_no_number_is_not_saved(tmp_path):
-    save_checkpoint(tmp_path, a_snapshot(1), 0)
-    broken = a_snapshot(2)
-    broken.network["w"][0] = torch.nan
-    save_checkpoint(tmp_path, broken, 0)
-    assert load_checkpoint(tmp_path)[0].finished == 1
-
-
-def files_of(folder):
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def test_a_hundred_damaged_checkpoints_are_all_noticed(tmp_path):
-    """Bits flipped and ends cut off anywhere in any file: the one before is taken instead."""
+def test_a_damaged_checkpoint_is_noticed_and_the_previous_one_is_used(tmp_path, state):
+    """Bits flipped and ends cut off at random places."""
     random = np.random.default_rng(0)
-    save_checkpoint(tmp_path, a_snapshot(1), 0)
-    save_checkpoint(tmp_path, a_snapshot(2), 0)
-    newest = tmp_path / "checkpoints" / saved(tmp_path)[-1]
-    warnings = []
-    for trial in range(100):
-        file = files_of(newest)[trial % 5]
-        whole = file.read_bytes()
+    save_checkpoint(tmp_path, state(1), 60)
+    save_checkpoint(tmp_path, state(2), 60)
+    newest = saved(tmp_path)[0]
+    whole = newest.read_bytes()
+    expected = state(1)
+    for trial in range(40):
+        damaged = bytearray(whole)
         if trial % 2:
-            damaged = bytearray(whole)
-            damaged[random.integers(len(whole))] ^= 1 << random.integers(8)
+            damaged = damaged[: random.integers(len(whole))]
         else:
-            damaged = whole[: random.integers(len(whole))]
-        file.write_bytes(damaged)
-        assert load_checkpoint(tmp_path, warn=warnings.append)[0].finished == 1, file
-        assert len(warnings) == trial + 1
-        assert newest.name in warnings[-1]
-        file.write_bytes(whole)
-    assert load_checkpoint(tmp_path)[0].finished == 2
+            damaged[random.integers(len(whole))] ^= 1 << random.integers(8)
+        newest.write_bytes(damaged)
+        warnings = []
+        found = load_checkpoint(tmp_path, warnings.append)
+        if found["trainer"]["finished"] == 2:  # a byte between tensors: nothing is lost
+            assert torch.equal(found["method"]["latent"], expected["method"]["latent"])
+            continue
+        assert len(warnings) == 1
+        assert newest.name in warnings[0]
+    newest.write_bytes(whole)
+    assert load_checkpoint(tmp_path)["trainer"]["finished"] == 2
 
 
-def test_where_all_are_damaged_nothing_is_begun_anew(tmp_path):
+def test_if_all_are_damaged_nothing_starts_again(tmp_path, state):
     for finished in (1, 2):
-        save_checkpoint(tmp_path, a_snapshot(finished), 0)
-    for path in tmp_path.rglob("manifest.json"):
-        path.write_text("{")
-    before = {path: path.read_bytes() for path in files_of(tmp_path)}
-    with pytest.raises(NoCheckpoint, match="nothing was changed"):
+        save_checkpoint(tmp_path, state(finished), 60)
+    for path in saved(tmp_path):
+        path.write_bytes(b"damaged")
+    with pytest.raises(NoCheckpoint, match="no checkpoint can be read"):
         load_checkpoint(tmp_path)
     assert NoCheckpoint.exit_code == 4
-    assert before == {path: path.read_bytes() for path in files_of(tmp_path)}
+
+
+def test_a_file_that_would_run_code_is_not_loaded(tmp_path, state):
+    class Hostile:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    save_checkpoint(tmp_path, state(1), 60)
+    (path,) = saved(tmp_path)
+    torch.save({"trainer": Hostile()}, path)
+    with pytest.raises(NoCheckpoint):
+        load_checkpoint(tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 class Crash(BaseException):
     pass
 
 
-def crash_at(monkeypatch, moment):
-    """End the process, as far as it can tell, at one of its writes, fsyncs and renames."""
-    calls = [0]
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_crash_while_saving_leaves_the_previous_checkpoint(tmp_path, monkeypatch, state, call):
+    save_checkpoint(tmp_path, state(1), 60)
 
-    def count(original):
-        def call(*arguments, **named):
-            calls[0] += 1
-            if calls[0] == moment:
-                raise Crash
-            return original(*arguments, **named)
+    def crash(*arguments, **named):
+        raise Crash
 
-        return call
-
-    monkeypatch.setattr(disk.os, "fsync", count(os.fsync))
-    monkeypatch.setattr(disk.os, "rename", count(os.rename))
-    monkeypatch.setattr(checkpoints, "replace_file", count(files.replace_file))
-    return calls
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, call, crash)
+        with pytest.raises(Crash):
+            save_checkpoint(tmp_path, state(2), 60)
+    assert load_checkpoint(tmp_path)["trainer"]["finished"] == 1
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 1
+    save_checkpoint(tmp_path, state(2), 60)
+    assert load_checkpoint(tmp_path)["trainer"]["finished"] == 2
 
 
-def test_a_crash_at_any_moment_of_a_save_leaves_the_one_before_or_the_new_one(
-    tmp_path, monkeypatch
-):
-    moments = 0
-    while True:
-        folder = tmp_path / str(moments)
-        save_checkpoint(folder, a_snapshot(1), 0)
-        with monkeypatch.context() as patch:
-            crash_at(patch, moments + 1)
-            try:
-                save_checkpoint(folder, a_snapshot(2), 0)
-                crashed = False
-            except Crash:
-                crashed = True
-        finished = load_checkpoint(folder)[0].finished
-        assert finished in (1, 2)
-        if not crashed:
-            break
-        save_checkpoint(folder, a_snapshot(3), 0)  # and what it left is in nobody's way
-        assert load_checkpoint(folder)[0].finished == 3
-        moments += 1
-    assert finished == 2
-    assert moments == 17  # 5 files written, flushed and named, a rename, the folder flushed
-
-
-def test_nothing_is_pickled(tmp_path):
-    save_checkpoint(tmp_path, a_snapshot(1), 0)
-    for path in files_of(tmp_path):
-        if path.suffix == ".json":
-            json.loads(path.read_text())
-        else:
-            header = int.from_bytes(path.read_bytes()[:8], "little")
-            json.loads(path.read_bytes()[8 : 8 + header])
-
-
-def test_weights_with_two_names_are_saved_under_both(tmp_path):
-    network = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    network.append(network[0])
-    state = network.state_dict()
-    save_state(tmp_path / "model.safetensors", state)
-    found = load_file(tmp_path / "model.safetensors")
-    assert found.keys() == state.keys()
-    assert all(torch.equal(value, state[name]) for name, value in found.items())
-    save_checkpoint(tmp_path, Snapshot(network=state), 0)
-    loaded, _ = load_checkpoint(tmp_path)
-    assert all(torch.equal(value, state[name]) for name, value in loaded.network.items())
-
-
-def test_weights_can_be_read_by_everybody_the_umask_allows(tmp_path):
-    save_state(tmp_path / "model.safetensors", {"w": torch.ones(1)})
-    (tmp_path / "plain").write_text("")
-    modes = {path.stat().st_mode for path in tmp_path.iterdir()}
-    assert len(modes) == 1
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (2, 1), (3, 2), (2, 3)])
+def test_rows_are_divided_again_for_another_number_of_ranks(monkeypatch, before, after):
+    """Rank r of n owns rows r, r + n, …; 11 rows, so the parts differ in length."""
+    whole = torch.arange(33.0).reshape(11, 3)
+    vector, adam = torch.arange(3.0), {"step": torch.tensor(5.0)}
+    parts = [
+        {"rows": whole[rank::before], "per_class": vector, "adam": adam, "none": None}
+        for rank in range(before)
+    ]
+    monkeypatch.setattr(distributed, "size", lambda: after)
+    for rank in range(after):
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        found = own_rows(parts, 11)
+        assert torch.equal(found["rows"], whole[rank::after])
+        assert torch.equal(found["per_class"], vector)
+        assert found["adam"] == adam
+        assert found["none"] is None

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from g2netpl.base.errors import InputError
 from g2netpl.labels.settings import SPML_SEED, Setting, observe
 from g2netpl.labels.splits import split_indices
 from g2netpl.labels.table import LabelTable
-from g2netpl.training.data import check_learnable, split_and_observe, with_groups
+from g2netpl.training.data import with_groups
+from g2netpl.training.splits import check_learnable, split_and_observe
+from g2netpl.utils.errors import InputError
 
 
 def table_of(values):

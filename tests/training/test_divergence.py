@@ -11,7 +11,7 @@ from g2netpl.cli import main
 from g2netpl.reports.tables import summarise
 
 HUGE = "3e37"  # the sum of costs of such a size is no number of 32 bits
-REASON = "use a smaller learning rate"
+REASON = "use a smaller --learning-rate"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_diverging_rate_changes_no_result(features, tmp_path, more, trained, c
     assert all(REASON in cell["diverged"] for cell in lost)
     assert all("diverged" not in cell for cell in cells if cell not in lost)
     page = words_of(tmp_path / "out" / "report.html")
-    assert f"{len(cells)} trainings, {len(lost)} of them diverged." in page
+    assert f"{len(cells)} runs, {len(lost)} of them diverged." in page
     assert "lr 3e+37 batch 64: diverged (epoch 2" in capsys.readouterr().out
     trained.clear()
     before = (tmp_path / "out" / "cells.jsonl").read_bytes()

@@ -15,14 +15,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from g2netpl import PartialLabelClassifier, RunConfig, load_run, read_labels, train
+from g2netpl.core import SampledPositiveHead
 from g2netpl.experiments.cells import train_cell
 from g2netpl.experiments.data import ArrayData
 from g2netpl.experiments.grid import Cell, Comparison
-from g2netpl.labels.formats import csv_table
+from g2netpl.labels.io import tables
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
-from g2netpl.training import estimator
-from g2netpl.training.data import split_and_observe
+from g2netpl.training.splits import split_and_observe
+from g2netpl.training.trainer import Trainer
 
 NOT_FOR_US = {
     "check_estimators_dtypes": "its labels are 1 and 2; ours are 1, 0 and -1",
@@ -182,7 +183,7 @@ def test_in_a_pipeline_cloned_and_pickled():
     again = pickle.loads(pickle.dumps(model))
     assert (again.predict_proba(100 * features) == model.predict_proba(100 * features)).all()
     fresh = clone(model)
-    assert not hasattr(fresh[-1], "network_")
+    assert not hasattr(fresh[-1], "model_")
     fresh.fit(100 * features, single_positives(truth))
     assert (fresh.predict_proba(100 * features) == model.predict_proba(100 * features)).all()
 
@@ -204,11 +205,11 @@ def test_random_state_may_be_a_generator():
 def pictures(photos, tmp_path):
     """The paths of the training photos, and one observed positive each, as a file too."""
     table = observe(read_labels(photos / "train.csv"), Setting.parse("fspl"), 0)
-    csv_table.write(table, tmp_path / "tags.csv")
+    tables.write(table, tmp_path / "tags.csv")
     return [photos / name for name in table.images], table
 
 
-@pytest.mark.parametrize("mode", ["linear", "end-to-end"])
+@pytest.mark.parametrize("mode", ["linear", "full"])
 def test_images_are_trained_as_in_train(pictures, photos, tmp_path, mode):
     paths, table = pictures
     shared = {
@@ -248,9 +249,9 @@ def test_images_are_trained_as_in_train(pictures, photos, tmp_path, mode):
         ({"method": "g2netp"}, "unknown method 'g2netp' .*'g2netpl'"),
         ({"options": {"penalti": 1}}, "unknown key 'penalti' .*'penalty'"),
         ({"epochs": 0}, "epochs: .*greater than or equal to 1"),
-        ({"mode": "linear-init"}, "mode: expected 'linear' or 'end-to-end'"),
+        ({"mode": "lp-ft"}, "mode: expected 'linear' or 'full'"),
         ({"method": "bce"}, "method bce needs full labels: some are unobserved"),
-        ({"method": "fixmatch"}, "views of images: give image paths and mode='end-to-end'$"),
+        ({"method": "fixmatch"}, "augmentations of images: give image paths and mode='full'$"),
         ({"expected_positives": "truth"}, "expected a number or 'estimate', got 'truth'"),
         ({"classes": ["a", "b"]}, "y: expected 2 classes, got 4 columns"),
         ({"thresholds": "best"}, "thresholds: expected f1, expected, or precision:P"),
@@ -368,14 +369,13 @@ def test_groups_are_held_out_together(monkeypatch):
     features, truth = made_up()
     groups = np.arange(len(truth)) // 8
     seen = []
-    on_features = estimator.on_features
+    fit = Trainer.fit
 
-    def watched(config, features, table):
-        session = on_features(config, features, table)
-        seen.append(session.data)
-        return session
+    def watched(trainer):
+        seen.append(trainer.data)
+        return fit(trainer)
 
-    monkeypatch.setattr(estimator, "on_features", watched)
+    monkeypatch.setattr(Trainer, "fit", watched)
     PartialLabelClassifier(epochs=1).fit(features, truth, groups=groups)
     (data,) = seen
     held = set(groups[data.held_out])
@@ -390,10 +390,11 @@ def test_names_are_draws_and_their_chances_add_up_to_k():
     model = PartialLabelClassifier(epochs=3, expected_positives=1.5)
     model.fit(features, single_positives(truth))
     assert model.decisions_.by_draw
-    assert model.network_.draws
+    assert isinstance(model.model_.head, SampledPositiveHead)
     assert model.predict_proba(features).sum(axis=1).mean() == pytest.approx(1.5, rel=1e-3)
-    plain = PartialLabelClassifier(epochs=1, observation="random", expected_positives=1.5)
-    assert not plain.fit(features, single_positives(truth)).network_.draws
+    plain = PartialLabelClassifier(epochs=1, annotation="random", expected_positives=1.5)
+    plain.fit(features, single_positives(truth))
+    assert not isinstance(plain.model_.head, SampledPositiveHead)
 
 
 def test_one_class_has_nothing_to_be_drawn_from():
@@ -401,7 +402,7 @@ def test_one_class_has_nothing_to_be_drawn_from():
     labels = np.where(truth == 1, 1, -1)
     labels[:3] = -1
     with pytest.raises(ValueError, match="two classes or more"):
-        PartialLabelClassifier(epochs=1, method="draw").fit(features, labels)
+        PartialLabelClassifier(epochs=1, method="sampled").fit(features, labels)
 
 
 def test_one_class_that_all_have_is_not_to_be_learnt():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from g2netpl.labels.observation import from_both_signs, from_complete
+from g2netpl.labels.missingness import from_both_signs, from_complete
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.labels.table import LabelTable
 from g2netpl.training.expected_positives import estimate, from_positives
@@ -63,12 +63,12 @@ def test_positives_that_are_known_more_often_are_not_missing_at_random():
     assert (labels == 0).sum() > 5 * (labels == 1).sum()
     assert from_both_signs(labels) > 3  # of 0.9
     found = estimate(labels, None, lambda rows: features[rows], 0)
-    assert not found.alike
+    assert not found.at_random
     assert found.origin == "estimated from positives"
     assert found.k < 2
     at_random = np.where(np.random.default_rng(6).random(truth.shape) < 0.2, truth, -1)
     found = estimate(at_random.astype(np.int8), None, lambda rows: features[rows], 0)
-    assert found.alike
+    assert found.at_random
     assert found.k == pytest.approx(0.9, rel=0.2)
 
 

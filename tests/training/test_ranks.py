@@ -1,33 +1,17 @@
-"""Several processes against one: the same images, weights, labels and figures; and the same end."""
+"""Several ranks: each owns a part of the images, and together they train one model."""
 
-import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from ranks import Group
 from safetensors.torch import load_file
-from test_epochs import INPUTS, TRUTH, VISIBLE
-from torch import nn
+from small_trainer import INPUTS, VISIBLE, OnEpoch, small_data, small_trainer
 
 from g2netpl import RunConfig, load_run, train
-from g2netpl.base.errors import InputError
-from g2netpl.base.processes import connect
-from g2netpl.base.signals import Interrupts
-from g2netpl.game.methods import make_player
-from g2netpl.game.network.network import build_network
-from g2netpl.game.player import Setup
-from g2netpl.images.loader import ArraySource
-from g2netpl.training import agreement
-from g2netpl.training import epochs as fitting
-from g2netpl.training import saving as keeping
-from g2netpl.training.epochs import Loop, Schedule, Validation, fit
+from g2netpl.core.losses import expected_positives
+from g2netpl.utils import distributed
 
 
 @pytest.fixture(scope="module")
@@ -44,379 +28,190 @@ def trio():
     group.close()
 
 
-def the_processes():
-    return connect(True, Interrupts())
+def regulariser_of_own_rows(logits, k):
+    own = logits[distributed.own_rows(len(logits))].clone().requires_grad_()
+    loss = expected_positives(own, k)
+    loss.backward()
+    return loss.item(), own.grad
+
+
+def test_the_regulariser_is_that_of_the_whole_batch(pair):
+    """Value and gradient: ranks average gradients, so each has twice its part."""
+    logits = torch.from_numpy(np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32))
+    whole = logits.clone().requires_grad_()
+    loss = expected_positives(whole, 1.7)
+    loss.backward()
+    for rank, (value, gradient) in enumerate(pair.run(regulariser_of_own_rows, logits, 1.7)):
+        assert value == pytest.approx(loss.item(), rel=1e-5)
+        torch.testing.assert_close(gradient / 2, whole.grad[rank::2])
+
+
+def rows_and_tables(count):
+    table = np.arange(2 * count).reshape(count, 2)
+    own = distributed.own_rows(count)
+    return own, distributed.gather_rows(table[own], count), distributed.broadcast(own.tolist())
+
+
+@pytest.mark.parametrize("count", [1, 6, 7])
+def test_every_row_is_owned_once_and_tables_are_put_together(trio, count):
+    found = trio.run(rows_and_tables, count)
+    assert sorted(row for own, _, _ in found for row in own) == list(range(count))
+    for _, table, first in found:
+        assert (table == np.arange(2 * count).reshape(count, 2)).all()
+        assert first == found[0][0].tolist()
+
+
+def fitted(method, options):
+    trainer = small_trainer(method, options, epochs=12, learning_rate=0.01, patience=0)
+    trainer.fit()
+    own = trainer.method.observed.tolist()
+    return trainer.state.best_map, trainer.pseudo_labels(), own, trainer.last_model
+
+
+METHODS = {
+    "g2netpl": {},
+    "g2netpl-paper": {},
+    "epr": {},
+    "role": {},
+    "em-apl": {},
+    "ups": {"rounds": 2, "positive_mean": 0.6},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_ranks_train_one_model_within_noise_of_one_process(pair, method):
+    found = pair.run(fitted, method, METHODS[method])
+    alone, labels, _, _ = fitted(method, METHODS[method])
+    (first, soft, owned, weights), (second, other_soft, other_owned, other_weights) = found
+    assert all(torch.equal(value, other_weights[name]) for name, value in weights.items())
+    assert first == second
+    assert first == pytest.approx(alone, abs=0.05)
+    assert (owned, other_owned) == (VISIBLE[:60:2].tolist(), VISIBLE[1:60:2].tolist())
+    if soft is not None:
+        assert (soft == other_soft).all()
+        assert soft.shape == (60, 4)
+        assert np.corrcoef(soft.ravel(), labels.ravel())[0, 1] > 0.9
+
+
+def with_unreadable_images(rows):
+    inputs = INPUTS.clone()
+    inputs[rows] = torch.nan
+    trainer = small_trainer("g2netpl", inputs=inputs, epochs=2, batch_size=4)
+    trainer.fit()
+    return trainer.last_model
+
+
+def test_ranks_whose_images_cannot_be_read_stay_in_step(pair):
+    """Rank 1 owns the odd rows; of most of its batches no image can be read."""
+    first, second = pair.run(with_unreadable_images, list(range(1, 56, 2)))
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert all(torch.isfinite(value).all() for value in first.values())
+
+
+def non_finite():
+    inputs = INPUTS.clone()
+    inputs[3] = torch.inf  # of rank 1
+    trainer = small_trainer("an", inputs=inputs, epochs=2)
+    trainer.fit()
+    return trainer.last_model
+
+
+def test_a_loss_that_is_not_finite_on_one_rank_skips_the_batch_on_all(pair):
+    first, second = pair.run(non_finite)
+    assert all(torch.equal(value, second[name]) for name, value in first.items())
+    assert all(torch.isfinite(value).all() for value in first.values())
+
+
+def training(values, resume=False, stop_after=None):
+    """Train in a run folder; every rank returns the result."""
+    epochs = []
+
+    def on_epoch(trainer):
+        epochs.append(trainer.state.finished)
+        if len(epochs) == stop_after:
+            raise InterruptedError
+
+    try:
+        run = train(RunConfig.read(values, "test"), resume=resume, on_epoch=on_epoch)
+    except InterruptedError:
+        return None
+    return run.result["test_map"]
 
 
 @pytest.fixture
 def values(small_training):
-    """A training of 48 images in 7 batches, as flags would give it."""
-
-    def make(output, **changes):
-        usual = {"backbone": "plain", "epochs": 3, "batch_size": 7}
-        return small_training(output, **{**usual, **changes})
+    def make(name, **changes):
+        keys = {"backbone": "tiny", "epochs": 6, "batch_size": 8, "learning_rate": 3e-3}
+        return small_training(name, **{**keys, **changes})
 
     return make
 
 
-def training(values, resume=False):
-    """Train, as a job of a rank; every rank must come to the same."""
-    run = train(RunConfig.read(values, "test"), resume=resume)
-    return run.result["test_map"], float(
-        sum(value.detach().sum() for value in run.network.parameters())
-    )
-
-
-def weights(run):
-    return load_file(run.folder / "model.safetensors")
-
-
-def history(run):
-    lines = (run.folder / "history.jsonl").read_text().splitlines()
-    timed = ("seconds", "images_per_second")
-    return [{k: v for k, v in json.loads(line).items() if k not in timed} for line in lines]
-
-
-def assert_equal(one, two):
-    """To the last bit."""
-    first, second = weights(one), weights(two)
-    assert all(torch.equal(value, second[name]) for name, value in first.items())
-    assert (one.soft_labels() == two.soft_labels()).all()
-    assert history(one) == history(two)
-
-
-def assert_close(one, two):
-    """Within rounding, in all that a run leaves behind."""
-    first, second = weights(one), weights(two)
-    for name, value in first.items():
-        torch.testing.assert_close(value, second[name], atol=1e-5, rtol=0)
-    np.testing.assert_allclose(one.soft_labels(), two.soft_labels(), atol=1e-5, rtol=0)
-    assert one.result["best_epoch"] == two.result["best_epoch"]
-    for key in ("validation_map", "test_map", "last_test_map", "pseudo_label_map"):
-        assert one.result[key] == pytest.approx(two.result[key], abs=1e-7)
-    for before, after in zip(history(one), history(two), strict=True):
-        known = {key: value for key, value in after.items() if isinstance(value, int | float)}
-        assert set(before) == set(after)
-        assert {key: before[key] for key in known} == pytest.approx(known, rel=1e-3, abs=1e-5)
-
-
-# --- who sees what -------------------------------------------------------------------------------
-
-
-# --- the game ------------------------------------------------------------------------------------
-
-GAMES = {
-    "g2netpl end to end": ("g2netpl", "end-to-end", {}),
-    "g2netpl upper blocks": ("g2netpl", "top", {}),
-    "role": ("role", "linear", {}),
-    "fixmatch": ("fixmatch", "end-to-end", {"threshold": 0.55}),
-    "ups": ("ups", "linear", {"rounds": 2, "positive_mean": 0.51, "positive_deviation": 0.2}),
-}
-
-
-@pytest.mark.parametrize(("method", "mode", "options"), GAMES.values(), ids=GAMES)
-def test_two_ranks_come_to_what_one_process_comes_to(pair, values, method, mode, options):
-    common = {"method": method, "mode": mode, "options": options, "learning_rate": 0.02}
-    alone = train(RunConfig.read(values("alone", **common), "test"))
-    both = pair.run(training, values("both", **common))
-    assert both[0] == both[1]
-    assert_close(alone, load_run(values("both")["output"]))
-    start = build_network("plain", 10).state_dict()
-    found = {name.replace(".shares", ""): value for name, value in weights(alone).items()}
-    moved = max(float((found[name] - value).abs().max()) for name, value in start.items())
-    assert moved > 0.02  # so that 1e-5 says something
-
-
-@pytest.mark.parametrize("changes", [{"ema": 0.8}, {"view": "pair"}], ids=["average", "views"])
-def test_two_ranks_average_and_look_at_views_like_one_process(pair, values, changes):
-    common = {"mode": "end-to-end", "learning_rate": 0.02, **changes}
-    alone = train(RunConfig.read(values("alone", **common), "test"))
-    one, two = pair.run(training, values("both", **common))
-    assert one == two
-    assert_close(alone, load_run(values("both")["output"]))
-
-
-def small_game(count, batch_size, options):
-    """A game on features of few images; on several ranks if there are."""
-    processes = the_processes()
-    observed = torch.from_numpy(VISIBLE[:count])
-    network = build_network("features", 4, width=6, seed=0)
-    player = make_player("g2netpl", options, Setup(observed, 1.4, 0.05, 0))
-    free = nn.parallel.DistributedDataParallel(network) if processes.size > 1 else network
-    snapshot = fit(
-        free,
-        player,
-        ArraySource(INPUTS[:count]),
-        observed,
-        1.4,
-        torch.optim.Adam(network.parameters(), lr=0.05),
-        Schedule(3, batch_size, 0),
-        Validation(ArraySource(INPUTS[60:]), TRUTH[60:]),
-        loop=Loop(processes=processes),
-    )
-    return snapshot.network, player.soft_labels(), snapshot.best_map
-
-
-@pytest.mark.parametrize(("count", "batch_size"), [(2, 4), (7, 2)], ids=["few images", "pairs"])
-@pytest.mark.parametrize("options", [{}, {"prediction": "fresh"}], ids=["reuse", "fresh"])
-def test_ranks_without_an_image_take_part(trio, count, batch_size, options):
-    network, labels, score = small_game(count, batch_size, options)
-    for other, other_labels, other_score in trio.run(small_game, count, batch_size, options):
-        for name, value in network.items():
-            torch.testing.assert_close(value, other[name], atol=1e-5, rtol=0)
-        torch.testing.assert_close(labels, other_labels, atol=1e-5, rtol=0)
-        assert score == pytest.approx(other_score, abs=1e-7)
-
-
-def a_step_with_batch_norm():
-    """One step with hardly any learning, by four images; returns the statistics of batch norm."""
-    processes = the_processes()
-    network = build_network("tiny", 2)
-    free = nn.parallel.DistributedDataParallel(network) if processes.size > 1 else network
-    images = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    observed = torch.tensor([[1, -1]] * 4, dtype=torch.int8)
-    optimizer = torch.optim.SGD(network.parameters(), lr=1e-9)
-    player = make_player("an", {}, Setup(observed, 1.0, 1e-9, 0))
-    schedule = Schedule(1, 4, 0)
-    fit(
-        free,
-        player,
-        ArraySource(images),
-        observed,
-        1.0,
-        optimizer,
-        schedule,
-        loop=Loop(processes=processes),
-    )
-    return {name: value.clone() for name, value in network.named_buffers()}
-
-
-def test_statistics_of_batch_norm_are_the_mean_over_the_ranks(pair):
-    alone, (one, two) = a_step_with_batch_norm(), pair.run(a_step_with_batch_norm)
-    assert all(torch.equal(value, two[name]) for name, value in one.items())
-    # before the first layer there is no other: the mean over halves is the mean over all
-    first = next(name for name in alone if name.endswith("running_mean"))
-    torch.testing.assert_close(one[first], alone[first], atol=1e-6, rtol=0)
-    assert (one[first] != 0).any()
-
-
-# --- bad images, mistakes, bugs ------------------------------------------------------------------
-
-
-# --- ranks that were not started alike -----------------------------------------------------------
-
-
-def unlike(values, changes, resume, patches):
-    """Train; the last rank with other keys, and with other objects in place of some."""
-    agreement._PATIENCE = 0.5
-    with pytest.MonkeyPatch.context() as patch:
-        if int(os.environ["RANK"]) == int(os.environ["WORLD_SIZE"]) - 1:
-            values = {**values, **changes}
-            for name, value in patches.items():
-                patch.setattr(name, value)
-            resume = changes.get("resume", resume)
-        train(
-            RunConfig.read({k: v for k, v in values.items() if k != "resume"}, "test"),
-            resume=resume,
-        )
-
-
-def assert_refused(group, values, words, changes=None, resume=False, patches=None):
-    group.start(unlike, values, changes or {}, resume, patches or {})
-    outcomes = group.outcomes()
-    for outcome in outcomes:
-        assert outcome.code == 3, outcome
-        assert outcome.text.startswith(f"rank {group.size - 1} differs from rank 0 in {words}")
-        assert outcome.text.count("\n") == 0
-    assert group.run(os.getpid)  # nobody hangs
-
-
-FLAGS = {
-    "learning rate": ({"learning_rate": 0.5}, "--learning-rate (0.5, not none); start every rank"),
-    "several": ({"epochs": 9, "view": "plain"}, "--view (plain, not paper), --epochs (9, not 3);"),
-    "resume": ({"resume": True}, "--resume (true, not false);"),
-}
-
-
-@pytest.mark.parametrize(("changes", "words"), FLAGS.values(), ids=FLAGS)
-def test_ranks_with_other_flags_are_refused(pair, values, changes, words):
-    assert_refused(pair, values("run"), words, changes)
-    assert not os.path.exists(values("run")["output"] + "/run.json")
-
-
-def test_ranks_with_other_labels_are_refused(pair, values, photos, tmp_path):
-    elsewhere = shutil.copytree(photos, tmp_path / "elsewhere")
-    lines = (elsewhere / "train.csv").read_text().splitlines()
-    name, value, rest = lines[3].split(",", 2)
-    lines[3] = f"{name},{1 - int(value)},{rest}"
-    (elsewhere / "train.csv").write_text("\n".join(lines) + "\n")
-    there = {"labels": "train.csv", "test_labels": "test.csv", "images": ""}
-    there = {key: str(elsewhere / name) for key, name in there.items()}
-    usual = {"only_listed": True, "mode": "linear", "setting": "known:0.7"}
-    words = "the training labels, the labels that are seen;"
-    assert_refused(pair, values("run", **usual), words, there)
-
-
-# --- signals, crashes, going on ------------------------------------------------------------------
-
-
-def stopped_at(values, rank, step, resume=False, where="step", number=signal.SIGTERM):
-    """Train until this rank, at some step, gets a signal."""
-    owner, name = {
-        "step": (keeping.CheckpointSaver, "step"),
-        "measuring": (fitting, "mean_average_precision"),
-    }[where]
-    original = getattr(owner, name)
-    calls = []
-
-    def count(*arguments, **named):
-        calls.append(1)
-        if len(calls) == step and int(os.environ["RANK"]) in rank:
-            os.kill(os.getpid(), number)
-        return original(*arguments, **named)
-
-    setattr(owner, name, count)
-    try:
-        training(values, resume)
-    finally:
-        setattr(owner, name, original)
-
-
-def assert_stopped(group, values, *arguments):
-    group.start(stopped_at, values, *arguments)
-    for outcome in group.outcomes():
-        assert outcome.code == 75, outcome
-        assert "stopped" in outcome.text
-        assert "--resume" in outcome.text
-
-
-@pytest.mark.parametrize(
-    ("ranks", "step", "where"),
-    [((0, 1), 9, "step"), ((1,), 2, "measuring")],
-    ids=["all at a step", "one rank measuring"],
-)
-def test_a_signal_stops_all_ranks_and_going_on_is_exact(pair, values, ranks, step, where):
-    common = {"learning_rate": 0.02}
-    pair.run(training, values("whole", **common))
-    assert_stopped(pair, values("stopped", **common), ranks, step, False, where)
-    folder = values("stopped")["output"]
-    saved = sorted(path.name for path in os.scandir(f"{folder}/checkpoints"))
-    assert saved[-1] == ("0-000001-00000002" if where == "step" else "0-000001-00000007")
-    assert len(saved) == 2  # after the first epoch, and this one, once
-    pair.run(training, values("stopped", **common), True)
-    assert_equal(load_run(values("whole")["output"]), load_run(folder))
-
-
-def test_going_on_with_another_number_of_ranks(pair, trio, values):
-    common = {"mode": "linear-init", "linear_epochs": 2, "epochs": 2, "learning_rate": 0.005}
-    alone = train(RunConfig.read(values("alone", **common), "test"))
-    assert_stopped(pair, values("moving", **common), (1,), 3)
-    assert_stopped(trio, values("moving", **common), (0,), 6, True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RANK", "0")
-        with pytest.raises(BaseException, match="stopped") as caught:
-            stopped_at(values("moving", **common), (0,), 5, True)
-    assert caught.value.exit_code == 75
-    pair.run(training, values("moving", **common), True)
-    assert_close(alone, load_run(values("moving")["output"]))
-
-
-def test_a_killed_rank_ends_the_others_and_nothing_is_torn(values):
-    group = Group(3)
-    try:
-        common = {"learning_rate": 0.02, "checkpoint_steps": 1}
-        group.start(stopped_at, values("run", **common), (1,), 10, False, "step", signal.SIGKILL)
-        outcomes = group.outcomes()
-        assert outcomes[1] is None
-        for outcome in (outcomes[0], outcomes[2]):
-            assert outcome.error == "RankLost"
-            assert outcome.code == 6
-            assert "--resume" in outcome.text
-    finally:
-        group.close()
-    alone = train(RunConfig.read(values("alone", **common), "test"))
-    resumed = train(RunConfig.read(values("run", **common), "test"), resume=True)
-    assert_close(alone, resumed)
-
-
-# --- starting ------------------------------------------------------------------------------------
-
-
-def flags(values):
-    """The same training on a command line."""
-    for key, value in values.items():
-        if isinstance(value, bool):
-            yield f"--{key.replace('_', '-')}"
-        else:
-            yield from (f"--{key.replace('_', '-')}", str(value))
-
-
-def test_the_command_line_on_two_ranks(pair, values):
-    """As srun starts it: the environment tells each process its place. One of them speaks."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    common = {"backbone": "tiny", "method": "an", "epochs": 1}
-    command = [sys.executable, "-m", "g2netpl", "train", *flags(values("run", **common, workers=1))]
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [
-        subprocess.Popen(
-            command,
-            env={**os.environ, **place, "RANK": rank, "LOCAL_RANK": rank, "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in ("0", "1")
-    ]
-    said = [rank.communicate(timeout=120)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert said[1] == ""
-    assert "epoch 1 of " in said[0]
-    assert said[0].count("written to") == 1
-    pair.run(training, values("other", **common))
-    assert_equal(load_run(values("run")["output"]), load_run(values("other")["output"]))
-
-
-@pytest.mark.parametrize(
-    ("known", "missing"),
-    [
-        ({"WORLD_SIZE": "2", "RANK": "0"}, "LOCAL_RANK, MASTER_ADDR, MASTER_PORT not set"),
-        ({"OMPI_COMM_WORLD_SIZE": "2"}, "2 processes were started, but RANK, LOCAL_RANK, WORLD"),
-    ],
-    ids=["torchrun", "mpirun"],
-)
-def test_half_a_launch_is_refused(monkeypatch, known, missing):
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in known.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match=missing):
-        the_processes()
-
-
-def test_others_do_not_work_in_several_processes(monkeypatch, capsys):
-    from g2netpl.cli import main
-
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
-    for rank, said in (("0", 1), ("1", 0)):
-        for name, value in (("WORLD_SIZE", "2"), ("RANK", rank), ("LOCAL_RANK", rank)):
-            monkeypatch.setenv(name, value)
-        assert main(["methods"]) == 2
-        told = "only train, predict, complete and features work in several processes"
-        assert capsys.readouterr().err.count(told) == said
-        with pytest.raises(SystemExit) as ended:
-            main(["train", "--bogus"])
-        assert ended.value.code == 2
-        assert capsys.readouterr().err.count("--bogus") == said
-
-
-def test_loader_processes_end_with_the_process_wherever_it_is(photos):
-    """They ignore signals, so that nobody else may end them."""
-    code = (
-        "import sys\nfrom g2netpl.images.loader import ImageSource, plain_groups\n"
-        "source = ImageSource(sys.argv[1:], 16, (0.5,) * 3, (0.25,) * 3, workers=1)\n"
-        "begun = source.load(plain_groups(8, 1), None)\nnext(begun)\n"
-    )
-    paths = sorted(str(path) for path in photos.glob("train-*.png"))[:8]
-    ended = subprocess.run([sys.executable, "-c", code, *paths], timeout=120, capture_output=True)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+def same_weights(one, two):
+    first, second = (load_file(f"{folder}/model.safetensors") for folder in (one, two))
+    return all(torch.equal(value, second[name]) for name, value in first.items())
+
+
+def test_a_run_of_two_ranks_resumes_bitwise_with_two(pair, values):
+    pair.run(training, values("whole"))
+    broken = values("broken")
+    assert pair.run(training, broken, False, 3) == [None, None]
+    names = sorted(p.name for p in load_checkpoints(broken["output"]))
+    assert [name.rpartition("-")[2] for name in names[-2:]] == ["00000000.pt", "00000000.rank1.pt"]
+    pair.run(training, broken, True)
+    assert same_weights(values("whole")["output"], broken["output"])
+    soft = [load_run(values(name)["output"]).soft_labels() for name in ("whole", "broken")]
+    assert (soft[0] == soft[1]).all()
+
+
+def load_checkpoints(folder):
+    from pathlib import Path
+
+    return list((Path(folder) / "checkpoints").iterdir())
+
+
+def test_a_run_of_two_ranks_resumes_with_one_and_with_three(pair, trio, values):
+    begun = values("begun")
+    pair.run(training, begun, False, 3)
+    copies = [values(name) for name in ("one", "three")]
+    for copy in copies:
+        shutil.copytree(begun["output"], copy["output"])
+    results = [training(copies[0], True), trio.run(training, copies[1], True)[0]]
+    for copy, result in zip(copies, results, strict=True):
+        run = load_run(copy["output"])
+        assert [record["epoch"] for record in run.history] == [1, 2, 3, 4, 5, 6]
+        before = load_run_history(begun["output"])
+        assert [each["cost"] for each in run.history[: len(before)]] == before
+        assert len(before) >= 2
+        assert 0 < result <= 1
+
+
+def load_run_history(folder):
+    import json
+    from pathlib import Path
+
+    lines = (Path(folder) / "history.jsonl").read_text().splitlines()
+    return [json.loads(line)["cost"] for line in lines]
+
+
+def with_own_seed(values):
+    changed = {**values, "seed": distributed.rank()}
+    return training(changed)
+
+
+def test_ranks_that_were_started_differently_are_rejected(pair, values, tmp_path):
+    found = pair.outcomes(with_own_seed, values("different"))
+    for outcome in found:
+        assert "rank 1 differs from rank 0 in its flags" in outcome.error
+    assert not (tmp_path / "different" / "run.json").exists()
+
+
+def test_a_single_process_needs_no_group():
+    assert (distributed.rank(), distributed.size()) == (0, 1)
+    assert distributed.is_main()
+    assert distributed.own_rows(3).tolist() == [0, 1, 2]
+    data, seen = small_data(), []
+    trainer = small_trainer(data=data, epochs=1, callbacks=[OnEpoch(seen.append)])
+    trainer.fit()
+    assert trainer.parallel is trainer.model
+    assert seen == [trainer]

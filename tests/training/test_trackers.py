@@ -10,10 +10,10 @@ import pytest
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 
 from g2netpl import RunConfig, train
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs.tracker_names import parse_trackers
 from g2netpl.training.trackers import STATE, Trackers
+from g2netpl.utils.errors import InputError
 
 LOGGED = {"cost", "validation_map", "regret", "movement", "undecided"}
 
@@ -37,17 +37,17 @@ def history(folder):
 
 
 def break_off_in_epoch(number):
-    """Like Ctrl-C after the trackers were told of an epoch, and before its checkpoint is saved."""
+    """Like a crash directly after an epoch."""
 
-    def stop(now, *_):
-        if now.finished == number:
+    def stop(trainer):
+        if trainer.state.finished == number:
             raise KeyboardInterrupt
 
     return stop
 
 
 def interrupted_and_resumed(config, track, later=None):
-    """Epoch 2 is trained twice: once before the break, once after."""
+    """Two trainings of one run."""
     with pytest.raises(KeyboardInterrupt):
         train(config(track=track), on_epoch=break_off_in_epoch(2))
     return train(config(track=later or track), resume=True)

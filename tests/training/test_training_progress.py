@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from g2netpl.base.console import Console
 from g2netpl.training.progress import Epochs
+from g2netpl.utils.console import Console
 
 RECORD = {"epoch": 2, "cost": 0.3, "validation_map": 0.25, "regret": 0.1, "undecided": 0.2}
 

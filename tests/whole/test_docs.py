@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+import math
 import re
 import runpy
 import subprocess
@@ -14,10 +15,9 @@ import torch
 from test_architecture import ROOMS
 
 import g2netpl
+from g2netpl.core import Batch, Output
 from g2netpl.core.equations import best_response
-from g2netpl.game.batches import Batch
-from g2netpl.game.methods import METHODS
-from g2netpl.game.player import Setup
+from g2netpl.core.methods import METHODS, build_method
 
 ROOT = Path(__file__).parents[2]
 LOG = ROOT / "dev" / "log"
@@ -93,7 +93,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tm
     for page in pages:
         assert not re.search(loaded, page.read_text(encoding="utf-8")), page
     names = (tmp_path / "use" / "api" / "index.html").read_text(encoding="utf-8")
-    doors = ("g2netpl", "g2netpl.game", "g2netpl.experiments")
+    doors = ("g2netpl", "g2netpl.core", "g2netpl.experiments")
     for name in {name for door in doors for name in importlib.import_module(door).__all__}:
         assert re.search(rf'id="g2netpl\.[\w.]*{name}"', names), name
 
@@ -167,14 +167,16 @@ def test_the_table_of_the_log_has_every_file_with_its_question_and_answer():
 def test_the_method_of_extending_md_works_as_it_stands():
     text = text_of("develop/extending.md")
     (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    names = {}
-    exec(compile(code, "extending.md", "exec"), names)
-    observed = torch.tensor([[1, -1, -1]], dtype=torch.int8)
-    player = names["TrustingPlayer"](Setup(observed, 1.0, 1e-3), names["TrustingOptions"]())
-    batch = Batch(torch.tensor([0]), torch.zeros(1, 2), observed)
-    proposal = player.propose(batch, 0.0, lambda inputs: torch.tensor([[0.2, 0.95, 0.4]]))
-    assert proposal.targets.tolist() == [[1, 1, 0]]
-    assert proposal.weights.tolist() == [[1, 1, 0]]
+    exec(compile(code, "extending.md", "exec"), {})
+    try:
+        observed = torch.tensor([[1, -1, -1]], dtype=torch.int8)
+        output = Output(torch.tensor([[0.2, 0.95, 0.4]]).logit())
+        loss = build_method("trusting", observed).loss(
+            output, Batch(torch.tensor([0]), observed), 0.0
+        )
+    finally:
+        del METHODS["trusting"]
+    assert float(loss) == pytest.approx(-(math.log(0.2) + math.log(0.95)) / 3)
 
 
 def test_the_page_of_methods_is_made_from_the_catalogue():

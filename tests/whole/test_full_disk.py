@@ -86,10 +86,10 @@ def test_outputs(small_run, photos, tmp_path, ends, command):
 
 
 def test_a_checkpoint(small_train, ends):
-    code, said = ends(*small_train, what="g2netpl.training.checkpoints.replace_file")
+    code, said = ends(*small_train, what="g2netpl.training.checkpoints.atomic_write")
     assert code == 74
     assert "No space left on device" in said
-    assert said.endswith(" needed; make room and go on with --resume\n")
+    assert said.endswith(" bytes free; make room and go on with --resume\n")
 
 
 def test_a_review_says_so_at_its_start(tmp_path, ends):

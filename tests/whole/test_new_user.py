@@ -6,10 +6,10 @@ import sys
 import pytest
 from PIL import Image
 
-from g2netpl.base.errors import InputError
 from g2netpl.cli import main
 from g2netpl.runs.config import RunConfig
 from g2netpl.training.data import read_training_data
+from g2netpl.utils.errors import InputError
 
 
 @pytest.fixture
@@ -54,9 +54,9 @@ def test_pictures_without_an_ending_are_unlabelled_images_too(scans, capsys):
 
 
 def test_photos_of_kinds_that_are_not_read_are_told_once(scans, small_bundle, capsys):
-    for name in ("IMG_1.HEIC", "IMG_2.cr2"):
+    for name in ("IMG_1.jxl", "IMG_2.psd"):
         (scans / name).write_bytes(b"raw")
-    told = f"2 photos in {scans} not read (.heic 1, .cr2 1): convert to JPEG"
+    told = f"skipped 2 unsupported photos in {scans} (.jxl 1, .psd 1): convert to JPEG"
     arguments = labels(scans, "image,tags\nscan00,cat\nscan01,cat\nscan02,dog\nscan03,dog\n")
     assert check(arguments, capsys)[0].count(told) == 1
     assert training(arguments).notes.count(told) == 1
@@ -98,7 +98,7 @@ def test_a_tag_for_nothing_is_told(scans, capsys, word):
 def test_classes_with_one_image_are_named_in_one_line(scans, capsys):
     lines = "".join(f"scan{row:02},c{row}\n" for row in range(7))
     out, _ = check(labels(scans, f"image,tags\n{lines}scan08,cat\nscan09,cat\n"), capsys)
-    told = "on one image alone, too few to learn from: 'c0', 'c1', 'c2', 'c3', 'c4' and 2 more\n"
+    told = "only one labelled image (too few to learn): 'c0', 'c1', 'c2', 'c3', 'c4' and 2 more\n"
     assert told in out
 
 

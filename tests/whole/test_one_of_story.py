@@ -74,7 +74,8 @@ def test_the_flag_is_told_where_folders_look_so(birds, capsys):
 def test_the_training_knows_k_and_tells_accuracy(birds, tmp_path, capsys):
     folder = trained_by(birds, tmp_path / "run", "--one-of")
     said = capsys.readouterr().out
-    assert "observation: draw (one class per image: its share is its chance); k = 1.00" in said
+    assert "annotation: sampled (one class per image)" in said
+    assert "k:          1.00 expected positives per image" in said
     assert "validation mAP: 100.0%, accuracy 100.0%" in said
     assert "thresholds: one class per image, by its scores, calibrated on " in said
     assert "say --one-of" not in said

@@ -12,8 +12,8 @@ from PIL.PngImagePlugin import PngInfo
 
 from g2netpl import read_labels
 from g2netpl.cli import main
-from g2netpl.labels.formats import Reading
-from g2netpl.labels.formats.photos import xmp
+from g2netpl.labels.io import ReadOptions
+from g2netpl.labels.io.photos import xmp
 from g2netpl.labels.settings import Setting, observe
 from g2netpl.runs.folder import REVIEW
 
@@ -27,11 +27,7 @@ def digests(folder):
 
 
 def as_xmp(*keywords):
-    return xmp.edited(xmp.EMPTY, {xmp.HIERARCHY: [f"digit|{each}" for each in keywords]}, never)
-
-
-def never(*_):
-    return False
+    return xmp.edit(xmp.EMPTY, {xmp.HIERARCHY: [f"digit|{each}" for each in keywords]})
 
 
 @pytest.fixture
@@ -65,7 +61,7 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "30 positive and 0 negative, on 30 images (30 carry none)" in said
     assert 0 < len(sidecars) < 30
-    assert f"{30 - len(sidecars)} of 60 photos have tags in themselves, {len(sidecars)} in" in said
+    assert f"keywords: {30 - len(sidecars)} of 60 photos in the file, {len(sidecars)} in" in said
     assert main(["train", *read, *TRAINED, "--output", str(run)]) == 0
     known = read_labels(album, "photo-tags")
     table = [str(run), "--table", str(album), "--to", "photo-tags"]
@@ -76,7 +72,7 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
     assert foreseen[-1] == f"nothing is written to {album} (--dry-run)"
     assert main(["complete", *table, "--output", str(tmp_path / "all.csv")]) == 0
     done = capsys.readouterr().out.splitlines()
-    (told,) = (line for line in done if " sidecars, " in line)
+    (told,) = (line for line in done if " sidecars (" in line)
     assert told in foreseen
     assert digests(album) == before
     with open(tmp_path / "all.csv", newline="") as file:
@@ -85,18 +81,18 @@ def test_from_tags_in_photos_to_tags_in_sidecars(album, tmp_path, capsys):
             for row in csv.DictReader(file)
             if row["value"] == "1" and row["source"] != "observed"
         }
-    assert f": {len(new)} tags added, 0 taken out" in told
+    assert f": {len(new)} keywords added, 0 removed" in told
     written = {
         (str(path.relative_to(album)).removesuffix(".xmp"), name)
         for path in album.rglob("*.xmp")
-        for name in xmp.parse(path.read_bytes()).keywords(xmp.ADDED)
+        for name in xmp.Packet(path.read_bytes()).keywords(xmp.ADDED)
     }
     assert written == new
     # what nobody gave is no known label: a second training begins where the first did
     again = read_labels(album, "photo-tags")
     assert again.images == known.images
     assert again.values.tolist() == known.values.tolist()
-    assert again.notes[-1] == f"{len(new)} tags added by g2netpl: not taken as known"
+    assert again.notes[-1] == f"{len(new)} keywords predicted by g2netpl: not taken as known labels"
     answer_and_write_again(album, run, table, sorted(new)[0], sorted(new)[-1], capsys)
     assert digests(album) == before
 
@@ -127,10 +123,10 @@ def answer_and_write_again(album, run, table, yes, no, capsys):
     (run / REVIEW).write_text("".join(json.dumps(line) + "\n" for line in lines))
     capsys.readouterr()
     assert main(["complete", *table]) == 0
-    told = "2 sidecars, 0 of them new: 0 tags added, 1 taken out, 1 confirmed by people"
+    told = "2 sidecars (0 new): 0 keywords added, 1 removed, 1 confirmed by people"
     assert told in capsys.readouterr().out
-    now = read_labels(album, "photo-tags", Reading(classes=(yes[1], no[1])))
+    now = read_labels(album, "photo-tags", ReadOptions(classes=(yes[1], no[1])))
     assert now.values[now.images.index(yes[0]), 0] == 1
-    packet = xmp.parse((album / f"{no[0]}.xmp").read_bytes())
+    packet = xmp.Packet((album / f"{no[0]}.xmp").read_bytes())
     assert no[1] not in packet.keywords(xmp.SUBJECT)
     assert f"digit|{no[1]}" not in packet.keywords(xmp.HIERARCHY)

@@ -10,8 +10,8 @@ import pytest
 from test_architecture import ROOMS
 
 from g2netpl.cli import build_parser, main
-from g2netpl.game.methods import METHODS
-from g2netpl.review.session import Review
+from g2netpl.core.methods import METHODS
+from g2netpl.review.session import ReviewSession
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -68,7 +68,7 @@ def test_the_shell_lines_run(user_folder, page, least):
             )
             assert main([*arguments, *short]) == 0
         elif arguments[0] == "review":  # the page has tests of its own; here one answer is given
-            with closing(Review(arguments[1])) as review:
+            with closing(ReviewSession(arguments[1])) as review:
                 (question,) = review.questions("useful", 1)
                 review.decide("0" * 32, question["row"], question["column"], "yes", "useful")
 

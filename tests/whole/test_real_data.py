@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from g2netpl.game.network.network import build_backbone
+from g2netpl.core.models import build_backbone
 from g2netpl.images.features import compute_features, read_features
 from g2netpl.images.loader import ImageSource
-from g2netpl.labels.formats import read_labels
+from g2netpl.labels.io import read_labels
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the real photos are not on this machine")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from g2netpl import Review, load_run, read_labels
+from g2netpl import ReviewSession, load_run, read_labels
 from g2netpl.cli import main
 from g2netpl.runs.export import describe
 
@@ -94,10 +94,10 @@ def test_a_team_checks_trains_and_completes(team, capsys):
 
     assert main(["report", "run"]) == 0
     page = Path("run/report.html").read_text(encoding="utf-8")
-    assert "g2netpl on alice.csv + bob.json" in page
+    assert "trained on alice.csv + bob.json" in page
     assert describe(run).training["labels"] == "alice.csv + bob.json"
 
-    review = Review("run")
+    review = ReviewSession("run")
     review.decide("0" * 32, 0, 2, "yes", "random")
     review.close()
     assert main(["train", "--resume-labels", "run", "--output", "second"]) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from g2netpl.cli import COMMANDS, build_parser, main, name_of
+from g2netpl.cli import COMMANDS, build_parser, main
 
 PAGE = (Path(__file__).parents[2] / "docs" / "start" / "tour.md").read_text(encoding="utf-8")
 SHORT = {
@@ -68,6 +68,5 @@ def test_the_tour_can_be_followed(folder, capsys):
 
 def test_the_tour_shows_every_command():
     used = {words[1] for words, _ in steps() if words[0] == "g2netpl"}
-    for command in COMMANDS:
-        name = name_of(command)
+    for name in COMMANDS:
         assert name in used or f"`g2netpl {name}" in PAGE, name

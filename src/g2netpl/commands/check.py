@@ -2,7 +2,7 @@
 
 examples:
   g2netpl check --labels labels.csv --images photos
-  g2netpl check --labels labels.csv --images photos --html check.html --problems problems.csv
+  g2netpl check --labels labels.csv --images photos --html check.html --output issues.csv
   g2netpl check --labels tags.csv --images photos --no-decode    quickly: do the images exist?
   g2netpl check --labels alice.csv --labels bob.json --aliases aliases.txt --images photos
   g2netpl check --labels train.csv --images photos --test-labels test.csv --groups-out groups.csv
@@ -16,18 +16,32 @@ Exit code 0: a training may begin. 2: it would be refused, the reasons are shown
 
 import argparse
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.base.terminal import on_one_screen, shown
+from rich.table import Table
+
 from g2netpl.commands.labelling import READING_SEVERAL, check_target, share_of_labels
 from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.images.check import (
+    Inspection,
+    by_kind,
+    inspect_files,
+    inspect_images,
+    inspect_labels,
+    write_issues,
+)
+from g2netpl.images.duplicates import named_groups, near_duplicates
+from g2netpl.images.sources import check_there, find
 from g2netpl.labels.files import each_file
-
-if TYPE_CHECKING:
-    from g2netpl.base.console import Console
-    from g2netpl.images.inspection import Inspection
-    from g2netpl.runs.config import RunConfig
+from g2netpl.labels.io import LabelFileError, image_folder, read_labels
+from g2netpl.labels.io.group_files import write_groups
+from g2netpl.labels.table import group_numbers
+from g2netpl.reports.page import write_page
+from g2netpl.runs.config import RunConfig
+from g2netpl.training.data import read_training_data
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.progress import Work
+from g2netpl.utils.terminal import on_one_screen, shown
 
 _SHOWN = 20
 
@@ -38,20 +52,15 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_config_flags(parser, (*taken, "groups", "seed"), required=("labels",))
     parser.add_argument("--no-decode", action="store_true", help="do not decode the images")
     parser.add_argument("--html", metavar="FILE", help="write a page")
-    parser.add_argument("--problems", metavar="FILE", help="write all problems as CSV")
+    parser.add_argument("--output", metavar="FILE", help="write all issues as CSV")
     parser.add_argument("--groups-out", metavar="FILE", help="write near-duplicates as groups")
     parser.add_argument("--overwrite", action="store_true", help="replace the page and the CSVs")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Inspect, show, and fail where a training would."""
-    from g2netpl.base.console import Console
-    from g2netpl.base.progress import Work
-    from g2netpl.images.inspection import inspect_images, write_problems
-    from g2netpl.images.sources import check_there
-
     console, config = Console(), checked(flags)
-    targets = {flags.html: ".html", flags.problems: ".csv", flags.groups_out: ".csv"}
+    targets = {flags.html: ".html", flags.output: ".csv", flags.groups_out: ".csv"}
     read = each_file(config.labels) + each_file(config.test_labels or ())
     for target, ending in targets.items():
         if target is not None:
@@ -74,16 +83,13 @@ def run(flags: argparse.Namespace) -> None:
                 elsewhere=_elsewhere(config),
                 may_miss=config.missing == "leave-out",
             )
-    if found.looks and not found.errors:
+    if found.hashes and not found.errors:
         _look_for_duplicates(console, found, config, flags.groups_out)
     _show(console, found)
-    if flags.problems is not None:
-        write_problems(found, flags.problems)
-        console.print(f"all problems: {flags.problems}")
+    if flags.output is not None:
+        write_issues(found, flags.output)
+        console.print(f"all issues: {flags.output}")
     if flags.html is not None:
-        from g2netpl.images.inspection import by_kind
-        from g2netpl.reports.page import write_page
-
         write_page(
             flags.html,
             "check.html",
@@ -94,7 +100,7 @@ def run(flags: argparse.Namespace) -> None:
         )
         console.print(f"page: {flags.html}")
     if found.errors:
-        first = f"the first: {found.errors[0].where}: {found.errors[0].what}"
+        first = f"the first: {found.errors[0].where}: {found.errors[0].message}"
         told = "a training would be refused" if on_one_screen() else first
         remedy = f"; {found.remedy}" if found.remedy else ""
         raise InputError(f"{found.labels}: {counted(len(found.errors), 'error')}; {told}{remedy}")
@@ -102,23 +108,17 @@ def run(flags: argparse.Namespace) -> None:
     console.print(f"a training may begin{unseen}")
 
 
-def _inspected(config: "RunConfig") -> "Inspection":
+def _inspected(config: RunConfig) -> Inspection:
     """What the label files say, or else what is wrong in those that tell how to read them."""
-    from g2netpl.images.inspection import Inspection, inspect_labels
-    from g2netpl.labels.formats import LabelFileError
-
     try:
         reading = config.reading()
     except LabelFileError as problem:
-        return Inspection(config.labels, None, errors=list(problem.problems))
+        return Inspection(config.labels, None, errors=list(problem.issues))
     return inspect_labels(config.labels, config.format, reading)
 
 
-def _elsewhere(config: "RunConfig") -> set[str]:
+def _elsewhere(config: RunConfig) -> set[str]:
     """Where the images of the test and the validation file are."""
-    from g2netpl.images.sources import find
-    from g2netpl.labels.formats import image_folder, read_labels
-
     found: set[str] = set()
     for files, folder in (
         (config.test_labels, config.test_images),
@@ -133,32 +133,25 @@ def _elsewhere(config: "RunConfig") -> set[str]:
 
 
 def _look_for_duplicates(
-    console: "Console", found: "Inspection", config: "RunConfig", target: str | None
+    console: Console, found: Inspection, config: RunConfig, target: str | None
 ) -> None:
     """Tell how many images look the same, and in how many parts of a training; write groups."""
-    from g2netpl.base.progress import Work
-    from g2netpl.images.inspection import look_at_files
-    from g2netpl.images.near_duplicates import named_groups, near_duplicates
-    from g2netpl.labels.formats.groups import write_groups
-    from g2netpl.labels.table import group_numbers
-    from g2netpl.training.data import read_training_data
-
     try:
         data = read_training_data(config)
     except InputError as problem:
         where, _, what = str(problem).partition(": ")
         found.refuse(where, "refused by a training", what)
         return
-    others = [path for path in data.all_paths if path not in found.looks]
+    others = [path for path in data.all_paths if path not in found.hashes]
     with Work(console, "looking at the other files' images", len(others)) as work:
-        for each in look_at_files(others, config.workers):
+        for each in inspect_files(others, config.workers):
             work.advance()
             if each.problem is None:
-                found.looks[each.path] = each.look
-    seen = [each for each in data.all_images if each[0] in found.looks]
+                found.hashes[each.path] = each.phash
+    seen = [each for each in data.all_images if each[0] in found.hashes]
     paths, names, groups, parts = zip(*seen, strict=True)
-    looks = [found.looks[path] for path in paths]
-    result = near_duplicates(looks, parts, group_numbers(groups))
+    hashes = [found.hashes[path] for path in paths]
+    result = near_duplicates(hashes, parts, group_numbers(groups))
     hint = "; --groups-out FILE makes groups of them" if result.pairs and target is None else ""
     found.facts.append(
         f"near-duplicates: {counted(result.pairs, 'pair')}, {result.apart:,} in different parts "
@@ -171,11 +164,7 @@ def _look_for_duplicates(
         found.facts.append(f"{several} of {len(joined):,} images, for train --groups: {target}")
 
 
-def _show(console: "Console", found: "Inspection") -> None:
-    from rich.table import Table
-
-    from g2netpl.images.inspection import by_kind
-
+def _show(console: Console, found: Inspection) -> None:
     if found.table is not None:
         console.print(share_of_labels(found.table))
         table = Table("class", "positive", "negative", "unknown", box=None, pad_edge=False)
@@ -199,7 +188,7 @@ def _show(console: "Console", found: "Inspection") -> None:
         for kind, group in by_kind(problems).items():
             console.print(f"{severity}: {kind}: {len(group):,}")
             for problem in group[: min(left, 5)]:
-                console.print(shown(f"  {problem.where}: {problem.what}"))
+                console.print(shown(f"  {problem.where}: {problem.message}"))
             left = max(left - 5, 0)
             if len(group) > 5 or left == 0:
-                console.print("  … (--problems FILE writes all)")
+                console.print("  … (--output FILE writes all)")

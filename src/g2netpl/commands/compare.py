@@ -3,8 +3,8 @@
 examples:
   g2netpl compare --features coco_features --methods an,wan,epr,role,g2netpl \\
       --settings fspl,sspl:0.6,sspl:0.2 --seeds 0,1,2 --output runs/coco
-  g2netpl compare --features F --methods bce --settings full --seeds 0 --output runs/ceiling
-  g2netpl compare --features F --methods epr,epr:regulariser=0.1,g2netpl:response=frozen \\
+  g2netpl compare --features F --methods bce --settings full --seeds 0 --output runs/upper-bound
+  g2netpl compare --features F --methods epr,epr:regulariser=0.1,g2netpl:response=fixed \\
       --settings fspl --seeds 0 --output runs/controls
   g2netpl compare --features F --methods 'gr,gr:slope=(0,4)' --settings fspl --output runs/slopes
   g2netpl compare --features F --methods g2netpl --settings fspl --seeds 0 \\
@@ -12,12 +12,12 @@ examples:
   g2netpl compare --features F --methods an,epr,em,g2netpl --settings fspl,sspl:0.2 \\
       --search-weights --choose-once --output runs/fair
   g2netpl compare --labels full.csv --images photos --methods an,epr,fixmatch,g2netpl \\
-      --settings fspl,sspl:0.2 --image-size 128 --seeds 0,1 --output runs/end-to-end
+      --settings fspl,sspl:0.2 --image-size 128 --seeds 0,1 --output runs/photos
   g2netpl compare --methods an,g2netpl --settings sspl:0.2 --seeds 0,1 --epochs 12 \\
       --learning-rates 3e-3 --batch-sizes 32 --output runs/scenes
 
-With --labels networks are trained on image files as g2netpl train does, end to end unless --mode
-says otherwise, each in a folder of its own below OUT/runs. A file of complete tags is one of full
+With --labels networks are trained on image files as g2netpl train does, with --mode full unless
+given, each in a folder of its own below OUT/runs. A file of complete tags is one of full
 labels with --absent negative. Without --test-labels, and for features without test.npz, the table
 has validation mAP, on which the trainings were also chosen.
 Without --features and --labels the data are the built-in scenes, and the network a small CNN.
@@ -34,18 +34,24 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from g2netpl.base.disk import write_json
-from g2netpl.base.errors import InputError
-from g2netpl.base.signals import AGAIN, Interrupts
 from g2netpl.commands.grid_flags import add_grid_flags, image_keys, split_numbers, to_be_kept
 from g2netpl.commands.parsing import split_changes, split_list
 from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.labels.io.writing import write_rows
+from g2netpl.reports.tables import result_columns, result_lines, results_tables
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.ownership import begin_or_resume
+from g2netpl.runs.train_config import USUAL_EPOCHS
+from g2netpl.utils.console import Console
+from g2netpl.utils.disk import write_json
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.progress import Cells
+from g2netpl.utils.signals import AGAIN, Interrupts
 
 if TYPE_CHECKING:
-    from g2netpl.base.console import Console
     from g2netpl.experiments.data import Data
     from g2netpl.experiments.grid import Comparison
-    from g2netpl.runs.config import RunConfig
+
 
 _ADVICE = f"{AGAIN} and --resume"
 
@@ -66,6 +72,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="full fspl sspl:0.2 positives:1+1 known:0.1 biased:frequency",
     )
     add("--set", action="append", default=[], metavar="METHOD.KEY=VALUE", help="change an option")
+    add_config_flags(parser, ("annotation",))
     usual = {"epochs": 10, "hidden": 0, "mode": None}
     add_grid_flags(parser, usual, "1e-3,3e-4; images 3e-4,1e-4", "64; images 16")
     again = parser.add_mutually_exclusive_group()
@@ -82,9 +89,6 @@ def run(flags: argparse.Namespace) -> None:
 
 
 def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
-    from g2netpl.base.console import Console
-    from g2netpl.runs.ownership import begin_or_resume
-
     config = checked(flags)  # mistakes show before anything is written
     comparison, data = _comparison(flags, config), _data(flags, config)
     lines = [
@@ -109,10 +113,9 @@ def _compare(flags: argparse.Namespace, interrupts: Interrupts) -> None:
     console.print(f"written to {folder}; open {page}")
 
 
-def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
+def _comparison(flags: argparse.Namespace, config: RunConfig) -> "Comparison":
     """The grid."""
     from g2netpl.experiments.grid import Comparison
-    from g2netpl.runs.config import USUAL_EPOCHS
 
     methods, changes = split_list("--methods", flags.methods, str), split_changes(flags.set)
     for method, key, _ in changes:
@@ -135,13 +138,14 @@ def _comparison(flags: argparse.Namespace, config: "RunConfig") -> "Comparison":
         expected_positives=config.expected_positives,
         optimizer=config.optimizer,
         ema=config.ema,
+        annotation=config.annotation,
         changes=tuple((method or "", key, value) for method, key, value in changes),
         search_weights=flags.search_weights,
         choose_once=flags.choose_once,
     )
 
 
-def _data(flags: argparse.Namespace, config: "RunConfig") -> "Data":
+def _data(flags: argparse.Namespace, config: RunConfig) -> "Data":
     """What is trained on."""
     from g2netpl.experiments.data import PhotoData, find_dataset, load_array_data
 
@@ -153,7 +157,7 @@ def _data(flags: argparse.Namespace, config: "RunConfig") -> "Data":
     dataset = find_dataset(flags.labels, given.pop("test_labels", None), given.pop("images", None))
     if dataset.kind != "images":
         raise InputError(f"{dataset.root}: a features folder; give it as --features")
-    return PhotoData(dataset, {"mode": "end-to-end", **given})
+    return PhotoData(dataset, {"mode": "full", **given})
 
 
 def _train(
@@ -161,11 +165,10 @@ def _train(
     data: "Data",
     folder: Path,
     jobs: int,
-    console: "Console",
+    console: Console,
     interrupts: Interrupts,
 ) -> list[dict[str, Any]]:
     """The rows of all trainings."""
-    from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import runner_of
     from g2netpl.experiments.compare import CELLS, read_cells, sweep
     from g2netpl.training.divergence import check_some_trained
@@ -182,9 +185,7 @@ def _train(
 def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Path]:
     """The chosen rows in all files; gives them and the page."""
     from g2netpl.experiments.cells import choose
-    from g2netpl.labels.formats.sheet import write_rows
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.tables import result_columns, result_lines
 
     results = choose(cells)
     write_json(folder / "results.json", results)
@@ -192,10 +193,9 @@ def _write(folder: Path, cells: list[dict[str, Any]]) -> tuple[list[dict[str, An
     return results, write_comparison_report(folder)
 
 
-def _show(console: "Console", cells: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
+def _show(console: Console, cells: list[dict[str, Any]], results: list[dict[str, Any]]) -> None:
     """The tables, and a note on trainings that had not come to rest."""
     from g2netpl.experiments.compare import cell_of
-    from g2netpl.reports.tables import results_tables
     from g2netpl.training.progress import restless, restless_words
 
     for table in results_tables(results, console.width):

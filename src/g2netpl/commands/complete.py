@@ -11,13 +11,14 @@ examples:
 
 Without --output and --table, completed.csv in the run folder gets a row per image with all its
 labels as tags, and in `added` those of them that are new. A spreadsheet opens it, and `train` reads
-the labels.
+the labels. If the run was trained on one CSV file, workbook or Parquet file, it comes back, too, as
+NAME-completed in the run folder: the same columns, ids and order, with the labels filled in.
 
 --output has a row per image and class: value (1 or 0, empty where in doubt), score, and source:
-observed (as in your file), soft (the game's soft label), predicted (by the network), unreadable.
+observed (as in your file), soft (the pseudo-label), predicted (by the network), unreadable.
 
 How labels are decided depends on the labels that there are, and the command says it:
-  tags alone (observation draw)  by the network: there if that is more likely than not
+  annotation sampled (tags)      by the network: present if its probability is 0.5 or more
   --thresholds precision:P       by the network, so that P of what is added is right on validation
   --one-of                       by the network: the likeliest class
   else                           images trained on by their soft labels of the last epoch, so that
@@ -25,9 +26,11 @@ How labels are decided depends on the labels that there are, and the command say
                                  out by the network, at the thresholds of the run
 With --sure P, of the positives that are filled in P are right, and of the negatives too, by
 validation labels of both signs. Without such labels a label must have a chance of P, which is no
-promise: with the draw by the network, else by soft label and network both. --table is a label file
-in any format. For Label Studio it holds tasks with predictions: those of the label file if it came
-from there, with their ids and addresses, to be imported into the same project; otherwise new ones.
+promise: with annotation sampled by the network, else by soft label and network both.
+
+--table is a label file in any format. For Label Studio it holds tasks with predictions: those of
+the label file if it came from there, with their ids and addresses, to be imported into the same
+project; otherwise new ones.
 The flags on formats are about --truth.
 
 With --labels another file is completed, of any size: what it knows stays, the rest is decided by
@@ -40,20 +43,45 @@ them; a tag goes only where somebody answered no in the review. No photo is writ
 """
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from g2netpl.runs.completion import Completed
-    from g2netpl.runs.run import Run
+from g2netpl.commands.complete_others import check_sure, complete_others
+from g2netpl.commands.in_parts import add_engine_flag
+from g2netpl.commands.labelling import (
+    ENDINGS,
+    PHOTO_TAGS,
+    READING_SEVERAL,
+    add_writing_flags,
+    check_target,
+    share_of_labels,
+    write_new,
+    write_sidecars,
+    written,
+)
+from g2netpl.commands.training_flags import OneMore, add_config_flags, checked
+from g2netpl.images.thumbnails import Roots
+from g2netpl.labels.files import each_file
+from g2netpl.labels.io import FORMATS, find_format, find_writer, label_studio
+from g2netpl.labels.io.sheets import complete_sheet, completed_name, is_sheet
+from g2netpl.runs.answers import apply_decisions, read_decisions
+from g2netpl.runs.completion import (
+    Completed,
+    compare_with_truth,
+    complete,
+    write_completed,
+    write_tags,
+)
+from g2netpl.runs.folder import COMPLETED
+from g2netpl.runs.run import Run, load_run
+from g2netpl.utils import launch as launched
+from g2netpl.utils.console import Console
+from g2netpl.utils.disk import writing
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.progress import Work
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    from g2netpl.commands.in_parts import add_engine_flag
-    from g2netpl.commands.labelling import READING_SEVERAL, add_writing_flags
-    from g2netpl.commands.training_flags import OneMore, add_config_flags
-
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
     parser.add_argument("--output", help="long table to write, .csv, .xlsx, .parquet or .pq")
     parser.add_argument(
@@ -85,8 +113,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(flags: argparse.Namespace) -> None:
     """Decide, write, and say how many labels came from where."""
     if flags.labels is not None:
-        from g2netpl.commands.complete_others import complete_others
-
         complete_others(flags)
     else:
         _complete(flags)
@@ -94,15 +120,6 @@ def run(flags: argparse.Namespace) -> None:
 
 def _complete(flags: argparse.Namespace) -> None:
     """Complete the labels that the run was trained on."""
-    from dataclasses import replace
-
-    from g2netpl.base.console import Console
-    from g2netpl.base.progress import Work
-    from g2netpl.commands.labelling import written
-    from g2netpl.commands.training_flags import checked
-    from g2netpl.runs.completion import compare_with_truth, complete, write_completed, write_tags
-    from g2netpl.runs.run import load_run
-
     console, config = Console(), checked(flags)
     tags = _checked_target(flags)
     trained = load_run(flags.run)
@@ -118,6 +135,8 @@ def _complete(flags: argparse.Namespace) -> None:
             write_tags(completed, tags)
         said = f"each image with its labels, and those added: {tags}"
         console.print(written(tags, True) if flags.dry_run else said)
+        for line in _complete_sheet(trained, completed, flags):
+            console.print(line)
     if flags.output is not None:
         if not flags.dry_run:
             with Work(console, "writing", len(completed.observed)) as work:
@@ -131,15 +150,6 @@ def _complete(flags: argparse.Namespace) -> None:
 
 def _checked_target(flags: argparse.Namespace) -> str | None:
     """See that all may be written; the table of tags in the run folder, if no other is wanted."""
-    from pathlib import Path
-
-    from g2netpl.base import launch as launched
-    from g2netpl.base.errors import InputError
-    from g2netpl.commands.complete_others import check_sure
-    from g2netpl.commands.labelling import ENDINGS, PHOTO_TAGS, check_target
-    from g2netpl.labels.formats import find_writer
-    from g2netpl.runs.folder import COMPLETED
-
     wanted = (flags.output, flags.table, flags.truth)
     tags = str(Path(flags.run) / COMPLETED) if wanted == (None, None, None) else None
     proposals = flags.table is not None and flags.to == "label-studio"
@@ -154,7 +164,7 @@ def _checked_target(flags: argparse.Namespace) -> str | None:
     return tags
 
 
-def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> list[str]:
+def _how_decided(trained: Run, completed: Completed, sure: float | None) -> list[str]:
     """By what the labels were decided, unless bounds of validation say it, and what these lack."""
     lack = [f"note: {completed.lack}"] if completed.lack else []
     if sure is None:
@@ -169,17 +179,13 @@ def _how_decided(trained: "Run", completed: "Completed", sure: float | None) -> 
     ]
 
 
-def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
+def _write_table(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write the label file, and tell what is in it."""
-    from g2netpl.commands.labelling import PHOTO_TAGS, share_of_labels, write_new, write_tags
-    from g2netpl.labels.formats import FORMATS, find_writer
-    from g2netpl.runs.answers import apply_decisions, read_decisions
-
     if flags.to == PHOTO_TAGS:
         decisions, one_of = read_decisions(flags.run), trained.config.one_of
         reviewed = apply_decisions(completed.observed, decisions, one_of)
         table, guessed = completed.as_tags(reviewed)
-        return write_tags(table, flags, flags.table, guessed)
+        return write_sidecars(table, flags, flags.table, guessed)
     if find_writer(flags.table, flags.to) is FORMATS["label-studio"]:
         return _propose(trained, completed, flags)
     how = (flags.to, flags.overwrite, flags.dry_run)
@@ -187,14 +193,8 @@ def _write_table(trained: "Run", completed: "Completed", flags: argparse.Namespa
     return [*(f"note: {note}" for note in notes), share_of_labels(completed.table)]
 
 
-def _propose(trained: "Run", completed: "Completed", flags: argparse.Namespace) -> list[str]:
+def _propose(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
     """Write known and proposed labels for Label Studio; says how much is in it."""
-    from pathlib import Path
-
-    from g2netpl.base.disk import writing
-    from g2netpl.images.thumbnails import Roots
-    from g2netpl.labels.formats import label_studio
-
     project, new, notes = _project_of(trained), completed.proposed(), list[str]()
     folder = Path(Roots.of_run(trained.about["config"], None).images)
     if not flags.dry_run:
@@ -207,13 +207,24 @@ def _propose(trained: "Run", completed: "Completed", flags: argparse.Namespace) 
     return [*(f"note: {note}" for note in notes), content]
 
 
-def _project_of(trained: "Run") -> "Path | None":
+def _complete_sheet(trained: Run, completed: Completed, flags: argparse.Namespace) -> list[str]:
+    """Write the user's own sheet with the tags completed; says where."""
+    config = trained.config
+    first, *more = map(Path, each_file(config.labels))
+    if more or config.format not in (None, "csv", "tags", "xlsx", "parquet") or not is_sheet(first):
+        return []
+    target = completed_name(first, Path(flags.run))
+    said = f"{first} with the labels that were added: {target}"
+    if flags.dry_run:
+        return [f"nothing is written to {target} (--dry-run)"]
+    check_target(str(target), None, flags.overwrite, [first])
+    parts = (completed.table, completed.proposed(), target, completed.scores)
+    notes = complete_sheet(first, *parts, config.reading(config.images))
+    return [said, *(f"note: {note}" for note in notes)]
+
+
+def _project_of(trained: Run) -> Path | None:
     """The label file of a run, if it is one of Label Studio's tasks and is still there."""
-    from pathlib import Path
-
-    from g2netpl.labels.files import each_file
-    from g2netpl.labels.formats import FORMATS, find_format
-
     first, *more = map(Path, each_file(trained.config.labels))
     found = not more and first.is_file() and find_format(first, trained.config.format)
     return first if found is FORMATS["label-studio"] else None

@@ -1,17 +1,25 @@
 """`complete --labels`: a label file of any size, completed by a run that was trained on others."""
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.signals import AGAIN, NOTHING_KEPT, Interrupts
+import numpy as np
 
-if TYPE_CHECKING:
-    from g2netpl.labels.table import LabelTable
-    from g2netpl.runs.run import Run
-    from g2netpl.runs.scoring import Completing, Find
-    from g2netpl.runs.sure import Sure
-    from g2netpl.runs.thresholds import Thresholds
+from g2netpl.commands.in_parts import check_output, is_folder, make_all, share
+from g2netpl.commands.training_flags import checked
+from g2netpl.labels.io import read_matching
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.completion import sure_of_unknown, thresholds_of_unknown
+from g2netpl.runs.parts import Blocks
+from g2netpl.runs.run import Run, load_run
+from g2netpl.runs.scoring import Completing, Find, FindAt, Scoring, load_classifier
+from g2netpl.runs.sure import Sure
+from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils import launch as launched
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
 
 
 def check_sure(sure: float | None) -> None:
@@ -22,8 +30,6 @@ def check_sure(sure: float | None) -> None:
 
 def complete_others(flags: argparse.Namespace) -> None:
     """What the file knows stays, the rest is decided by prediction."""
-    from g2netpl.commands.in_parts import check_output, is_folder
-
     if flags.images is None or flags.output is None:
         raise InputError("--labels: needs --images and --output")
     if flags.table is not None or flags.truth is not None or flags.dry_run:
@@ -35,16 +41,6 @@ def complete_others(flags: argparse.Namespace) -> None:
 
 
 def _complete(flags: argparse.Namespace) -> None:
-    from functools import partial
-
-    from g2netpl.base import launch as launched
-    from g2netpl.base.console import Console
-    from g2netpl.commands.in_parts import make_all, share
-    from g2netpl.runs.completion import thresholds_of_unknown
-    from g2netpl.runs.parts import Blocks
-    from g2netpl.runs.run import load_run
-    from g2netpl.runs.scoring import FindAt
-
     console, trained = Console(quiet=not launched.is_first_of_machine()), load_run(flags.run)
     if "image" in trained.classes:
         raise InputError("a class is called 'image', which is the first column; rename it")
@@ -66,42 +62,29 @@ def _complete(flags: argparse.Namespace) -> None:
     )
 
 
-def _observed(flags: argparse.Namespace, trained: "Run") -> "LabelTable":
+def _observed(flags: argparse.Namespace, trained: Run) -> LabelTable:
     """What the file knows of the classes of the run."""
-    from dataclasses import replace
-
-    import numpy as np
-
-    from g2netpl.commands.training_flags import checked
-    from g2netpl.labels.formats import read_matching
-    from g2netpl.labels.table import LabelTable
-
     config = checked(flags)
     reading = replace(config.reading(), one_of=config.one_of or trained.config.one_of)
     same = LabelTable((), trained.classes, np.zeros((0, len(trained.classes))))
     return read_matching(flags.labels, same, config.format, reading)
 
 
-def _sure(sure: float | None, trained: "Run", table: "LabelTable") -> "Sure | float | None":
+def _sure(sure: float | None, trained: Run, table: LabelTable) -> Sure | float | None:
     """From which chances on labels are filled in."""
-    from g2netpl.runs.completion import sure_of_unknown
-
     return None if sure is None else sure_of_unknown(trained, sure, table.values) or sure
 
 
 def _completing(
     name: str,
-    thresholds: "Thresholds",
-    sure: "Sure | float | None",
-    find: "Find",
+    thresholds: Thresholds,
+    sure: Sure | float | None,
+    find: Find,
     count: int,
     workers: int,
     device: str,
-) -> "Completing":
+) -> Completing:
     """What completes blocks of images; called by every worker of Ray, too."""
-    from g2netpl.runs.run import Run
-    from g2netpl.runs.scoring import Completing, Scoring, load_classifier
-
     run = load_classifier(name, device)
     assert isinstance(run, Run)
     scoring = Scoring(run, find, count, workers)

@@ -37,10 +37,14 @@ from g2netpl.commands.labelling import (
     check_target,
     share_of_labels,
     write_new,
-    write_tags,
+    write_sidecars,
     written,
 )
 from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.labels.class_warnings import similar_names_note
+from g2netpl.labels.io import read_labels, unpack
+from g2netpl.labels.settings import SPML_SEED, Setting, observe
+from g2netpl.utils.console import Console
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -53,18 +57,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Read, hide labels, unpack if pictures are inside, write, and say what was written."""
-    from g2netpl.base.console import Console
-    from g2netpl.labels.formats import read_labels, unpack
-    from g2netpl.labels.look_alikes import look_alikes_note
-    from g2netpl.labels.settings import SPML_SEED, Setting, observe
-
     console, config, sources = Console(), checked(flags), flags.sources
     read = read_labels(sources, config.format, config.reading())
     setting = Setting.parse(config.setting)
     seed = SPML_SEED if setting.spml_compatible else config.seed
     table = observe(read, setting, seed)
     if flags.to == PHOTO_TAGS:
-        notes = write_tags(table, flags, flags.target)
+        notes = write_sidecars(table, flags, flags.target)
     else:
         check_target(flags.target, None, flags.overwrite, sources)
         if not flags.dry_run and len(sources) == 1:
@@ -78,6 +77,6 @@ def run(flags: argparse.Namespace) -> None:
             f"({table.known / max(read.known, 1):.2%})"
         )
     console.print(share_of_labels(table))
-    for note in (*table.notes, *look_alikes_note(table), *notes):
+    for note in (*table.notes, *similar_names_note(table), *notes):
         console.print(f"note: {note}")
     console.print(written(flags.target, flags.dry_run))

@@ -1,4 +1,4 @@
-"""Show the game on built-in data: scenes of handwritten digits, most labels hidden.
+"""Show the methods on built-in data: scenes of handwritten digits, most labels hidden.
 
 examples:
   g2netpl demo --output runs/demo
@@ -13,10 +13,16 @@ import os
 from pathlib import Path
 from typing import Any
 
-from g2netpl.base.disk import write_json
-from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.parsing import at_least_one
 from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.reports.tables import results_tables
+from g2netpl.runs.folder import REPORT, RESULT, RUN
+from g2netpl.runs.ownership import claimed
+from g2netpl.runs.records import RUN_FORMAT, write_history
+from g2netpl.utils.console import Console
+from g2netpl.utils.disk import write_json
+from g2netpl.utils.progress import Cells
+from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -32,18 +38,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 @stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Train, print the table, write result.json and report.html."""
-    from g2netpl.base.console import Console
-    from g2netpl.base.progress import Cells
     from g2netpl.experiments.cells import choose, run_cells
     from g2netpl.experiments.compare import CELLS
     from g2netpl.experiments.data import scenes_data
     from g2netpl.experiments.grid import Comparison
     from g2netpl.reports.comparison import write_comparison_report
-    from g2netpl.reports.tables import results_tables
-    from g2netpl.runs.folder import REPORT, RESULT, RUN
-    from g2netpl.runs.ownership import claimed
-    from g2netpl.runs.records import RUN_FORMAT
-    from g2netpl.training.progress import write_history
 
     folder, console, epochs = Path(flags.output), Console(), checked(flags).epochs
     common: dict[str, Any] = {

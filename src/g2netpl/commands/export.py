@@ -15,12 +15,18 @@ new, by your login (hf auth login) or HF_TOKEN.
 """
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 
-from g2netpl.base.disk import write_text_whole, writing
-from g2netpl.base.errors import InputError
-from g2netpl.base.signals import NOTHING_KEPT, stoppable
 from g2netpl.commands.labelling import check_target
+from g2netpl.images.sources import list_images, locate
+from g2netpl.runs import hub
+from g2netpl.runs.records import read_training
+from g2netpl.runs.run import load_run
+from g2netpl.utils.console import Console
+from g2netpl.utils.disk import write_text_whole, writing
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.signals import NOTHING_KEPT, stoppable
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -44,17 +50,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 @stoppable(NOTHING_KEPT)
 def run(flags: argparse.Namespace) -> None:
     """Export, check, write the card."""
-    from importlib import import_module
-
+    read_training(flags.run)  # a wrong folder is told before imports that take seconds
     for package in ("onnx", "onnxscript"):  # asked for first: their extra brings all others
         import_module(package)
 
-    from g2netpl.base.console import Console
-    from g2netpl.images.sources import list_images, locate
-    from g2netpl.runs import hub
     from g2netpl.runs.card import make_card, one_line
     from g2netpl.runs.export import export
-    from g2netpl.runs.run import load_run
 
     console = Console()
     output = Path(flags.output)

@@ -14,17 +14,36 @@ name and features of each image, a file per block, which can be shared out as wi
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.base.signals import AGAIN, stoppable
+import numpy as np
+
+from g2netpl.commands.in_parts import add_engine_flag, check_output, is_folder, make_all, share
+from g2netpl.commands.labelling import READING_SEVERAL
+from g2netpl.commands.training_flags import add_config_flags, checked
+from g2netpl.images.sources import locate
+from g2netpl.labels.files import named
+from g2netpl.labels.io import read_labels, read_matching
+from g2netpl.labels.splits import split_table
+from g2netpl.labels.table import LabelTable
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.ownership import begin_or_resume, check_folder
+from g2netpl.runs.parts import Blocks
+from g2netpl.runs.scoring import FindAt
+from g2netpl.training.data import folder_of, with_groups
+from g2netpl.training.overlap import keep_test_apart
+from g2netpl.training.splits import ListedImages, TrainingData
+from g2netpl.utils import launch as launched
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.launch import device_of
+from g2netpl.utils.signals import AGAIN, stoppable
 
 if TYPE_CHECKING:
-    from g2netpl.base.console import Console
     from g2netpl.images.features import FeatureFolder
-    from g2netpl.labels.table import LabelTable
-    from g2netpl.runs.config import RunConfig
+
 
 _TAKEN = (
     *("labels", "images", "test_labels", "output", "backbone", "weights", "pretrained"),
@@ -34,10 +53,6 @@ _TAKEN = (
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    from g2netpl.commands.in_parts import add_engine_flag
-    from g2netpl.commands.labelling import READING_SEVERAL
-    from g2netpl.commands.training_flags import add_config_flags
-
     taken = (*_TAKEN, *READING_SEVERAL)
     add_config_flags(parser, taken, {"image_size": 256}, ("output",))
     add_engine_flag(parser)
@@ -54,14 +69,6 @@ def run(flags: argparse.Namespace) -> None:
 
 def _write_parts(flags: argparse.Namespace) -> None:
     """Compute the features of all images, or of those that are ours."""
-    from functools import partial
-
-    from g2netpl.base import launch as launched
-    from g2netpl.base.console import Console
-    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share
-    from g2netpl.commands.training_flags import checked
-    from g2netpl.runs.parts import Blocks
-    from g2netpl.runs.scoring import FindAt
     from g2netpl.training.vectors import Vectors
 
     if flags.images is None:
@@ -82,11 +89,7 @@ def _write_parts(flags: argparse.Namespace) -> None:
 
 
 def _features(flags: argparse.Namespace) -> None:
-    from g2netpl.base import launch as launched
-    from g2netpl.base.console import Console
-    from g2netpl.commands.training_flags import checked
     from g2netpl.images.features import write_features
-    from g2netpl.runs.ownership import begin_or_resume, check_folder
 
     if flags.engine != "here" or launched.size() > 1:
         raise InputError("--labels: --engine and several processes do not go with it")
@@ -101,13 +104,8 @@ def _features(flags: argparse.Namespace) -> None:
     console.print(f"{len(train):,} + {len(test):,} images × {width} features written to {folder}")
 
 
-def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
+def _tables(config: RunConfig) -> tuple[LabelTable, LabelTable]:
     """The labels to train on, and those of the test file or of a fifth of the images."""
-    from g2netpl.labels.files import named
-    from g2netpl.labels.formats import read_labels, read_matching
-    from g2netpl.labels.splits import split_table
-    from g2netpl.training.data import with_groups
-
     how = (config.format, config.reading())
     table = read_labels(config.labels, *how)
     if config.test_labels is not None:
@@ -119,22 +117,16 @@ def _tables(config: "RunConfig") -> "tuple[LabelTable, LabelTable]":
 
 
 def _computed(
-    config: "RunConfig", train: "LabelTable", test: "LabelTable", console: "Console"
+    config: RunConfig, train: LabelTable, test: LabelTable, console: Console
 ) -> "FeatureFolder":
     """What the frozen backbone makes of all images, as a training on features would have it."""
-    import numpy as np
-
-    from g2netpl.base.launch import device_of
     from g2netpl.images.features import FeatureFolder
-    from g2netpl.images.sources import locate
-    from g2netpl.training.data import TrainingData, folder_of
-    from g2netpl.training.inputs import ImageInputs, backbone_of
-    from g2netpl.training.listed import Listed, keep_test_apart
+    from g2netpl.training.datamodule import ImageDataModule, backbone_of
 
     tested = (config.test_labels or config.labels, config.test_images)
     roots = [folder_of(*part, config) for part in ((config.labels, None), tested)]
     paths = [locate(part.images, root) for part, root in zip((train, test), roots, strict=True)]
-    parts = [Listed(*part) for part in zip((train, test), paths, strict=True)]
+    parts = [ListedImages(*part) for part in zip((train, test), paths, strict=True)]
     way_out = "leave them out of one part, or keep them together with --groups"
     for note in keep_test_apart(parts[0], parts[1], config, way_out):
         console.print(f"note: {note}")
@@ -143,5 +135,5 @@ def _computed(
     backbone.module.to(device_of(config.device))
     rows = np.arange(len(train))
     data = TrainingData(train, rows, train, rows[:0], test=parts[1], paths=paths[0])
-    inputs = ImageInputs(config, data, backbone, console)
+    inputs = ImageDataModule(config, data, backbone, console)
     return FeatureFolder(inputs.features(paths[0]), train, inputs.features(paths[1]), test)

@@ -3,16 +3,15 @@
 import argparse
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from g2netpl.commands.parsing import at_least_one, split_list
 from g2netpl.commands.training_flags import add_config_flags, given_keys
-
-if TYPE_CHECKING:
-    from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.ownership import FREE_TO_CHANGE
 
 _OF_ANY = ("epochs", "hidden", "optimizer", "ema", "expected_positives")
-_OF_THE_GRID = ("method", "options", "setting", "seed", "learning_rate", "batch_size")
+_OF_THE_GRID = ("method", "options", "annotation", "setting", "seed", "learning_rate", "batch_size")
 _OF_ONE_TRAINING = (
     *("resume_labels", "unlabelled", "only_listed", "test_images", "thresholds", "track"),
     *("validation", "validation_labels", "patience", "regret_tolerance", "movement_tolerance"),
@@ -48,7 +47,7 @@ def add_grid_flags(
     add_config_flags(parser.add_argument_group("on images"), of_images(), usual)
 
 
-def image_keys(flags: argparse.Namespace, config: "RunConfig") -> dict[str, Any]:
+def image_keys(flags: argparse.Namespace, config: RunConfig) -> dict[str, Any]:
     """Those that only trainings on image files have, as far as they are given; no mode is auto."""
     given = given_keys(flags)
     found = {name: getattr(config, name) for name in of_images() if name in given}
@@ -57,8 +56,6 @@ def image_keys(flags: argparse.Namespace, config: "RunConfig") -> dict[str, Any]
 
 def of_images() -> list[str]:
     """The keys that only trainings on image files have."""
-    from g2netpl.runs.config import RunConfig
-
     others = {"labels", "output", *_OF_ANY, *_OF_THE_GRID, *_OF_ONE_TRAINING}
     return [name for name in RunConfig.model_fields if name not in others]
 
@@ -74,11 +71,9 @@ def split_numbers(flags: argparse.Namespace) -> dict[str, Any]:
 
 
 def to_be_kept(
-    flags: argparse.Namespace, config: "RunConfig", fingerprints: dict[str, str]
+    flags: argparse.Namespace, config: RunConfig, fingerprints: dict[str, str]
 ) -> dict[str, Any]:
     """What run.json says of the flags, and of the data: all that results depend on."""
-    from g2netpl.runs.ownership import FREE_TO_CHANGE
-
     free = _FREE | FREE_TO_CHANGE
     kept = {name: value for name, value in vars(flags).items() if name not in free}
     for name in kept:

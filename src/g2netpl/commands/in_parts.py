@@ -4,14 +4,18 @@ import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from g2netpl.base.errors import InputError
-
-if TYPE_CHECKING:
-    from g2netpl.base.console import Console
-    from g2netpl.base.progress import Work
-    from g2netpl.runs.parts import Blocks, Maker, Tally
+from g2netpl.commands.labelling import ENDINGS, check_target
+from g2netpl.commands.training_flags import checked
+from g2netpl.labels.io.writing import write_columns
+from g2netpl.runs.on_ray import make_on_ray
+from g2netpl.runs.parts import Blocks, Maker, Parts, Tally, remove
+from g2netpl.utils import launch as launched
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import remove_temporary
+from g2netpl.utils.progress import Work
+from g2netpl.utils.terminal import shown
 
 
 def add_engine_flag(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +35,6 @@ def is_folder(output: str) -> bool:
 
 def check_output(flags: argparse.Namespace) -> None:
     """See that the results may be written."""
-    from g2netpl.base import launch as launched
-    from g2netpl.commands.labelling import ENDINGS, check_target
-
     several = launched.size() > 1
     if not is_folder(flags.output):
         check_target(flags.output, ENDINGS, flags.overwrite)
@@ -52,17 +53,13 @@ def check_output(flags: argparse.Namespace) -> None:
 
 def share(flags: argparse.Namespace) -> tuple[int, str]:
     """Loader processes and device of each that works; a worker of Ray has one core, and reads."""
-    from g2netpl.commands.training_flags import checked
-
     config = checked(flags)
     alone = flags.engine == "ray" and flags.workers is None
     return 0 if alone else config.workers, config.device
 
 
-def _tell_unread(tally: "Tally", console: "Console") -> None:
+def _tell_unread(tally: Tally, console: Console) -> None:
     """The first images that could not be read, and how many more there are."""
-    from g2netpl.base.terminal import shown
-
     for path in tally.unread:
         console.print(f"not readable, left empty: {shown(path)}")
     more = tally.counts["unread"] - len(tally.unread)
@@ -72,19 +69,16 @@ def _tell_unread(tally: "Tally", console: "Console") -> None:
 
 def make_all(
     flags: argparse.Namespace,
-    console: "Console",
+    console: Console,
     what: str,
-    blocks: "Blocks",
-    build: "Callable[[], Maker]",
-    maker: "Maker",
-) -> "Tally":
+    blocks: Blocks,
+    build: Callable[[], Maker],
+    maker: Maker,
+) -> Tally:
     """Make the results of all blocks, or of those that are ours; `build` makes another maker.
 
     Gives what came of those that were made now, and tells what could not be read.
     """
-    from g2netpl.base.progress import Work
-    from g2netpl.runs.completion import write_columns
-    from g2netpl.runs.parts import Tally
 
     tally = Tally()
     if is_folder(flags.output):
@@ -98,7 +92,7 @@ def make_all(
 
 
 def _columns(
-    maker: "Maker", blocks: "Blocks", work: "Work", tally: "Tally", place: str
+    maker: Maker, blocks: Blocks, work: Work, tally: Tally, place: str
 ) -> Iterator[Mapping[str, object]]:
     for made in maker.make(iter(blocks), work.advance):
         yield tally.add(made).columns
@@ -108,18 +102,13 @@ def _columns(
 
 def _into_folder(
     flags: argparse.Namespace,
-    console: "Console",
+    console: Console,
     what: str,
-    blocks: "Blocks",
-    build: "Callable[[], Maker]",
-    maker: "Maker",
-) -> "Tally":
+    blocks: Blocks,
+    build: Callable[[], Maker],
+    maker: Maker,
+) -> Tally:
     """Make the blocks that are ours and not there yet."""
-    from g2netpl.base.files import remove_temporary
-    from g2netpl.base.progress import Work
-    from g2netpl.runs.on_ray import make_on_ray
-    from g2netpl.runs.parts import Parts, Tally, remove
-
     folder, tally = Path(flags.output), Tally()
     if flags.overwrite:
         remove(folder, flags.command)
@@ -143,8 +132,6 @@ def _into_folder(
     return tally
 
 
-def own_blocks(blocks: "Blocks") -> range:
+def own_blocks(blocks: Blocks) -> range:
     """The numbers of the blocks that this process makes; under a launcher every n-th."""
-    from g2netpl.base import launch as launched
-
     return range(launched.rank(), len(blocks), launched.size())

@@ -3,19 +3,16 @@
 import argparse
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from g2netpl.base.disk import writing
-from g2netpl.base.errors import InputError, Refused
+import numpy as np
+import numpy.typing as npt
+
 from g2netpl.labels.files import READ_BY, each_file
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from g2netpl.labels.formats import Paths
-    from g2netpl.labels.table import LabelTable
-
+from g2netpl.labels.io import Paths, find_format, find_writer, photo_tags, write_labels
+from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
+from g2netpl.utils.disk import writing
+from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.files import copy_old
 
 READING = (*READ_BY, "one_of")
 """How a label file is to be understood: keys of RunConfig."""
@@ -40,10 +37,8 @@ def add_writing_flags(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--dry-run", action="store_true", help="write nothing, tell what would be")
 
 
-def share_of_labels(table: "LabelTable") -> str:
+def share_of_labels(table: LabelTable) -> str:
     """How much of a table is known, in one line."""
-    from g2netpl.labels.table import NEGATIVE, POSITIVE, per_class
-
     positives, negatives = (per_class(table.values, sign).sum() for sign in (POSITIVE, NEGATIVE))
     labelled = int(table.labelled.sum())
     return (
@@ -54,7 +49,7 @@ def share_of_labels(table: "LabelTable") -> str:
 
 
 def check_target(
-    path: str, endings: tuple[str, ...] | None, overwrite: bool, read: "Paths" = ()
+    path: str, endings: tuple[str, ...] | None, overwrite: bool, read: Paths = ()
 ) -> None:
     """A file that may be written: its ending is known, and it is not there yet.
 
@@ -88,8 +83,6 @@ def _files_of(path: str) -> set[str]:
 
 def format_flag(target: str, to: str | None) -> str:
     """` --format NAME`, where a file that was written so would be taken for another."""
-    from g2netpl.labels.formats import find_format, find_writer
-
     return "" if find_format(Path(target)) is find_writer(target, to) else f" --format {to}"
 
 
@@ -99,19 +92,17 @@ def written(target: str, dry_run: bool) -> str:
 
 
 def write_new(
-    table: "LabelTable",
+    table: LabelTable,
     target: str,
     format: str | None,
     overwrite: bool,
     dry_run: bool = False,
-    read: "Paths" = (),
+    read: Paths = (),
 ) -> list[str]:
     """Write a label file; returns what the format could not keep.
 
     With `overwrite` one that is there is kept as NAME.old-1, unless it was `read`.
     """
-    from g2netpl.base.files import copy_old
-    from g2netpl.labels.formats import find_writer, write_labels
 
     check_target(target, None, overwrite, read)
     find_writer(target, format)
@@ -123,15 +114,13 @@ def write_new(
         return write_labels(table, target, format)
 
 
-def write_tags(
-    table: "LabelTable",
+def write_sidecars(
+    table: LabelTable,
     flags: argparse.Namespace,
     folder: str,
-    guessed: "npt.NDArray[np.bool_] | None" = None,
+    guessed: npt.NDArray[np.bool_] | None = None,
 ) -> list[str]:
     """Write labels into sidecars beside photos, where others may be; returns what is changed."""
-    from g2netpl.labels.formats import photo_tags
-
     stem = flags.sidecar == "IMG.xmp"
     with writing(folder):
         return photo_tags.write(table, Path(folder), guessed, stem, flags.dry_run)

@@ -7,6 +7,10 @@ examples:
 
 import argparse
 
+from rich.table import Table
+
+from g2netpl.utils.console import Console
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("method", nargs="?", help="show the options of this method")
@@ -14,14 +18,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Print the catalogue."""
-    from rich.table import Table
-
-    from g2netpl.base.console import Console
-    from g2netpl.game.methods import METHODS, method_options
+    from g2netpl.core.methods import METHODS, find_method
 
     console = Console()
     if flags.method is not None:
-        options = method_options(flags.method, {})
+        options = find_method(flags.method).options({})
         table = Table("option", "default", "meaning", box=None, pad_edge=False)
         for name, field in type(options).model_fields.items():
             table.add_row(name, str(getattr(options, name)), field.description)

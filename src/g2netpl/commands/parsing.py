@@ -5,7 +5,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from g2netpl.base.errors import InputError
+from g2netpl.utils.errors import InputError
 
 Item = TypeVar("Item")
 

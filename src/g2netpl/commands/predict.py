@@ -18,21 +18,32 @@ processes share the blocks.
 import argparse
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.base.signals import AGAIN, NOTHING_KEPT, Interrupts
-
-if TYPE_CHECKING:
-    from g2netpl.runs.parts import Blocks
-    from g2netpl.runs.scoring import Find, Predicting
-    from g2netpl.runs.thresholds import Thresholds
+from g2netpl.commands.in_parts import (
+    add_engine_flag,
+    check_output,
+    is_folder,
+    make_all,
+    own_blocks,
+    share,
+)
+from g2netpl.commands.training_flags import add_config_flags
+from g2netpl.images.sources import find_all, is_one_image, unread_note
+from g2netpl.runs.completion import mark_between, read_names
+from g2netpl.runs.parts import Blocks
+from g2netpl.runs.scoring import Find, FindAt, Predicting, Scoring, find_among, load_classifier
+from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils import launch as launched
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError, counted, listed
+from g2netpl.utils.signals import AGAIN, NOTHING_KEPT, Interrupts
+from g2netpl.utils.terminal import quoted
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    from g2netpl.commands.in_parts import add_engine_flag
-    from g2netpl.commands.training_flags import add_config_flags
-
     add = parser.add_argument
     add("run", metavar="RUN", help="run folder, or a bundle of g2netpl export, here or on the hub")
     add("--images", required=True, help="folder with the images, or one image")
@@ -47,22 +58,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Load the run, predict, write."""
-    from g2netpl.commands.in_parts import is_folder
-
     with Interrupts(AGAIN if is_folder(flags.output) else NOTHING_KEPT):
         _predict(flags)
 
 
 def _predict(flags: argparse.Namespace) -> None:
-    from functools import partial
-
-    from g2netpl.base import launch as launched
-    from g2netpl.base.console import Console
-    from g2netpl.base.terminal import quoted
-    from g2netpl.commands.in_parts import check_output, is_folder, make_all, share
-    from g2netpl.runs.completion import mark_between
-    from g2netpl.runs.parts import Blocks
-
     console = Console(quiet=not launched.is_first_of_machine())
     check_output(flags)
     if flags.threshold is not None and not 0 <= flags.threshold <= 1:
@@ -93,14 +93,12 @@ def _predicting(
     name: str,
     threshold: float | None,
     with_scores: bool,
-    find: "Find",
+    find: Find,
     count: int,
     workers: int,
     device: str,
-) -> "Predicting":
+) -> Predicting:
     """What makes tables of images; called by every worker of Ray, too."""
-    from g2netpl.runs.scoring import Predicting, Scoring, load_classifier
-
     classifier = load_classifier(name, device)
     thresholds = _thresholds(classifier.thresholds, threshold)
     return Predicting(Scoring(classifier, find, count, workers), thresholds, with_scores)
@@ -110,20 +108,13 @@ class _Images(NamedTuple):
     """Names of images, how to find them, and what a person should be told of that."""
 
     names: Sequence[str]
-    find: "Find"
+    find: Find
     notes: Sequence[str] = ()
     shards: Sequence[int] | None = None
 
 
 def _images(flags: argparse.Namespace) -> _Images:
     """The images to be scored; those of a list that goes into one table are all looked for now."""
-    from functools import partial
-
-    from g2netpl.commands.in_parts import is_folder
-    from g2netpl.images.sources import find_all, is_one_image, unread_note
-    from g2netpl.runs.completion import read_names
-    from g2netpl.runs.scoring import FindAt, find_among
-
     if is_one_image(flags.images):
         if flags.list is not None:
             raise InputError("--list: needs a folder in --images, not a single image")
@@ -145,12 +136,8 @@ def _images(flags: argparse.Namespace) -> _Images:
     return _Images(located.names, partial(find_among, paths), located.notes)
 
 
-def _check_there(flags: argparse.Namespace, blocks: "Blocks") -> None:
+def _check_there(flags: argparse.Namespace, blocks: Blocks) -> None:
     """Names of a list that are not there are a mistake; each process reports its own."""
-    from g2netpl.base.errors import listed
-    from g2netpl.commands.in_parts import own_blocks
-    from g2netpl.runs.scoring import FindAt
-
     find, mine = FindAt(flags.images), own_blocks(blocks)
     missing = [name for number in mine for name in find.missing(blocks[number].images)]
     if missing:
@@ -160,10 +147,8 @@ def _check_there(flags: argparse.Namespace, blocks: "Blocks") -> None:
         )
 
 
-def _thresholds(thresholds: "Thresholds", threshold: float | None) -> "Thresholds":
+def _thresholds(thresholds: Thresholds, threshold: float | None) -> Thresholds:
     """Those of the run, or with one threshold for all classes."""
-    from dataclasses import replace
-
     if threshold is None:
         return thresholds
     common, rule = (threshold,) * len(thresholds.per_class), f"{threshold:g} for all classes"

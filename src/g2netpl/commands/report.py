@@ -1,39 +1,36 @@
-"""Show a run or a comparison as one page that can be opened, printed and sent.
+"""Write the report of a run or a comparison: one HTML file that opens anywhere.
 
 examples:
   g2netpl report runs/first
   g2netpl report runs/first --output first.html
-  g2netpl report runs/first --images /mnt/photos               the photos have moved
-  g2netpl report runs/first --no-gallery                       no photos on the page
-  g2netpl report runs/which                                    a folder of g2netpl compare
+  g2netpl report runs/first --images /mnt/photos     if the photos have moved
+  g2netpl report runs/first --no-gallery             without photos
+  g2netpl report runs/which                          a folder of g2netpl compare
 
-Of a training: what was trained on what, a table of all classes, learning curves, both players over
-the epochs, the soft labels of each epoch, reliability, precision and recall, and labels to look at:
-the surest new positives, disputed ones, observed ones that the network doubts. While a training
-goes on, its curves so far. The page is one file and loads nothing. Without --output it is
-report.html in RUN (comparison.html for a demo, whose report.html also shows scenes).
+The report of a run answers first: how good is it, which classes are weak, what was added, what to
+look at. Then: labels to check with their photos, all classes, metrics, training curves, settings.
+The report of an unfinished run has its curves so far. A report loads nothing from the network.
 """
 
 import argparse
 
-from g2netpl.base.errors import InputError
 from g2netpl.commands.labelling import check_target
+from g2netpl.runs.records import read_run
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("run", metavar="RUN", help="folder of g2netpl train, compare or demo")
-    add("--output", metavar="FILE", help="page to write, .html (default: report.html in RUN)")
+    add("--output", metavar="FILE", help="report to write, .html (default: report.html in RUN)")
     add("--overwrite", action="store_true", help="replace the file of --output")
     add("--images", metavar="DIR", help="folder of the photos (default: as in the run)")
-    add("--no-gallery", action="store_true", help="leave out the labels to look at")
+    add("--no-gallery", action="store_true", help="leave out the photos")
 
 
 def run(flags: argparse.Namespace) -> None:
-    """Read the folder, write the page."""
-    from g2netpl.base.console import Console
-    from g2netpl.runs.records import read_run
-
+    """Write the report of the folder."""
     if flags.output is not None:
         check_target(flags.output, (".html", ".htm"), flags.overwrite)
     kind = read_run(flags.run)["command"]
@@ -47,7 +44,7 @@ def run(flags: argparse.Namespace) -> None:
         from g2netpl.reports.comparison import write_comparison_report
 
         if flags.images is not None:
-            raise InputError(f"--images: only for a run of g2netpl train; {flags.run} is none")
+            raise InputError(f"--images: only for a run of train; {flags.run} is a comparison")
         path = write_comparison_report(flags.run, flags.output)
     else:
         raise InputError(
@@ -55,4 +52,4 @@ def run(flags: argparse.Namespace) -> None:
             "or demo"
         )
     console = Console()
-    console.print(f"page: {path}")
+    console.print(f"report: {path}")

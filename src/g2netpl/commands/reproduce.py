@@ -3,36 +3,41 @@
 examples:
   g2netpl reproduce table1 --data VOCdevkit --output runs/voc --dry-run
   g2netpl reproduce table2 --data coco_features --output runs/coco --choose-once
-  g2netpl reproduce ablation --data photos.csv --images photos --mode linear --backbone lite0 \\
-      --image-size 224 --learning-rates 1e-3,3e-4 --batch-sizes 64 --output runs/ablation
+  g2netpl reproduce ablation --data photos.csv --test-labels test.csv --images photos \\
+      --mode linear --backbone lite0 --image-size 224 --learning-rates 1e-3,3e-4 \\
+      --batch-sizes 64 --output runs/ablation
   g2netpl reproduce table2 --data F --methods em,g2netpl:penalty=0.5 --output runs/more
   g2netpl reproduce all --output runs/scenes --seeds 0
   g2netpl reproduce parameters --output runs/parameters
 
 WHAT is table1, table2, ablation, convergence, semi-supervised, parameters, labels or all. --data is
 a folder of VOC 2012, COCO or NUS-WIDE in its official layout, a features folder, or a label file
-with full labels (a fifth of its images becomes the test, unless --test-labels names another file);
-without it, the built-in scenes. On images the paper's protocol is the default: ResNet-50, 448 px,
-10 epochs, 8 cells for each method; --dry-run lists the trainings. Broken off, the same
-command goes on; more --seeds and --methods may be added behind the others. The folder gets
-index.html, and each table and figure as CSV and PNG.
+with full labels, next to --test-labels; without it, the built-in scenes. On images the paper's
+protocol is the default: ResNet-50, 448 px, 10 epochs, 8 cells for each method; --dry-run lists the
+trainings. Broken off, the same command goes on; more --seeds and --methods may be added behind the
+others. The folder gets index.html, and each table and figure as CSV and PNG.
 """
 
 import argparse
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from g2netpl.base.errors import InputError, Refused, did_you_mean
-from g2netpl.base.signals import AGAIN, stoppable
 from g2netpl.commands.grid_flags import add_grid_flags, image_keys, split_numbers, to_be_kept
 from g2netpl.commands.parsing import split_list
 from g2netpl.commands.training_flags import OneMore, checked
+from g2netpl.experiments.paper import DATA_SETS, data_set_of, find_recipes, with_methods
+from g2netpl.runs.config import RunConfig
+from g2netpl.runs.folder import is_begun
+from g2netpl.runs.ownership import begin_or_resume, is_empty
+from g2netpl.runs.records import read_run
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError, Refused, did_you_mean
+from g2netpl.utils.signals import AGAIN, stoppable
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from g2netpl.experiments.reproduction import Plan, Protocol
-    from g2netpl.runs.config import RunConfig
+
 
 _OF_THE_PAPER = {"backbone": "resnet50", "image_size": 448, "linear_epochs": 25}
 
@@ -56,8 +61,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 @stoppable(AGAIN)
 def run(flags: argparse.Namespace) -> None:
     """Train what is missing, write the page."""
-    from g2netpl.base.console import Console
-    from g2netpl.experiments.paper import data_set_of
     from g2netpl.experiments.reproduction import check, reproduce
     from g2netpl.reports.reproduction import write_page
 
@@ -75,19 +78,14 @@ def run(flags: argparse.Namespace) -> None:
         console.print(f"{len(trainings):,} trainings")
         return
     with _begun(folder, to_be_kept(flags, config, plan.any_data.fingerprints)):
-        plan = plan.with_test_part(folder / "labels")
         found = reproduce(plan, folder, flags.jobs, console)
         data = flags.published or data_set_of(plan.tables[0].classes)
         page = write_page(plan, found, data, folder)
     console.print(f"{len(trainings):,} trainings; open {page}")
 
 
-def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[None]":
+def _begun(folder: Path, kept: dict[str, Any]) -> AbstractContextManager[None]:
     """Claim the folder, or go on with what is there; where nothing was trained yet, anew."""
-    from g2netpl.runs.folder import is_begun
-    from g2netpl.runs.ownership import begin_or_resume, is_empty
-    from g2netpl.runs.records import read_run
-
     there = is_begun(folder)
     if not there and not is_empty(folder):
         raise Refused(f"{folder}: is not empty and holds no reproduction; choose another --output")
@@ -99,10 +97,9 @@ def _begun(folder: Path, kept: dict[str, Any]) -> "AbstractContextManager[None]"
     return begin_or_resume(folder, "reproduce", kept, resume=resume, overwrite=anew, lists=lists)
 
 
-def _plan(flags: argparse.Namespace, config: "RunConfig") -> "Plan":
+def _plan(flags: argparse.Namespace, config: RunConfig) -> "Plan":
     """Which recipes, on what, and how."""
     from g2netpl.experiments.data import find_dataset
-    from g2netpl.experiments.paper import DATA_SETS, find_recipes, with_methods
     from g2netpl.experiments.reproduction import Plan
 
     if flags.published is not None and flags.published not in DATA_SETS:
@@ -121,7 +118,7 @@ def _plan(flags: argparse.Namespace, config: "RunConfig") -> "Plan":
 
 
 def _protocol(
-    flags: argparse.Namespace, config: "RunConfig", kind: Any, photos: dict[str, Any]
+    flags: argparse.Namespace, config: RunConfig, kind: Any, photos: dict[str, Any]
 ) -> "Protocol":
     """How every cell is trained: as the paper did on images, unless told."""
     from g2netpl.experiments.reproduction import USUAL, Protocol

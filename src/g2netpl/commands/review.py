@@ -1,25 +1,21 @@
-"""Look at images with their labels on a local page, and confirm or refuse what a run proposes.
+"""Confirm or reject labels on a local page, one class or one photo at a time.
 
 examples:
   g2netpl review runs/first                                 the most useful questions first
   g2netpl review runs/first --order doubtful --limit 200    observed labels that look wrong
-  g2netpl review runs/first --classes dog "traffic light"   only about these
-  g2netpl review runs/first --ask photos                    a photo at a time, with its likely tags
-  g2netpl review runs/first --export labels.csv             what is known now, to train on again
+  g2netpl review runs/first --classes dog "traffic light"   only these classes
+  g2netpl review runs/first --ask photos                    a photo at a time, with likely tags
+  g2netpl review runs/first --export labels.csv             labels and answers, to train on
 
-The page asks one question at a time: Y yes, N no, S skip, U undo. With --ask photos it shows a
-photo with its likely classes: 1 to 9 set them right, Enter saves, 0 says that nothing else is
-there, / finds another class. An answer is on the disk, in RUN/review.jsonl, before it counts as
-saved; Ctrl-C ends. The page is for this machine alone, and for those who have the address with its
-token.
+Keys: Y yes, N no, S skip, U undo. With --ask photos: 1 to 9 switch tags, Enter saves, 0 saves and
+rejects all other classes, / finds another class. Every answer is in RUN/review.jsonl before the
+page shows it as saved. Ctrl-C ends. Only this machine can open the page, with the printed address.
 
-Orders: useful (in doubt, rare classes first), disagreement (soft label and prediction differ),
+Orders: useful (uncertain, rare classes first), disagreement (pseudo-label and prediction differ),
 doubtful (observed labels that look wrong), random (a control).
 
-g2netpl train --resume-labels RUN --output NEW goes on with the game of RUN, with the answers as
-observed labels. --export writes the labels that the run knew with what was decided since, and
-beside them, in a file that ends in .provenance.csv, which labels were decided, when, and what they
-were before.
+To train with the answers: g2netpl train --resume-labels RUN --output NEW. --export also writes
+FILE.provenance.csv: which labels were answered, when, and their values before.
 """
 
 import argparse
@@ -29,49 +25,49 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from g2netpl.base.disk import DiskTrouble
-from g2netpl.base.errors import counted
-from g2netpl.base.system import STOPS, private_file
-from g2netpl.base.terminal import quoted
 from g2netpl.commands.labelling import check_target, format_flag, share_of_labels, write_new
 from g2netpl.commands.parsing import check_port
+from g2netpl.utils.disk import DiskTrouble
+from g2netpl.utils.errors import counted
+from g2netpl.utils.system import STOPS, private_file
+from g2netpl.utils.terminal import quoted
 
 if TYPE_CHECKING:
-    from g2netpl.base.console import Console
     from g2netpl.review.server import ReviewServer
-    from g2netpl.review.session import Review
+    from g2netpl.review.session import ReviewSession
+    from g2netpl.utils.console import Console
 
 _ORDERS = ("useful", "disagreement", "doubtful", "random")
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="run folder of g2netpl train")
-    parser.add_argument("--images", help="folder with the images (default: where the run had them)")
+    parser.add_argument("--images", help="folder of the images (default: as in the run)")
     parser.add_argument(
         "--ask",
         choices=("labels", "photos"),
         default="labels",
-        help="labels: is this class in the picture; photos: which classes are (default: labels)",
+        help="question: is this class in the photo, or which classes are (default: labels)",
     )
     parser.add_argument(
-        "--order", choices=_ORDERS, default="useful", help="of the questions (default: useful)"
+        "--order", choices=_ORDERS, default="useful", help="query strategy (default: useful)"
     )
-    parser.add_argument("--classes", nargs="+", metavar="NAME", help="ask about these alone")
+    parser.add_argument("--classes", nargs="+", metavar="NAME", help="classes (default: all)")
     parser.add_argument(
-        "--limit", type=int, metavar="N", help="end after N answers, earlier ones included"
+        "--limit", type=int, metavar="N", help="answers to collect, including earlier ones"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random questions (default: 0)")
-    parser.add_argument("--port", type=int, default=0, help="of the page (default: any free one)")
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--export", metavar="FILE", help="write a label file instead, and end")
-    parser.add_argument("--to", metavar="FORMAT", help="format of --export (default: by its name)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random questions (default: 0)")
+    parser.add_argument("--port", type=int, default=0, help="port of the page (default: any)")
+    parser.add_argument("--no-browser", action="store_true", help="print the address only")
+    parser.add_argument("--export", metavar="FILE", help="label file to write instead")
+    parser.add_argument("--to", metavar="FORMAT", help="format of --export (default: by name)")
     parser.add_argument("--overwrite", action="store_true", help="replace the exported file")
 
 
 def run(flags: argparse.Namespace) -> None:
     """Serve the page until Ctrl-C, or export."""
-    from g2netpl.base.console import Console
-    from g2netpl.base.options import check_range
+    from g2netpl.utils.console import Console
+    from g2netpl.utils.options import check_range
 
     console = Console()
     if flags.export is not None:
@@ -85,43 +81,41 @@ def run(flags: argparse.Namespace) -> None:
 
 def _serve(flags: argparse.Namespace, console: "Console") -> None:
     from g2netpl.images.thumbnails import Pictures, Roots
-    from g2netpl.review.photos import PhotoReview
-    from g2netpl.review.server import PhotoServer, ReviewServer
-    from g2netpl.review.session import Review
+    from g2netpl.review.server import ReviewServer
+    from g2netpl.review.session import ReviewSession
     from g2netpl.runs.records import read_training
 
     roots = Roots.of_run(read_training(flags.run)["config"], flags.images)
-    kind, serve = (PhotoReview, PhotoServer) if flags.ask == "photos" else (Review, ReviewServer)
-    review = kind(flags.run, flags.classes, flags.limit, flags.seed)
+    session = ReviewSession(flags.run, flags.ask, flags.classes, flags.limit, flags.seed)
     try:
-        roots.check(review.saved.images)
-        review.questions(flags.order, 1)  # put in order before anybody waits; refuses early
-        pictures = Pictures(review.saved.images, roots)
-        server = serve(review, pictures, flags.order, flags.port)
-        if review.log.is_torn:
+        roots.check(session.saved.images)
+        session.questions(flags.order, 1)  # ranks now, before anybody waits
+        pictures = Pictures(session.saved.images, roots)
+        server = ReviewServer(session, pictures, flags.order, flags.port)
+        if session.log.is_torn:
             console.print(
-                f"warning: the last line of {review.log.path} is incomplete after a crash and is "
-                "skipped; answers before it are complete"
+                f"warning: skipped the incomplete last line of {session.log.path}, left by a "
+                "crash; earlier answers are complete"
             )
         with server:
-            _wait(review, server, console, open_browser=not flags.no_browser)
+            _wait(session, server, console, open_browser=not flags.no_browser)
     finally:
-        review.close()
+        session.close()
 
 
 def _wait(
-    review: "Review", server: "ReviewServer", console: "Console", *, open_browser: bool
+    session: "ReviewSession", server: "ReviewServer", console: "Console", *, open_browser: bool
 ) -> None:
-    """Serve until somebody ends it; then say what was saved."""
-    before = review.progress()["answered"]
-    page = review.folder / "review-open.html"
+    """Serve until Ctrl-C; then print what was saved."""
+    before = session.progress()["answered"]
+    page = session.folder / "review-open.html"
     for number in STOPS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
             signal.signal(number, signal.default_int_handler)
     try:
         if before:
-            console.print(f"{counted(before, 'answer')} from before")
-        console.print(f"open {server.address}\nCtrl-C ends; answers are saved as they are given")
+            console.print(f"{counted(before, 'answer')} from earlier reviews")
+        console.print(f"open {server.address}\nEvery answer is saved at once. Ctrl-C ends.")
         if open_browser:
             _open(server.address, str(page))
         server.serve_forever()
@@ -130,23 +124,23 @@ def _wait(
     finally:
         if open_browser:
             page.unlink(missing_ok=True)
-    review.close()
-    if review.log.trouble is not None:
-        raise DiskTrouble(review.log.trouble)
-    folder = quoted(review.folder)
-    answered = review.progress()["answered"]
+    session.close()
+    if session.log.trouble is not None:
+        raise DiskTrouble(session.log.trouble)
+    folder = quoted(session.folder)
+    answered = session.progress()["answered"]
     if not answered:
-        console.print(f"\nno answers yet; to go on: g2netpl review {folder}")
+        console.print(f"\nNo answers yet. To continue: g2netpl review {folder}")
         return
     console.print(
-        f"\n{counted(answered, 'answer')} saved in {review.log.path}: {review.told()}\n"
-        f"to train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
-        f"as a label file: g2netpl review {folder} --export labels.csv"
+        f"\n{counted(answered, 'answer')} saved in {session.log.path}: {session.summary()}\n"
+        f"To train with them: g2netpl train --resume-labels {folder} --output NEW_FOLDER\n"
+        f"To write a label file: g2netpl review {folder} --export labels.csv"
     )
 
 
 def _open(address: str, page: str) -> None:
-    """Show the page in the browser, by a file for our eyes only: others can read command lines."""
+    """Open the page through a private file: other users can read command lines."""
     import webbrowser
 
     if sys.platform == "linux" and not (
@@ -163,7 +157,7 @@ def _open(address: str, page: str) -> None:
 
 
 def _export(flags: argparse.Namespace, console: "Console") -> None:
-    from g2netpl.labels.observation import look
+    from g2netpl.labels.missingness import infer_mechanism
     from g2netpl.runs import answers
     from g2netpl.runs.run import Run
 
@@ -180,13 +174,15 @@ def _export(flags: argparse.Namespace, console: "Console") -> None:
     changed = int((table.values != before.values).sum())
     held_out = run.about["data"]["training_images"] < run.about["data"]["images"]
     k = run.expected_positives
-    is_mistaken = run.observation == "draw" != look(table.values, k)[0]
-    draw = " --observation draw" if is_mistaken else ""
+    inferred, _ = infer_mechanism(table.values, k)
+    is_mistaken = (run.annotation == "sampled") != (inferred == "sampled")
+    sampled = " --annotation sampled" if is_mistaken else ""
+    options = format_flag(flags.export, flags.to) + ("" if held_out else " --validation 0")
+    options += sampled
     console.print(
-        f"{share_of_labels(table)}\n{counted(count, 'label')} decided by review, {changed:,} of "
+        f"{share_of_labels(table)}\n{counted(count, 'label')} answered in review, {changed:,} of "
         f"them new or changed\nwritten to {target} and {beside}\nto train on it: g2netpl train "
-        f"--labels {quoted(target)}{format_flag(flags.export, flags.to)} "
-        f"--expected-positives {k:.2f}"
-        f"{'' if held_out else ' --validation 0'}{draw} … (labels that were chosen to be asked "
-        "about do not tell how many positives there are)"
+        f"--labels {quoted(target)} --expected-positives {k:.2f}{options}\n"
+        "k is that of the run: reviewed labels are not a random sample, so k cannot be estimated "
+        "from them."
     )

@@ -2,8 +2,8 @@
 
 examples:
   g2netpl train --labels labels.csv --images photos --output runs/first
-  g2netpl train --labels labels.csv --images photos --output runs/top --mode top
-  g2netpl train --labels labels.csv --images photos --output runs/full --mode end-to-end
+  g2netpl train --labels labels.csv --images photos --output runs/upper --mode partial
+  g2netpl train --labels labels.csv --images photos --output runs/full --mode full
   g2netpl train --labels full.csv --images photos --setting sspl:0.2 --output runs/try
   g2netpl train --labels labels.csv --images photos --groups folder --output runs/by-album
   g2netpl train --labels alice.csv --labels bob.json --images photos --output runs/team
@@ -16,14 +16,14 @@ Labels are 1 (positive), 0 (negative) or empty (unknown). Unknown is not negativ
 """
 
 import argparse
-from typing import TYPE_CHECKING
 
-from g2netpl.base.signals import AGAIN, Interrupts
-from g2netpl.base.terminal import quoted
 from g2netpl.commands.training_flags import add_training_flags, config_of
-
-if TYPE_CHECKING:
-    from g2netpl.runs.records import Metrics
+from g2netpl.runs.records import Metrics
+from g2netpl.utils import launch as launched
+from g2netpl.utils.console import Console
+from g2netpl.utils.memory import keep_freed_memory
+from g2netpl.utils.signals import AGAIN, Interrupts
+from g2netpl.utils.terminal import quoted
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -42,22 +42,17 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 def run(flags: argparse.Namespace) -> None:
     """Train and show the figures."""
-    from g2netpl.base.memory import keep_freed_memory
-
     keep_freed_memory()
     with Interrupts(AGAIN if flags.resume else None):  # before imports that take seconds
         _train(flags)
 
 
 def _train(flags: argparse.Namespace) -> None:
-    from g2netpl.base import launch as launched
-    from g2netpl.base.console import Console
-    from g2netpl.base.processes import disconnect
-    from g2netpl.training.train import train
-
     console = Console(quiet=launched.rank() > 0)
     with launched.said_once():
         config = config_of(flags, resume=flags.resume)
+    from g2netpl.training.train import train  # takes seconds; a wrong flag is told before
+
     result = train(config, resume=flags.resume, overwrite=flags.overwrite, console=console)
     if result.result["validation_map"] is not None:  # else it is the last, as was said before
         console.print(f"best epoch: {result.result['best_epoch']}")
@@ -70,16 +65,15 @@ def _train(flags: argparse.Namespace) -> None:
     console.print(f"{result.thresholds}\nwritten to {result.folder}")
     folder = quoted(result.folder)
     console.print(f"look at it: g2netpl report {folder}")
-    disconnect()
 
 
-def _accuracy(found: "Metrics | None") -> str:
+def _accuracy(found: Metrics | None) -> str:
     """How often the likeliest class is the right one, where each image has one."""
     share = None if found is None else found.get("accuracy")
     return "" if share is None else f", accuracy {share:.1%}"
 
 
-def _over_present(found: "Metrics | None") -> str:
+def _over_present(found: Metrics | None) -> str:
     """What mAP would be without the classes that cannot be ranked, if there are some."""
     precisions = [] if found is None else found["average_precision"]
     ranked = sum(value is not None for value in precisions)

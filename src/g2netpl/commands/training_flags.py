@@ -3,13 +3,15 @@
 import argparse
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from g2netpl.base.errors import InputError
 from g2netpl.commands.parsing import split_changes
-
-if TYPE_CHECKING:
-    from g2netpl.runs.config import RunConfig
+from g2netpl.runs.config import SEVERAL, RunConfig
+from g2netpl.runs.config_file import over, read_keys
+from g2netpl.runs.ownership import is_empty
+from g2netpl.runs.records import read_training
+from g2netpl.runs.tracker_names import check_inside
+from g2netpl.utils.errors import InputError
 
 
 class OneMore(argparse.Action):
@@ -35,8 +37,6 @@ def add_config_flags(
     required: Collection[str] = (),
 ) -> None:
     """A flag for each of these keys; `usual` are values that this command has by itself."""
-    from g2netpl.runs.config import SEVERAL, RunConfig
-
     own = usual or {}
     for name in names:
         field = RunConfig.model_fields[name]
@@ -58,8 +58,6 @@ def add_config_flags(
 
 def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
     """--config, --set, and a flag for every key but those `without`."""
-    from g2netpl.runs.config import RunConfig
-
     parser.add_argument("--config", metavar="FILE", help="TOML file with any of the keys below")
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a method's option"
@@ -70,25 +68,17 @@ def add_training_flags(parser: argparse.ArgumentParser, without: Collection[str]
 
 def given_keys(flags: argparse.Namespace) -> dict[str, Any]:
     """The keys of RunConfig that the flags have a value for."""
-    from g2netpl.runs.config import RunConfig
-
     found = {name: getattr(flags, name, None) for name in RunConfig.model_fields}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def checked(flags: argparse.Namespace) -> "RunConfig":
+def checked(flags: argparse.Namespace) -> RunConfig:
     """The flags of a command that is no training, each checked as that of one."""
-    from g2netpl.runs.config import RunConfig
-
     return RunConfig.read({"labels": "", "output": "", **given_keys(flags)}, flags.command)
 
 
-def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
+def config_of(flags: argparse.Namespace, resume: bool = False) -> RunConfig:
     """The file's keys, overridden by flags, over those of the run that is gone on with."""
-    from g2netpl.runs.config import RunConfig
-    from g2netpl.runs.config_file import over, read_keys
-    from g2netpl.runs.tracker_names import check_inside
-
     given, changes = given_keys(flags), split_changes(flags.set)
     if changes:
         given["options"] = {key: value for _, key, value in changes}
@@ -113,10 +103,6 @@ def config_of(flags: argparse.Namespace, resume: bool = False) -> "RunConfig":
 
 def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
     """The configuration of the run that is resumed, or of the one that was reviewed."""
-    from g2netpl.runs.ownership import is_empty
-    from g2netpl.runs.records import read_training
-    from g2netpl.training.continuation import config_after_review
-
     if resume:
         if "output" not in given:
             raise InputError("--resume: --output must name the run folder")
@@ -125,5 +111,7 @@ def _keys_before(given: dict[str, Any], resume: bool) -> dict[str, Any]:
             before: dict[str, Any] = read_training(given["output"])["config"]
             return before
     if "resume_labels" in given:
+        from g2netpl.training.warm_start import config_after_review
+
         return config_after_review(given["resume_labels"], given)
     return {}

@@ -1,8 +1,7 @@
 """Algorithm 1 of the paper (G²NetPL, BMVC 2022): one epoch of training, the same for every method.
 
-The model minimises `head.loss + method.loss` by gradient descent. A method's loss says what the
-model learns from observed labels and from pseudo-labels; its `update` moves the pseudo-labels
-towards the model's predictions. A method without pseudo-labels has no `update`.
+The model descends on `head.loss + method.loss`, then the method moves its pseudo-labels towards the
+model's predictions. A method without pseudo-labels has no `update`.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,7 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
-POSITIVE, NEGATIVE, UNOBSERVED = 1, 0, -1
+POSITIVE = 1
+NEGATIVE = 0
+UNOBSERVED = -1
 
 
 @dataclass(frozen=True)
@@ -20,28 +21,48 @@ class Batch:
 
     rows: Tensor  # (B,) int64: positions of the images among the training images
     observed: Tensor  # (B, L) int8: 1 positive, 0 negative, -1 unobserved
-    images: Tensor | None = None  # (B, …) images or features; (B, 2, …) two augmentations
+    images: Tensor | None = None  # (B, …) images or features; (B, 2, C, H, W) two augmentations
+    prior: Tensor | None = None  # (B, L) q of `prior`, if it is not computed from the images
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether every image comes in a weak and a strong augmentation."""
+        return self.images is not None and self.images.ndim == 5
+
+    @property
+    def weak(self) -> Tensor | None:
+        """The weak augmentation if there are two, else the images."""
+        return self.images[:, 0] if self.images is not None and self.is_pair else self.images
+
+    @property
+    def strong(self) -> Tensor | None:
+        """The strong augmentation if there are two, else the images."""
+        return self.images[:, 1] if self.images is not None and self.is_pair else self.images
 
 
 def train_epoch(
     model: Any,  # a `models.Model`
     method: Any,  # a `methods.Method`
     batches: Iterable[Batch],
-    step: Callable[[Tensor], bool],
+    step: Callable[[Tensor], bool | None],
     phi: float,
+    resumed: bool = False,
 ) -> None:
-    """Train for one epoch; φ is the fraction of all epochs that is finished.
+    """Algorithm 1. `step` makes one optimizer step, or returns False: the loss is not finite.
 
-    `step` makes one optimizer step on the loss and returns False if the loss was not finite.
+    φ is the fraction of all epochs that is finished. `resumed`: these are the remaining batches of
+    an epoch that was interrupted.
     """
-    method.start_epoch(phi)
-    for batch in batches:
+    if not resumed:
+        method.start_epoch(phi)
+    for batch in batches:  # line 1: a batch of images, their observed labels and pseudo-labels û
         output = method(model, batch)  # forward pass
-        loss = model.head.loss(output, batch.observed)  # how labels came to be observed
-        loss = loss + method.loss(output, batch, phi)  # lines 2 and 3: L_obs + L_unobs + R
-        if step(loss):
-            predicted = method.predict(model, batch, output)  # line 4: predictions ŷ
-            method.update(batch, predicted, phi)  # lines 5 and 6: pseudo-labels û
+        loss = method.loss(output, batch, phi)  # lines 2 and 3: L_obs + L_unobs + R
+        tags = model.head.loss(output, batch.observed, method.negative_weight)
+        if step(tags + loss) is False:  # `tags` is ours: 0 for the paper's head
+            continue
+        predicted = method.predict(model, batch, output)  # line 4: predictions ŷ
+        method.update(batch, predicted, phi)  # lines 5 and 6: û descends on its own cost

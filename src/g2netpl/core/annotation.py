@@ -21,6 +21,8 @@ from torch.nn import functional
 
 from g2netpl.core.algorithm import NEGATIVE, POSITIVE
 from g2netpl.core.losses import sampled_positive, soft_bce
+from g2netpl.core.prior import Prior
+from g2netpl.utils.errors import InputError
 
 SIGMOID_WEIGHT = 0.5  # of the sigmoid logits in the prediction; the softmax has 1
 LEAST_SHOWN = 0.02  # lowest probability that an image shows any of the classes
@@ -35,42 +37,59 @@ class Output:
     tag_logits: Tensor | None = None  # (B, L), of the softmax over classes
     features: Tensor | None = None  # (B, D), input of the head
     head: "IndependentHead | None" = None
+    prior: Tensor | None = None  # (B, L), q that the head added to the logits
 
     @property
     def head_only_logits(self) -> Tensor:
         """The same logits, with gradients to the head only, not to the backbone."""
-        assert self.head is not None
-        assert self.features is not None
-        return self.head.sigmoid_logits(self.features.detach())
+        if self.head is None or self.features is None:
+            raise InputError("option uncertain_train=head needs the Output of a g2netpl model")
+        return self.head.sigmoid_logits(self.features.detach(), self.prior)
 
     def first(self, count: int) -> "Output":
         """The first images of the batch."""
-        tags, features = self.tag_logits, self.features
+        tags, features, prior = self.tag_logits, self.features, self.prior
         return replace(
             self,
             logits=self.logits[:count],
             tag_logits=None if tags is None else tags[:count],
             features=None if features is None else features[:count],
+            prior=None if prior is None else prior[:count],
         )
 
 
 class IndependentHead(nn.Module):
-    """A sigmoid per class."""
+    """A sigmoid per class.
 
-    def __init__(self, classifier: nn.Module) -> None:
+    q of the `prior` is added to the logits, with a learnt factor per class.
+    """
+
+    def __init__(self, classifier: nn.Module, prior: Prior | None = None) -> None:
         super().__init__()
-        self.classifier = classifier
+        self.classifier, self.prior = classifier, prior
+        if prior is not None:
+            self.factor = nn.Parameter(torch.ones(prior.classes))
 
-    def sigmoid_logits(self, features: Tensor) -> Tensor:
+    def prior_logits(self, features: Tensor, scores: Tensor | None) -> Tensor | None:
+        """q (B, L), computed from the features unless it is given."""
+        if self.prior is None or scores is not None:
+            return scores
+        q: Tensor = self.prior(features)
+        return q
+
+    def sigmoid_logits(self, features: Tensor, prior: Tensor | None = None) -> Tensor:
         """Logits (B, L) that the method's loss trains."""
-        logits: Tensor = self.classifier(features)
-        return logits.float()
+        logits: Tensor = self.classifier(features).float()
+        return logits if prior is None else torch.addcmul(logits, self.factor, prior)
 
-    def forward(self, features: Tensor) -> Output:
+    def forward(self, features: Tensor, prior: Tensor | None = None) -> Output:
         """Logits, and what they were computed from."""
-        return Output(self.sigmoid_logits(features), None, features, self)
+        prior = self.prior_logits(features, prior)
+        return Output(self.sigmoid_logits(features, prior), None, features, self, prior)
 
-    def loss(self, output: Output, observed: Tensor) -> Tensor | float:
+    def loss(
+        self, output: Output, observed: Tensor, negative_weight: float = 1.0
+    ) -> Tensor | float:
         """Nothing in addition to the method's loss."""
         return 0.0
 
@@ -83,23 +102,36 @@ class IndependentHead(nn.Module):
         return output.logits
 
     def parameter_groups(self, lr: float, softmax_scale: float) -> list[dict[str, object]]:
-        """Parameters for an optimizer, with their learning rates."""
-        return [{"params": list(self.parameters()), "lr": lr}]
+        """Parameters for an optimizer, with their learning rates; factors do not decay."""
+        groups = [{"params": list(self.classifier.parameters()), "lr": lr}]
+        return [*groups, *self._factor_group(lr, "factor")]
+
+    def _factor_group(self, lr: float, *names: str) -> list[dict[str, object]]:
+        if self.prior is None:
+            return []
+        factors = [getattr(self, name) for name in names]
+        return [{"params": factors, "lr": lr, "weight_decay": 0.0}]
 
 
 class SampledPositiveHead(IndependentHead):
     """A softmax over classes for the tags, and a sigmoid per class for the method.
 
     `classifier` is None where a method leaves the sigmoids untrained: then the softmax predicts by
-    itself. `negative_weight` is the weight of an observed negative in the softmax's loss.
+    itself.
     """
 
     def __init__(
-        self, softmax: nn.Module, classifier: nn.Module | None, width: int, k: float
+        self,
+        softmax: nn.Module,
+        classifier: nn.Module | None,
+        width: int,
+        k: float,
+        prior: Prior | None = None,
     ) -> None:
-        super().__init__(classifier or nn.Identity())
+        super().__init__(classifier or nn.Identity(), prior)
         self.softmax, self.is_pooled = softmax, classifier is not None
-        self.negative_weight = 1.0
+        if prior is not None:
+            self.tag_factor = nn.Parameter(torch.ones(prior.classes))
         self.sharpness: Tensor
         self.log_count: Tensor
         self.shown_weight: Tensor
@@ -109,29 +141,37 @@ class SampledPositiveHead(IndependentHead):
         self.register_buffer("shown_weight", torch.zeros(width))
         self.register_buffer("shown_bias", torch.tensor(1.0))
 
-    def sigmoid_logits(self, features: Tensor) -> Tensor:
+    def sigmoid_logits(self, features: Tensor, prior: Tensor | None = None) -> Tensor:
         """Logits (B, L) that the method's loss trains."""
         if self.is_pooled:
-            return super().sigmoid_logits(features)
-        return presence_logits(self._log_rates(self.softmax(features).float()))
+            return super().sigmoid_logits(features, prior)
+        return presence_logits(self._log_rates(self.tag_logits(features, prior)))
 
-    def forward(self, features: Tensor) -> Output:
+    def tag_logits(self, features: Tensor, prior: Tensor | None) -> Tensor:
+        """Logits (B, L) of the softmax over classes."""
+        logits: Tensor = self.softmax(features).float()
+        return logits if prior is None else torch.addcmul(logits, self.tag_factor, prior)
+
+    def forward(self, features: Tensor, prior: Tensor | None = None) -> Output:
         """Logits of both parts, and what they were computed from."""
-        tag_logits = self.softmax(features).float()
+        prior = self.prior_logits(features, prior)
+        tag_logits = self.tag_logits(features, prior)
         if self.is_pooled:
-            logits = super().sigmoid_logits(features)
+            logits = super().sigmoid_logits(features, prior)
         else:
             logits = presence_logits(self._log_rates(tag_logits))
-        return Output(logits, tag_logits, features, self)
+        return Output(logits, tag_logits, features, self, prior)
 
-    def loss(self, output: Output, observed: Tensor) -> Tensor | float:
+    def loss(
+        self, output: Output, observed: Tensor, negative_weight: float = 1.0
+    ) -> Tensor | float:
         """Softmax cross-entropy of the tags; observed negatives by the presence that it implies."""
         assert output.tag_logits is not None
         loss = sampled_positive(output.tag_logits, (observed == POSITIVE).float())
         is_negative = observed == NEGATIVE
         if is_negative.any():
             logits = presence_logits(self._log_rates(output.tag_logits))
-            weights = self.negative_weight * is_negative
+            weights = negative_weight * is_negative
             loss = loss + soft_bce(logits, torch.zeros_like(logits), weights)
         return loss
 
@@ -183,7 +223,8 @@ class SampledPositiveHead(IndependentHead):
         groups = [{"params": list(self.softmax.parameters()), "lr": lr * softmax_scale}]
         if self.is_pooled:
             groups = [{"params": list(self.classifier.parameters()), "lr": lr}, *groups]
-        return groups
+        names = ("factor", "tag_factor") if self.is_pooled else ("tag_factor",)
+        return [*groups, *self._factor_group(lr, *names)]
 
     def _log_rates(self, tag_logits: Tensor) -> Tensor:
         """Log of the expected number of times each class would be sampled, (B, L)."""

@@ -151,24 +151,23 @@ def best_response(
 
 def _additive_offset(centred: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:
     """u = û − ½ from the depressed cubic 2λu³ + (1 − λ/2)u − (q − ½) = 0, i.e. u³ + au = c."""
-    given = torch.as_tensor(penalty, dtype=centred.dtype, device=centred.device)
-    strength = given.clamp(min=1e-6)
+    strength = torch.as_tensor(penalty, dtype=centred.dtype, device=centred.device)
+    strength = strength.clamp(min=1e-6)  # for λ = 0 û = q
+    strength = torch.where((strength - 2.0).abs() < 1e-6, 2.0 - 2e-6, strength)  # a is never 0
     linear = (1.0 - strength / 2.0) / (2.0 * strength)  # a
     constant = centred / (2.0 * strength)  # c
     scale = (linear.abs() / 3.0).sqrt()  # s
     ratio = constant / (2.0 * scale**3).clamp(min=torch.finfo(centred.dtype).tiny)
     # λ < 2: one real root, in the form that keeps its digits for small λ
     single = 2.0 * scale * torch.sinh(torch.asinh(ratio) / 3.0)
-    if isinstance(penalty, float) and 1e-6 <= penalty < 2.0:
+    if isinstance(penalty, float) and penalty <= 2.0:
         return single
     # λ > 2: the outer root on q's side is the global minimum
     size = ratio.abs()
     far = torch.cosh(torch.acosh(size.clamp(min=1.0)) / 3.0)
     near = torch.cos(torch.acos(size.clamp(max=1.0)) / 3.0)
     outer = side * 2.0 * scale * torch.where(size > 1.0, far, near)
-    cube_root = constant.sign() * constant.abs() ** (1.0 / 3.0)
-    offset = torch.where(linear > 0, single, torch.where(linear < 0, outer, cube_root))
-    return torch.where(given < 1e-6, centred, offset)
+    return torch.where(linear > 0, single, outer)
 
 
 def _exponential_response(predicted: Tensor, penalty: float | Tensor, side: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from g2netpl.utils import distributed
+
 SPREAD_WEIGHT = 0.5  # of the variance of log-probabilities over classes
 LITERAL_CLIP = 1e-3  # the printed argument order CE(ŷ, û) needs û away from 0 and 1
 
@@ -25,8 +27,12 @@ def reversed_bce(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
 
 
 def expected_positives(logits: Tensor, k: float) -> Tensor:
-    """R = ((mean over the batch of Σ_j ŷ_j) − k)² / L², over all images of the batch."""
-    return (logits.sigmoid().mean() - k / logits.shape[1]).square()
+    """R = ((mean over the batch of Σ_j ŷ_j) − k)² / L², over all images of the batch.
+
+    With several ranks the batch is that of all ranks.
+    """
+    mean = distributed.mean_over_ranks(logits.sigmoid().mean())
+    return (mean - k / logits.shape[1]).square()
 
 
 def sampled_positive(tag_logits: Tensor, is_tag: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ without access to a model hub; `features`, which takes feature vectors as they a
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.disk import is_full
-from g2netpl.base.errors import InputError, closest, did_you_mean
 from g2netpl.core.annotation import IndependentHead, Output, SampledPositiveHead
-from g2netpl.core.lite import LITE_MEAN, LITE_STD, pretrained_state
+from g2netpl.core.lite import LITE_MEAN, LITE_STD, SHA256, pretrained_state
+from g2netpl.core.prior import Prior
+from g2netpl.utils.disk import is_full
+from g2netpl.utils.errors import InputError, closest, did_you_mean
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -31,6 +32,7 @@ class Backbone:
     width: int
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
+    classifier: tuple[Tensor, Tensor] | None = None  # weight (C, width) and bias of ImageNet's
 
 
 class Model(nn.Module):
@@ -42,6 +44,7 @@ class Model(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.head = head
+        self.autocast: AbstractContextManager[Any] = nullcontext()  # of mixed precision
 
     def train(self, mode: bool = True) -> "Model":
         """Training or evaluation mode."""
@@ -51,15 +54,15 @@ class Model(nn.Module):
                 norm.eval()
         return self
 
-    def forward(self, images: Tensor) -> Output:
-        """What the head computes from the features of the images."""
-        features = self.backbone(images)
-        output: Output = self.head(features)
+    def forward(self, images: Tensor, prior: Tensor | None = None) -> Output:
+        """What the head computes from the features of the images, and from a given prior."""
+        with self.autocast:
+            output: Output = self.head(self.backbone(images), prior)
         return output
 
-    def predict(self, images: Tensor) -> Tensor:
+    def predict(self, images: Tensor, prior: Tensor | None = None) -> Tensor:
         """Logits (B, L) of the presence of each class."""
-        return self.head.predict(self(images))
+        return self.head.predict(self(images, prior))
 
     @property
     def is_deep(self) -> bool:
@@ -76,27 +79,24 @@ def build_model(
     hidden: int = 0,
     dropout: float = 0.0,
     trains_sigmoids: bool = True,
+    prior: Prior | None = None,
     seed: int = 0,
 ) -> Model:
     """A model for `classes` classes whose head fits the annotation model."""
+    build = partial(build_classifier, backbone.width, classes, hidden, dropout)
     with fixed_random_state(seed):
-        classifier = build_classifier(backbone.width, classes, hidden, dropout)
+        first = build()
         if annotation != "sampled":
-            return Model(backbone.module, IndependentHead(classifier))
-        second = None
-        if trains_sigmoids:
-            second = build_classifier(backbone.width, classes, hidden, dropout)
-        head = SampledPositiveHead(classifier, second, backbone.width, k)
+            return Model(backbone.module, IndependentHead(first, prior))
+        sigmoids = build() if trains_sigmoids else None
+        head = SampledPositiveHead(first, sigmoids, backbone.width, k, prior)
         return Model(backbone.module, head)
 
 
 def build_classifier(width: int, classes: int, hidden: int = 0, dropout: float = 0.0) -> nn.Module:
     """One linear layer, or with `hidden` > 0 one hidden layer in front of it."""
-    layers: list[nn.Module] = []
-    if hidden > 0:
-        layers = [nn.Linear(width, hidden), nn.ReLU()]
-    if dropout > 0:
-        layers.append(nn.Dropout(dropout))
+    layers: list[nn.Module] = [nn.Linear(width, hidden), nn.ReLU()] if hidden > 0 else []
+    layers += [nn.Dropout(dropout)] if dropout > 0 else []
     layers.append(nn.Linear(hidden or width, classes))
     return nn.Sequential(*layers) if len(layers) > 1 else layers[0]
 
@@ -115,10 +115,9 @@ def build_backbone(
         if width is None:
             raise InputError("backbone features: the width of the vectors is required")
         return Backbone(nn.Identity(), width)
-    download = pretrained and weights is None
+    build = BACKBONES.get(name, partial(_timm, name, image_size))
     with fixed_random_state(seed):
-        build = BACKBONES.get(name)
-        backbone = _timm(name, download, image_size) if build is None else build(download)
+        backbone = build(pretrained and weights is None)
     if weights is not None:
         load_weights(backbone.module, weights)
     backbone.module.to(memory_format=torch.channels_last)  # faster convolutions on a CPU
@@ -132,24 +131,20 @@ def load_weights(module: nn.Module, path: str | Path) -> None:
     if not Path(path).is_file():
         raise InputError(f"{path}: no such weights file")
     try:
-        state = load_state_dict(str(path), weights_only=True)
+        given = load_state_dict(str(path), weights_only=True)
     except Exception as problem:  # damaged or hostile files raise errors of every kind
-        first = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
-            f"{path}: not a file of weights only ({first:.200}); nothing in it was run"
+            f"{path}: not a file of weights only ({_first_line(problem)}); nothing in it was run"
         ) from None
-    expected = module.state_dict()
-    shapes = {key: tuple(value.shape) for key, value in expected.items()}
-    for key, shape in shapes.items():
-        if key not in state:
+    for key, value in module.state_dict().items():
+        if key not in given:
             raise InputError(f"{path}: tensor {key!r} of the backbone is missing in the file")
-        if tuple(state[key].shape) != shape:
-            raise InputError(
-                f"{path}: tensor {key!r}: expected shape {shape}, got {tuple(state[key].shape)}"
-            )
-        if not bool(torch.isfinite(state[key].float()).all()):
+        shape, expected = tuple(given[key].shape), tuple(value.shape)
+        if shape != expected:
+            raise InputError(f"{path}: tensor {key!r}: expected shape {expected}, got {shape}")
+        if not bool(torch.isfinite(given[key].float()).all()):
             raise InputError(f"{path}: tensor {key!r} has values that are not finite")
-    module.load_state_dict({key: state[key] for key in expected})  # without a classifier's tensors
+    module.load_state_dict(given, strict=False)  # without a classifier's tensors
 
 
 def build_optimizer(
@@ -161,104 +156,114 @@ def build_optimizer(
     known = [str(optimizer) for optimizer in list_optimizers()]
     if name not in known:
         raise InputError(f"unknown optimizer {name!r} ({did_you_mean(name.lower(), known)})")
-    fused: dict[str, Any] = (
-        {"fused": True} if name in ("adam", "adamw", "sgd", "nesterov", "momentum") else {}
-    )
+    settings: dict[str, Any] = {"opt": name, "lr": lr, "weight_decay": weight_decay}
     parameters = [parameter for group in groups for parameter in group["params"]]
-    if not all(parameter.is_contiguous() for parameter in parameters):
-        fused = {}  # the fused kernels need one memory layout
+    has_fused = name in ("adam", "adamw", "sgd", "nesterov", "momentum")
+    if has_fused and all(parameter.is_contiguous() for parameter in parameters):
+        settings["fused"] = True
     try:
-        optimizer: torch.optim.Optimizer = create_optimizer_v2(
-            [dict(group) for group in groups], opt=name, lr=lr, weight_decay=weight_decay, **fused
-        )
+        copies = [dict(group) for group in groups]
+        optimizer: torch.optim.Optimizer = create_optimizer_v2(copies, **settings)
     except (TypeError, ValueError, RuntimeError, AssertionError) as problem:
-        first = (str(problem).splitlines() or [type(problem).__name__])[0]
-        raise InputError(f"optimizer {name}: not available here ({first})") from None
+        raise InputError(f"optimizer {name}: unavailable ({_first_line(problem)})") from None
     return optimizer
 
 
 def _tiny(pretrained: bool) -> Backbone:
     """Four convolutions with batch norm for 64-px images; always starts at random."""
     layers: list[nn.Module] = [nn.AvgPool2d(2)]
-    for before, after, shrink in ((3, 16, True), (16, 32, True), (32, 64, False), (64, 128, False)):
-        kernel = 5 if before == 3 else 3
-        layers += [
-            nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False),
-            nn.BatchNorm2d(after),
-            nn.ReLU(),
-        ]
-        if shrink:
-            layers.append(nn.MaxPool2d(2))
-    layers += [nn.AdaptiveMaxPool2d(1), nn.Flatten()]
-    return Backbone(nn.Sequential(*layers), 128)
+    for before, after, kernel, pool in (
+        (3, 16, 5, 2),
+        (16, 32, 3, 2),
+        (32, 64, 3, 1),
+        (64, 128, 3, 1),
+    ):
+        layers += [nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False)]
+        layers += [nn.BatchNorm2d(after), nn.ReLU()]
+        layers += [nn.MaxPool2d(pool)] if pool > 1 else []
+    return Backbone(nn.Sequential(*layers, nn.AdaptiveMaxPool2d(1), nn.Flatten()), 128)
 
 
 def _lite(name: str, pretrained: bool) -> Backbone:
     import timm
 
     module: Any = timm.create_model(f"tf_efficientnet_{name}", pretrained=False, num_classes=0)
+    classifier = None
     if pretrained:
-        module.load_state_dict(pretrained_state(name, module.state_dict()))
-    return Backbone(module, int(module.num_features), LITE_MEAN, LITE_STD)
+        state, classifier = pretrained_state(name, module.state_dict())
+        module.load_state_dict(state)
+    return Backbone(module, int(module.num_features), LITE_MEAN, LITE_STD, classifier)
 
 
-def _timm(name: str, pretrained: bool, image_size: int) -> Backbone:
+def _timm(name: str, image_size: int, pretrained: bool) -> Backbone:
     import timm
     from timm.data.config import resolve_data_config
 
     if not timm.is_model(name.split(".")[0]):
         near = closest(name, [*BACKBONES, *timm.list_models()])
-        hint = f"known: {', '.join(BACKBONES)}, resnet50 and every other name of timm.list_models()"
-        if near is not None:
-            hint = f"did you mean {near!r}?"
+        known = (
+            f"known: {', '.join(BACKBONES)}, resnet50 and every other name of timm.list_models()"
+        )
+        hint = known if near is None else f"did you mean {near!r}?"
         raise InputError(f"unknown backbone {name!r} ({hint})")
-    create = partial(timm.create_model, name, pretrained=pretrained, num_classes=0)
+
+    def create(**size: Any) -> tuple[Any, tuple[Tensor, Tensor] | None]:
+        if not pretrained:
+            return timm.create_model(name, num_classes=0, **size), None
+        module = timm.create_model(name, pretrained=True, **size)
+        return module, detach_classifier(module)
+
     try:
-        module: Any = create()
+        module, classifier = create()
         width = _feature_width(module, image_size)
         if width is None:  # a transformer with a fixed image size
-            module = create(img_size=image_size)
+            module, classifier = create(img_size=image_size)
             width = _feature_width(module, image_size)
     except (OSError, RuntimeError) as problem:
         if is_full(problem):
             raise
-        first = (str(problem).splitlines() or [type(problem).__name__])[0]
         raise InputError(
-            f"backbone {name}: cannot download its pretrained weights ({first}); use --weights "
-            "FILE, --no-pretrained, or the backbone lite0"
+            f"backbone {name}: cannot download its pretrained weights ({_first_line(problem)}); "
+            "use --weights FILE, --no-pretrained, or the backbone lite0"
         ) from None
     except TypeError:
         width = None
     if width is None:
         raise InputError(f"backbone {name}: does not take images of {image_size} × {image_size}")
     settings = resolve_data_config({}, model=module)  # type: ignore[no-untyped-call]
-    return Backbone(module, width, settings["mean"], settings["std"])
+    if classifier is not None and classifier[0].shape[1] != width:
+        classifier = None
+    return Backbone(module, width, settings["mean"], settings["std"], classifier)
+
+
+def detach_classifier(module: Any) -> tuple[Tensor, Tensor] | None:
+    """Remove the classifier of a timm model, and return its weight and bias if it is linear."""
+    layer = module.get_classifier()
+    module.reset_classifier(0)
+    if not isinstance(layer, nn.Linear) or layer.bias is None:
+        return None
+    return layer.weight.detach(), layer.bias.detach()
 
 
 def _feature_width(module: nn.Module, image_size: int) -> int | None:
     """The length of the feature vectors; None if images of this size do not pass."""
-    training = module.training
     try:
-        with torch.no_grad():
-            features = module.eval()(torch.zeros(1, 3, image_size, image_size))
+        with evaluating(module), torch.no_grad():
+            features = module(torch.zeros(1, 3, image_size, image_size))
     except (RuntimeError, AssertionError, ValueError, IndexError):
         return None
-    finally:
-        module.train(training)
     return int(features.shape[1]) if features.ndim == 2 else None
 
 
-_LITE = ("lite0", "lite1", "lite2")
-BACKBONES: dict[str, Callable[[bool], Backbone]] = {
+BACKBONES: dict[str, Callable[[bool], Backbone]] = {  # in addition to timm's; add your own here
     "tiny": _tiny,
-    **{name: partial(_lite, name) for name in _LITE},
+    **{name: partial(_lite, name) for name in SHA256},
 }
-"""Backbones in addition to timm's; add your own under a new name."""
 
 
 def is_pretrained(name: str, pretrained: bool, weights: str | Path | None) -> bool:
     """Whether a backbone starts with trained weights, as far as is known."""
-    return weights is not None or (pretrained and (name in _LITE or name not in BACKBONES))
+    return weights is not None or (pretrained and (name in SHA256 or name not in BACKBONES))
 
 
 def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
@@ -268,9 +273,25 @@ def batch_norms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
 
 
 @contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Inside, the module is in evaluation mode."""
+    was_training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(was_training)
+
+
+@contextmanager
 def fixed_random_state(seed: int) -> Iterator[None]:
     """Inside, random numbers follow from the seed; outside they go on as before."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(seed)
         yield
+
+
+def _first_line(problem: Exception) -> str:
+    """The first line of an error's message."""
+    return (str(problem).splitlines() or [type(problem).__name__])[0][:200]

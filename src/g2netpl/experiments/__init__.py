@@ -9,7 +9,7 @@ them in a folder, `paper` has the published numbers, and `reproduction` builds o
 
 from typing import TYPE_CHECKING
 
-from g2netpl.base.lazy import lazily
+from g2netpl.utils.lazy import lazily
 
 if TYPE_CHECKING:
     from g2netpl.experiments.cells import Outcome as Outcome

@@ -23,36 +23,32 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.console import Console
-from g2netpl.base.errors import InputError
-from g2netpl.base.options import in_full, parse_record
-from g2netpl.base.progress import EVERY, Cells
-from g2netpl.base.signals import AGAIN, leave_terminal_to_parent
-from g2netpl.base.system import MOST_PROCESSES
+from g2netpl.core import plugins
+from g2netpl.core.inference import predict_all
 from g2netpl.experiments.data import ArrayData, Data, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement, watch_labels
-from g2netpl.game import plugins
-from g2netpl.game.network.predicting import predict_all
-from g2netpl.game.player import LabelPlayer
 from g2netpl.images.loader import Part
 from g2netpl.labels.table import IndexArray, LabelMatrix
-from g2netpl.runs.config import PhaseMode, RunConfig
+from g2netpl.runs.config import RunConfig
 from g2netpl.runs.folder import is_begun
 from g2netpl.runs.metrics import ranked_map
-from g2netpl.runs.records import CellResult, Epoch
+from g2netpl.runs.records import CellResult, Epoch, write_history
 from g2netpl.training import expected_positives as expected
-from g2netpl.training.data import observe_data
+from g2netpl.training.datamodule import DataModule, TensorDataModule, backbone_of
 from g2netpl.training.divergence import attempt
-from g2netpl.training.inputs import ArrayInputs, Inputs, backbone_of
-from g2netpl.training.listed import Listed
-from g2netpl.training.progress import describe, write_history
-from g2netpl.training.session import Session
-from g2netpl.training.snapshots import Snapshot, State
+from g2netpl.training.progress import Progress, describe
+from g2netpl.training.splits import ListedImages, observe_data
 from g2netpl.training.train import train
+from g2netpl.training.trainer import Callback, State, Trainer
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.options import in_full, parse_record
+from g2netpl.utils.progress import EVERY, Cells
+from g2netpl.utils.signals import AGAIN, leave_terminal_to_parent
+from g2netpl.utils.system import MOST_PROCESSES
 
 RESULT_KEYS = tuple(CellResult.__annotations__)
 Row = dict[str, Any]
@@ -169,53 +165,64 @@ def train_cell(
 ) -> Outcome:
     """Train one cell and measure it on the test part, if any, at the best epoch and at the last."""
     began = time.perf_counter()
-    session = session_of(arrays, comparison, cell)
-    data, inputs, mode = session.data, session.inputs, session.mode
+    trainer = trainer_of(arrays, comparison, cell)
+    data = trainer.data
     known, visible = data.table.values[data.training], data.visible.values
-    movement: list[Row] = []
-
-    def watch(now: Snapshot, network: nn.Module, player: LabelPlayer, *rest: Any) -> None:
-        soft = player.soft_labels() if comparison.keep_labels else None
-        if soft is not None:
-            predicted = predict_all(network, inputs.training(mode))
-            movement.append(watch_labels(soft.numpy(), predicted, known, visible))
-
-    result = session.play(console=console, watch=watch)
-    soft = session.player.soft_labels()
+    watched = _Watching(known, visible)
+    if comparison.keep_labels:
+        trainer.callbacks.append(watched)
+    if console is not None:
+        trainer.callbacks.append(Progress(console))
+    result = trainer.fit()
+    soft = trainer.pseudo_labels()
     row = {
         **asdict(cell),
         "best_epoch": result.best_epoch,
         "validation_map": result.best_map,
-        "last_test_map": _test_map(session, result.network),
-        "test_map": _test_map(session, result.best_network),
-        "pseudo_label_map": None if soft is None else ranked_map(soft.numpy(), known),
+        "last_test_map": _test_map(trainer, trainer.last_model),
+        "test_map": _test_map(trainer, result.best_model),
+        "pseudo_label_map": None if soft is None else ranked_map(soft, known),
         "undecided": result.history[-1]["undecided"],
-        "expected_positives": session.k,
+        "expected_positives": trainer.k,
         "seconds": round(time.perf_counter() - began, 3),
     }
-    keep, best = comparison.keep_labels, result.best_network
+    keep, source = comparison.keep_labels, trainer.source
     return Outcome(
         row,
         [{**record} for record in result.history],
         data.training,
         visible,
-        soft.numpy() if keep and soft is not None else None,
-        session.predict(best, inputs.training(mode)) if keep else None,
-        movement,
+        soft if keep else None,
+        trainer.predict(result.best_model, source) if keep else None,
+        watched.records,
     )
 
 
-def session_of(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Session:
-    """The training of a cell, ready to play."""
+class _Watching(Callback):
+    """Compares pseudo-labels and predictions with the hidden labels after each epoch."""
+
+    def __init__(self, known: LabelMatrix, visible: LabelMatrix) -> None:
+        self.known, self.visible = known, visible
+        self.records: list[Row] = []
+
+    def on_epoch_end(self, trainer: Trainer) -> None:
+        soft = trainer.pseudo_labels()
+        if soft is not None:
+            predicted = predict_all(trainer.evaluated, trainer.source)
+            self.records.append(watch_labels(soft, predicted, self.known, self.visible))
+
+
+def trainer_of(arrays: ArrayData, comparison: Comparison, cell: Cell) -> Trainer:
+    """The trainer of a cell."""
     config = comparison.config_of(cell, arrays.keys)
     data = observe_data(config, arrays.train)
     if arrays.test is not None:
-        data = replace(data, test=Listed(arrays.test, []))
+        data = replace(data, test=ListedImages(arrays.test, []))
     backbone = None if arrays.is_features else backbone_of(config)
-    inputs = ArrayInputs(data, arrays.train_inputs, arrays.test_inputs, backbone)
+    inputs = TensorDataModule(data, arrays.train_inputs, arrays.test_inputs, backbone)
     # an estimate is not to see the whole truth of the images that are held out
     k = expected.find(config, replace(data, validation=None), inputs)
-    return Session(config, data, inputs, k)
+    return Trainer(config, data, inputs, k=k)
 
 
 def choose(rows: Sequence[Row]) -> list[Row]:
@@ -239,11 +246,11 @@ def _score(row: Row) -> float:
     return -1.0 if row["validation_map"] is None else float(row["validation_map"])
 
 
-def _test_map(session: Session, state: State) -> float | None:
-    inputs, test = session.inputs.test(session.mode), session.data.test
+def _test_map(trainer: Trainer, state: State) -> float | None:
+    inputs, test = trainer.inputs.test(trainer.mode), trainer.data.test
     if inputs is None or test is None:
         return None
-    return ranked_map(session.predict(state, inputs), test.table.values)
+    return ranked_map(trainer.predict(state, inputs), test.table.values)
 
 
 def _start_worker(own_methods: list[str]) -> None:
@@ -254,7 +261,7 @@ def _start_worker(own_methods: list[str]) -> None:
 
 
 def _work(comparison: Comparison, cell: Cell) -> Outcome:
-    with plugins.own_mistakes():  # of which the main process would hear less
+    with plugins.plugin_errors():  # of which the main process would hear less
         return _attempt(_loaded_once(comparison.features), comparison, cell)
 
 
@@ -292,10 +299,10 @@ class _OnPhotos:
     def _train(self, config: RunConfig, cell: Cell, bar: Cells, watches: bool) -> Row:
         folder = Path(config.output)
 
-        def on_epoch(now: Snapshot, *rest: Any) -> None:
-            self._show(_title(cell), bar, now.history[-1], rest[2])
+        def on_epoch(trainer: Trainer) -> None:
+            self._show(_title(cell), bar, trainer.state.history[-1], trainer.inputs)
             if watches:
-                _watch_labels(config, now, *rest)
+                _watch_labels(config, trainer)
 
         run = train(
             config,
@@ -310,7 +317,7 @@ class _OnPhotos:
         kept = {"history": run.history, "movement": movement}
         return {**run.result, **named, "expected_positives": run.expected_positives, **kept}
 
-    def _show(self, title: str, bar: Cells, record: Epoch, inputs: Inputs) -> None:
+    def _show(self, title: str, bar: Cells, record: Epoch, inputs: DataModule) -> None:
         """An epoch in a line, and every unreadable image once."""
         bar.say(f"{title}: epoch {record['epoch']}: {describe(record)}")
         for problem in inputs.bad_images():
@@ -329,28 +336,21 @@ def _failed(cell: Cell, reason: str) -> Row:
     return {**diverged_row(cell, reason), "history": [], "movement": []}
 
 
-def _watch_labels(
-    config: RunConfig,
-    now: Snapshot,
-    network: nn.Module,
-    player: LabelPlayer,
-    inputs: Inputs,
-    mode: PhaseMode,
-) -> None:
-    """Follow the soft labels over the epochs."""
-    soft = player.soft_labels()
+def _watch_labels(config: RunConfig, trainer: Trainer) -> None:
+    """Follow the pseudo-labels over the epochs."""
+    soft = trainer.pseudo_labels()
     if soft is None:
         return
-    data, track = inputs.data, Path(config.output) / TRACK
+    data, track = trainer.data, Path(config.output) / TRACK
     rows = np.random.default_rng([config.seed, 0x6C62]).permutation(len(data.training))
     rows = np.sort(rows[:_WATCHED])
     record = watch_labels(
-        soft.cpu().numpy()[rows],
-        predict_all(network, Part(inputs.training(mode), rows)),
+        soft[rows],
+        predict_all(trainer.evaluated, Part(trainer.source, rows)),
         data.table.values[data.training[rows]],
         data.visible.values[rows],
     )
-    seen = {**_records(track), now.history[-1]["epoch"]: record}
+    seen = {**_records(track), trainer.state.history[-1]["epoch"]: record}
     write_history(track, [{"epoch": epoch, **each} for epoch, each in seen.items()])
 
 
@@ -361,7 +361,7 @@ class _Watched(Movement):
 
 
 def _records(track: Path) -> dict[int, Row]:
-    """What was seen after each epoch; the last word counts where an epoch was played again."""
+    """What was seen after each epoch; the last line counts if an epoch was repeated."""
     if not track.is_file():
         return {}
     found: dict[int, Row] = {}

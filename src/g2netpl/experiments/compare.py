@@ -12,15 +12,15 @@ from typing import Any, NotRequired
 
 from pydantic import FiniteFloat
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.base.files import appending
-from g2netpl.base.options import parse_record
-from g2netpl.base.progress import Cells
-from g2netpl.base.signals import AGAIN, Stopped
 from g2netpl.experiments.cells import Row, Runner, choose
 from g2netpl.experiments.grid import Cell, Comparison
 from g2netpl.experiments.label_quality import Movement
 from g2netpl.runs.records import CellResult, Epoch
+from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.files import appending
+from g2netpl.utils.options import parse_record
+from g2netpl.utils.progress import Cells
+from g2netpl.utils.signals import AGAIN, Stopped
 
 CELLS = "cells.jsonl"
 

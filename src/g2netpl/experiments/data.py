@@ -1,9 +1,8 @@
 """What an experiment runs on: features, the built-in scenes, or images with a label file.
 
 `Dataset` says where it is, `ArrayData` holds features and scenes in memory, `PhotoData` knows the
-images to train on and those of the test. There may be no test: then a comparison reports validation
-mAP, and a reproduction makes a fifth of the label file the test. Both say what a training on them
-needs (`keys`), and `check` a comparison before it begins.
+images to train on and those of the test. Without a test a comparison reports validation mAP. Both
+say what a training on them needs (`keys`), and `check` a comparison before it begins.
 """
 
 import hashlib
@@ -16,23 +15,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from g2netpl.base.errors import InputError
+from g2netpl.core.freezing import frozen_below
 from g2netpl.experiments.grid import VALIDATION_FRACTION, Comparison
-from g2netpl.game.network.cutting import cut
 from g2netpl.images.features import read_features
 from g2netpl.images.loader import by_headers
 from g2netpl.images.pixels import check_bad
-from g2netpl.labels.files import READ_BY, Files, named, of_each
-from g2netpl.labels.formats import image_folder, read_labels, write_labels
-from g2netpl.labels.formats.layouts import OFFICIAL, official
-from g2netpl.labels.observation import can_choose_by
+from g2netpl.labels.files import Files, named, of_each
+from g2netpl.labels.io.layouts import OFFICIAL, official
+from g2netpl.labels.missingness import can_choose_by
 from g2netpl.labels.splits import split_table
-from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class
+from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.config import RunConfig
-from g2netpl.training.data import TrainingData, read_training_data
-from g2netpl.training.inputs import backbone_of
-from g2netpl.training.listed import Listed, keep_test_apart
-from g2netpl.training.session import network_of
+from g2netpl.training.data import read_training_data
+from g2netpl.training.datamodule import backbone_of
+from g2netpl.training.splits import ListedImages, TrainingData
+from g2netpl.utils.errors import InputError
 
 Kind = Literal["scenes", "features", "images"]
 
@@ -84,38 +81,6 @@ def find_dataset(
     )
 
 
-def with_test_part(
-    dataset: Dataset, folder: Path, table: LabelTable, format: str | None = None
-) -> Dataset:
-    """A label file without a test file is split once: a fifth of its images become the test.
-
-    `table` is what the file says, and said when it was split: a part that says something else was
-    broken off or damaged, and is written again.
-    """
-    if dataset.labels is None or dataset.test_labels is not None:
-        return dataset
-    images = dataset.images or str(image_folder(dataset.labels, format))
-    parts = [folder / f"{part}.csv" for part in ("train", "test")]
-    folder.mkdir(parents=True, exist_ok=True)
-    for part, rows in zip(parts, split_rows(table), strict=True):
-        if not _says(part, table.take(rows)):
-            write_labels(table.take(rows), part)
-    return Dataset("images", dataset.root, str(parts[0]), str(parts[1]), images)
-
-
-def _says(path: Path, table: LabelTable) -> bool:
-    """Whether a file is there and holds this table."""
-    try:
-        return path.is_file() and read_labels(path).fingerprint() == table.fingerprint()
-    except InputError:
-        return False
-
-
-def split_rows(table: LabelTable) -> tuple[IndexArray, IndexArray]:
-    """Four fifths to train on, and those of the test; always the same."""
-    return split_table(table, 0.2, 0)
-
-
 @dataclass(frozen=True)
 class ArrayData:
     """The data of a comparison, in memory, and the backbone that fits them."""
@@ -134,7 +99,7 @@ class ArrayData:
     @property
     def keys(self) -> dict[str, Any]:
         """What every training on them has in common (see RunConfig)."""
-        mode = "linear" if self.is_features else "end-to-end"
+        mode = "linear" if self.is_features else "full"
         return {"labels": "arrays", "mode": mode, "backbone": self.backbone, "device": "cpu"}
 
     @property
@@ -186,7 +151,6 @@ class PhotoData:
     dataset: Dataset
     own_keys: dict[str, Any]
     told: set[str] = field(default_factory=set)  # which images cannot be read
-    splits_test: bool = False  # without a test file, off the label file
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -201,16 +165,9 @@ class PhotoData:
         return read_training_data(self._config)
 
     @cached_property
-    def parts(self) -> tuple[Listed, Listed | None]:
+    def parts(self) -> tuple[ListedImages, ListedImages | None]:
         """What is trained on and what is tested on."""
-        whole = Listed(self.read.table, self.read.paths)
-        if self.read.test is not None or not self.splits_test:
-            return whole, self.read.test
-        train, test = (
-            Listed(whole.table.take(rows), [whole.paths[row] for row in rows])
-            for rows in split_rows(whole.table)
-        )
-        return train, test
+        return ListedImages(self.read.table, self.read.paths), self.read.test
 
     @property
     def tables(self) -> tuple[LabelTable, LabelTable | None]:
@@ -235,9 +192,8 @@ class PhotoData:
         config = comparison.check(*self.tables, self.keys)
         found = self.look_at_files()
         backbone = backbone_of(config)
-        network_of(config, backbone, len(self.read.table.classes))
-        if "top" in config.modes:
-            cut(backbone.module, config.train_from, config.image_size)
+        if "partial" in config.phases:
+            frozen_below(backbone.module, config.train_from, config.image_size)
         return found
 
     def look_at_files(self) -> list[str]:
@@ -245,25 +201,13 @@ class PhotoData:
 
         Gives what a person should be told about the rest.
         """
-        config, (train, test) = self._config, self.parts
-        apart = []
-        if test is not None and config.test_labels is None:  # else it was looked at when read
-            way_out = "keep them together with --groups, which g2netpl check --groups-out writes"
-            apart = keep_test_apart(train, test, config, way_out)
-        parts = [part for part in (train, test) if part is not None]
+        config = self._config
+        parts = [part for part in self.parts if part is not None]
         tried = [by_headers(part.paths, config.most_bad(len(part.paths))) for part in parts]
         check_bad(*tried)
         self.told.update(*(each.problems for each in tried))
-        notes = [f"note: {note}" for note in (*self.read.notes, *apart)]
+        notes = [f"note: {note}" for note in self.read.notes]
         return [*notes, *(f"left out: {each}" for each in sorted(self.told)), str(self)]
-
-    def with_test_part(self, folder: Path) -> "PhotoData":
-        """The same, with the files below `folder` where the test is a part of the label file."""
-        whole, format = self.read.table, self.own_keys.get("format")
-        dataset = with_test_part(self.dataset, folder, whole, format)
-        used = () if dataset is self.dataset else READ_BY
-        own = {name: value for name, value in self.own_keys.items() if name not in used}
-        return PhotoData(dataset, own, self.told)
 
     def __str__(self) -> str:
         train, test = self.tables

@@ -7,25 +7,24 @@ from typing import Any
 
 import torch
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.game.methods import find_method, make_player, split_variant, weights_to_try
-from g2netpl.game.player import Setup
+from g2netpl.core.methods import build_method, find_method, parse_method, weights_to_try
 from g2netpl.labels.settings import Setting
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank
 from g2netpl.training import expected_positives as expected
 from g2netpl.training.checks import check_config, check_method
-from g2netpl.training.data import check_learnable, split_and_observe
+from g2netpl.training.splits import check_learnable, split_and_observe
+from g2netpl.utils.errors import InputError, counted
 
-OBSERVATION = "observation"  # a method may be tried under another: epr:observation=draw
+ANNOTATION = "annotation"  # a method may be tried under another: epr:annotation=sampled
 VALIDATION_FRACTION = 0.2
 
 
 def options_of(method: str) -> tuple[str, dict[str, str]]:
-    """The plain name of a row's method, and its own options; the observation is none of them."""
-    name, changes = split_variant(method)
-    changes.pop(OBSERVATION, None)
+    """The name of a row's method and its options, without the annotation model."""
+    name, changes = parse_method(method)
+    changes.pop(ANNOTATION, None)
     return name, changes
 
 
@@ -54,9 +53,9 @@ class Comparison:
     epochs: int = 10
     hidden: int = 0
     expected_positives: float | str = "truth"  # the truth's mean as in the protocol, or estimate
-    optimizer: str = "Adam"
+    optimizer: str = "adam"
     ema: float | None = None
-    observation: str | None = None  # of methods that do not say another themselves
+    annotation: str | None = None  # of methods that do not name another themselves
     changes: tuple[tuple[str, str, str], ...] = ()  # (method, option, value), for all its rows
     search_weights: bool = False  # try three values of each method's main weight too
     choose_once: bool = False  # choose on the first seed; train the others with that alone
@@ -65,7 +64,7 @@ class Comparison:
     def __post_init__(self) -> None:
         kinds = [Setting.parse(setting).kind for setting in self.settings]
         for method, kind in itertools.product(self.methods, kinds):
-            check_method(*self.options_of(method), full=kind == "full", mode="end-to-end")
+            check_method(*self.options_of(method), full=kind == "full", mode="full")
         shared = itertools.product(self.seeds, self.learning_rates, self.batch_sizes)
         for seed, rate, batch in shared:  # each is what a training may have
             self.config_of(Cell(self.methods[0], self.settings[0], seed, rate, batch))
@@ -88,7 +87,7 @@ class Comparison:
             **(keys or {"labels": "none"}),
             "method": method,
             "options": options,
-            OBSERVATION: split_variant(cell.method)[1].get(OBSERVATION, self.observation),
+            ANNOTATION: parse_method(cell.method)[1].get(ANNOTATION, self.annotation),
             "setting": cell.setting,
             "seed": cell.seed,
             "learning_rate": cell.learning_rate,
@@ -118,7 +117,7 @@ class Comparison:
                 "convert --absent negative)"
             )
         expected.check(self.expected_positives, train.values)
-        views = keys is not None and "images" in keys and keys["mode"] == "end-to-end"
+        views = keys is not None and "images" in keys and keys["mode"] == "full"
         for setting in self.settings:
             share, seed = VALIDATION_FRACTION, self.seeds[0]
             data = split_and_observe(train, Setting.parse(setting), share, seed)
@@ -131,9 +130,9 @@ class Comparison:
             check_learnable(visible, f"setting {setting}")
             for method in self.methods:
                 name, changes = self.options_of(method)
-                check_method(name, changes, full=True, mode="end-to-end", images=views)
-                one = torch.tensor(visible.values[:1])
-                make_player(name, changes, Setup(one, 1.0, 1.0))
+                check_method(name, changes, full=True, mode="full", images=views)
+                options: dict[str, Any] = {**changes}
+                build_method(name, torch.tensor(visible.values[:1]), k=1.0, **options)
         configs = [check_config(self.config_of(cell, keys)) for cell in self.cells()]
         return configs[0]
 

@@ -1,6 +1,6 @@
 """Soft labels and predictions of the training images, held against the truth that was hidden.
 
-For experiments alone: nothing of this is ever shown to a player.
+For experiments only: methods never see any of this.
 """
 
 from typing import Any
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from typing_extensions import TypedDict
 
-from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix
 from g2netpl.runs.metrics import ranked_map
+from g2netpl.utils.arrays import Scores
 
 Record = dict[str, Any]
 _QUARTILES = (0.25, 0.5, 0.75)

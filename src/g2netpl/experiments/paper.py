@@ -8,21 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from g2netpl.base.errors import InputError, did_you_mean
+from g2netpl.utils.errors import InputError, did_you_mean
 
 SSPL = ("sspl:0.2", "sspl:0.4", "sspl:0.6", "sspl:0.8")
 _BASELINES = ("an", "an-ls", "wan", "epr", "role")
-GAME = "g2netpl:observation=random"  # a sigmoid for every class, as the paper has
-_PARTIAL = (*_BASELINES, "g2netpl-paper", GAME)
+OURS = "g2netpl:annotation=random"  # a sigmoid for every class, as the paper has
+_PARTIAL = (*_BASELINES, "g2netpl-paper", OURS)
 _LABELLED_ONLY = "an:unlabelled_images=ignore"
-_BOTH_GAMES = (
-    f"g2netpl-paper plays the game as we read the paper's words, {GAME} the same game with our own "
-    "weights and defaults, on sigmoids as the paper; its G²NetPL is the counterpart of both."
+_BOTH_READINGS = (
+    f"g2netpl-paper is the literal reading of the paper's words, {OURS} the same method with our "
+    "weights; both have a sigmoid per class. Each is compared with the paper's G²NetPL."
 )
 
-HELD = f"{GAME}:response=frozen:map=sigmoid:beta=1:gamma=0"  # û = ½ for good, and ξ = 1
-SIGMOID = f"{GAME}:map=sigmoid:beta=1:gamma=0"
-SCHEDULED = f"{GAME}:map=sigmoid"
+FIXED = f"{OURS}:response=fixed:map=sigmoid:beta=1:gamma=0"  # û = ½ for good, and ξ = 1
+SIGMOID = f"{OURS}:map=sigmoid:beta=1:gamma=0"
+SCHEDULED = f"{OURS}:map=sigmoid"
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class Recipe:
     about: str
     blocks: tuple[Block, ...]
     names: Mapping[str, str] = field(default_factory=dict)  # what the paper calls a method's row
-    watches_labels: bool = False  # soft labels and predictions are followed over the epochs
-    linear_init: bool = False  # the paper's own training here; elsewhere end-to-end
+    watches_labels: bool = False  # pseudo-labels and predictions are followed over the epochs
+    lp_ft: bool = False  # linear, then full, as in the paper; else full
     compares: bool = False  # a table of methods, where others may stand too
 
     def name_of(self, method: str) -> str:
@@ -50,8 +50,8 @@ class Recipe:
         return self.names.get(method, method)
 
     def with_methods(self, methods: Sequence[str]) -> "Recipe":
-        """The same with more rows, in the settings of the game."""
-        block = next(block for block in self.blocks if GAME in block.methods)
+        """The same with more rows, in the settings of G²NetPL."""
+        block = next(block for block in self.blocks if OURS in block.methods)
         more = tuple(method for method in methods if method not in block.methods)
         if not more:
             return self
@@ -63,7 +63,7 @@ RECIPES: dict[str, Recipe] = {
     "table1": Recipe(
         "Table 1: one positive label on every image",
         "All methods at FSPL, with full labels and with one label of each sign as references. "
-        + _BOTH_GAMES,
+        + _BOTH_READINGS,
         (
             Block(("bce", "bce-ls"), ("full",)),
             Block(("iu",), ("positives:1+1",)),
@@ -76,7 +76,7 @@ RECIPES: dict[str, Recipe] = {
         "SSPL with 20 to 80 % of the images labelled. The paper also holds its own 60 and 80 % "
         "against ROLE at FSPL. AN takes unlabelled images as negatives throughout; beside it, for "
         "reference, it learns from the labelled images alone, which the paper does not have. "
-        + _BOTH_GAMES,
+        + _BOTH_READINGS,
         (Block(("an", _LABELLED_ONLY, *_PARTIAL[1:]), SSPL), Block(("role",), ("fspl",))),
         {_LABELLED_ONLY: "an, labelled images only"},
         compares=True,
@@ -84,30 +84,30 @@ RECIPES: dict[str, Recipe] = {
     "ablation": Recipe(
         "Ablation: what each step of the method adds",
         "The baseline takes unobserved as negative. The second row, which the paper does not have, "
-        "changes several things at once: it has the weights and R of the game, but no labels that "
-        "move; what is unobserved counts less, with its label held at ½. From there on each row "
-        "changes one thing: the labels move, ξ weighs them, F is another.",
-        (Block(("an", HELD, SIGMOID, SCHEDULED, GAME), ("sspl:0.2", "fspl")),),
+        "changes several things at once: it has the weights and R of G²NetPL, but fixed "
+        "pseudo-labels of ½, which count less than observed labels. From there on each row changes "
+        "one thing: pseudo-labels are updated, ξ weights them, F is another.",
+        (Block(("an", FIXED, SIGMOID, SCHEDULED, OURS), ("sspl:0.2", "fspl")),),
         {
             "an": "baseline (AN)",
-            HELD: "weights and R, labels held at ½",
-            SIGMOID: "the game with F = sigmoid",
+            FIXED: "weights and R, pseudo-labels fixed at ½",
+            SIGMOID: "G²NetPL with F = sigmoid",
             SCHEDULED: "+ ξ, weights by confidence",
-            GAME: "+ F = CDF of a Gaussian",
+            OURS: "+ F = CDF of a Gaussian",
         },
-        linear_init=True,
+        lp_ft=True,
     ),
     "convergence": Recipe(
         "Convergence of pseudo labels and predictions",
         "Entries that nobody observed, by their hidden truth: median and quartiles after each "
         "epoch.",
-        (Block((GAME,), ("fspl",)),),
+        (Block((OURS,), ("fspl",)),),
         watches_labels=True,
     ),
     "semi-supervised": Recipe(
         "Against semi-supervised methods",
         "FixMatch and UPS in our multi-label form (the paper gives none) over the labelled share.",
-        (Block(("fixmatch", "ups", GAME), SSPL),),
+        (Block(("fixmatch", "ups", OURS), SSPL),),
         compares=True,
     ),
     "parameters": Recipe(
@@ -119,7 +119,7 @@ RECIPES: dict[str, Recipe] = {
         "Quality of the pseudo labels against the hidden truth",
         "mAP of soft labels on the training images: at the end over all entries, as the paper "
         "seems to count, and after each epoch over the hidden entries alone.",
-        (Block((GAME, "role"), ("fspl",)),),
+        (Block((OURS, "role"), ("fspl",)),),
         watches_labels=True,
     ),
 }
@@ -152,15 +152,15 @@ def with_methods(recipes: Mapping[str, Recipe], methods: Sequence[str]) -> dict[
 
 Figures = dict[tuple[str, str], float]
 
-_PRINTED = (*_BASELINES, GAME)
+_PRINTED = (*_BASELINES, OURS)
 _ROWS = {  # (method, setting) in the order of the numbers below
     "table1": [
         *(("bce", "full"), ("bce-ls", "full"), ("iu", "positives:1+1")),
         *((method, "fspl") for method in _PRINTED),
     ],
     "table2": [*product(_PRINTED, SSPL), ("role", "fspl")],
-    "ablation": [*product(("an", SIGMOID, SCHEDULED, GAME), ("sspl:0.2", "fspl"))],
-    "labels": [(GAME, "fspl"), ("role", "fspl")],
+    "ablation": [*product(("an", SIGMOID, SCHEDULED, OURS), ("sspl:0.2", "fspl"))],
+    "labels": [(OURS, "fspl"), ("role", "fspl")],
 }
 _NUMBERS = {
     ("table1", "VOC"): "89.1 90.0 83.2 85.1 86.7 86.5 85.5 87.9 88.8",
@@ -185,7 +185,7 @@ def published(recipe: str, data: str | None) -> Figures:
     """The paper's figures of a recipe on a data set, by (method, setting); empty if there are none.
 
     The figure on semi-supervised methods was published as a picture only: those of table 2 stand
-    there. G²NetPL is the counterpart of both our games, but where steps of one are told apart.
+    there. G²NetPL is compared with both our readings, except where steps of one are compared.
     """
     recipe = "table2" if recipe == "semi-supervised" else recipe
     numbers = _NUMBERS.get((recipe, data or ""))
@@ -193,8 +193,8 @@ def published(recipe: str, data: str | None) -> Figures:
         return {}
     found = dict(zip(_ROWS[recipe], map(float, numbers.split()), strict=True))
     if recipe.startswith("table"):
-        game = {setting: value for (m, setting), value in found.items() if m == GAME}
-        found |= {("g2netpl-paper", setting): value for setting, value in game.items()}
+        paper = {setting: value for (m, setting), value in found.items() if m == OURS}
+        found |= {("g2netpl-paper", setting): value for setting, value in paper.items()}
     return found
 
 

@@ -5,24 +5,24 @@ nothing is trained twice, and a reproduction that was broken off goes on with th
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from g2netpl.base.console import Console
-from g2netpl.base.errors import InputError
-from g2netpl.base.progress import Cells
+from g2netpl.core.methods import find_method
 from g2netpl.experiments.cells import Row, choose, runner_of
 from g2netpl.experiments.compare import CELLS, cell_of, read_cells, sweep
 from g2netpl.experiments.data import Data, Dataset, Kind, PhotoData, load_array_data
 from g2netpl.experiments.grid import Cell, Comparison, options_of
 from g2netpl.experiments.paper import Recipe
-from g2netpl.game.methods import needs_of
 from g2netpl.labels.table import LabelTable
-from g2netpl.runs.config import Mode
+from g2netpl.runs.train_config import Mode
 from g2netpl.training.checks import obstacle
 from g2netpl.training.divergence import check_some_trained
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.progress import Cells
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Protocol:
     search_weights: bool = False
     choose_once: bool = False
     expected_positives: float | str = "truth"
-    optimizer: str = "Adam"
+    optimizer: str = "adam"
     ema: float | None = None
     photos: Mapping[str, Any] = field(default_factory=dict)  # mode, backbone, image_size, …
 
@@ -48,7 +48,7 @@ USUAL: dict[Kind, tuple[int, tuple[float, ...], tuple[int, ...]]] = {
     "images": (10, (1e-2, 1e-3, 1e-4, 1e-5), (8, 16)),
 }
 """Epochs, learning rates and batch sizes where nobody says: of images, the paper's."""
-LINEAR_INIT_EPOCHS = 5  # of everything, after those of the classifier; the paper's
+LP_FT_EPOCHS = 5  # of everything, after those of the classifier; the paper's
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,8 @@ class Training:
         cell = self.cell
         named = f"{cell.method} {cell.setting} seed {cell.seed}"
         chosen = f"lr {cell.learning_rate:g} batch {cell.batch_size} {cell.weight}".rstrip()
-        often = needs_of(*self.comparison.options_of_cell(cell)).rounds
+        name, changes = self.comparison.options_of_cell(cell)
+        often = getattr(find_method(name).options(changes), "rounds", 1)  # of UPS
         rounds = "" if often == 1 else f"{often} rounds of "
         how = f"{self.mode} {rounds}{self.comparison.epochs} epochs".lstrip()
         return f"{named} {chosen}: {how}"
@@ -109,22 +110,22 @@ class Plan:
         """How networks of a recipe are trained on images, as the paper did unless told."""
         if self.dataset.kind != "images":
             return ""
-        usual: Mode = "linear-init" if self.recipes[name].linear_init else "end-to-end"
+        usual: Mode = "lp-ft" if self.recipes[name].lp_ft else "full"
         return self.protocol.photos.get("mode") or usual
 
     def epochs(self, name: str) -> int:
-        """How long, as the paper did unless told; with linear-init, of everything."""
+        """How long, as the paper did unless told; with lp-ft, of everything."""
         usual = USUAL[self.dataset.kind][0]
-        if self.mode(name) == "linear-init":
-            usual = LINEAR_INIT_EPOCHS
+        if self.mode(name) == "lp-ft":
+            usual = LP_FT_EPOCHS
         return usual if self.protocol.epochs is None else self.protocol.epochs
 
     def training(self, name: str) -> str:
         """How and how long, for people."""
         mode, epochs = self.mode(name), self.epochs(name)
-        if mode == "linear-init":
+        if mode == "lp-ft":
             linear = self.protocol.photos.get("linear_epochs")
-            return f"linear-init, {linear} epochs linear + {epochs} of everything"
+            return f"lp-ft, {linear} epochs linear + {epochs} of everything"
         how = {"features": "frozen features", "scenes": "end to end", "images": mode}
         return f"{how[self.dataset.kind]}, {epochs} epochs"
 
@@ -138,7 +139,7 @@ class Plan:
         if mode not in self._data:
             keys = {**self.protocol.photos, "mode": mode}
             self._data[mode] = (
-                PhotoData(self.dataset, keys, self.told, splits_test=True)
+                PhotoData(self.dataset, keys, self.told)
                 if self.dataset.kind == "images"
                 else load_array_data(self.dataset.features)
             )
@@ -154,17 +155,10 @@ class Plan:
         """The labels to train on and those of the test."""
         train, test = self.any_data.tables
         if test is None:
-            raise InputError(f"{self.dataset.name}: no test.npz; reproduce needs a test split")
+            raise InputError(
+                f"{self.dataset.name}: no test images; give --test-labels, or test.npz to features"
+            )
         return train, test
-
-    def with_test_part(self, folder: Path) -> "Plan":
-        """The same, with label files in `folder` where the test is a part of the label file."""
-        data = self.any_data
-        if not isinstance(data, PhotoData):
-            return self
-        data = data.with_test_part(folder)
-        photos = {**data.own_keys, "mode": self.protocol.photos.get("mode")}
-        return replace(self, dataset=data.dataset, protocol=replace(self.protocol, photos=photos))
 
     @cached_property
     def _data(self) -> dict[str, Data]:
@@ -172,7 +166,7 @@ class Plan:
 
     def _obstacle(self, name: str, method: str) -> str | None:
         """Why a method cannot be trained here."""
-        images, mode = self.dataset.kind == "images", self.mode(name) or "end-to-end"
+        images, mode = self.dataset.kind == "images", self.mode(name) or "full"
         why = obstacle(*options_of(method), full=True, mode=mode, images=images)
         if why is None:
             return None

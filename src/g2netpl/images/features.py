@@ -1,4 +1,4 @@
-"""Frozen features: computed once by a backbone, kept as files, read back for linear training.
+"""Frozen features: computed by a backbone, kept in a folder, read for training on features.
 
 A features folder holds `train.npz` and optionally `test.npz` (`features` float or uint8, `labels`
 int8 N×L of 1 / 0 / −1) and `meta.npz` (`classes`, optionally a `scale` per dimension that features
@@ -16,19 +16,19 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from g2netpl.base.arrays import finite_rows, read_npz, write_npz
-from g2netpl.base.errors import InputError
-from g2netpl.base.files import atomic_write
-from g2netpl.base.processes import ALONE, Processes
-from g2netpl.images.loader import Source, in_turns, plain_groups
+from g2netpl.images.loader import Part, Source, plain_groups
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils import distributed
+from g2netpl.utils.arrays import finite_rows, read_npz, write_npz
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import atomic_write
 
 Features = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class FeatureFolder:
-    """Features and labels of a training part, and of a test part if there is one."""
+    """Features and labels of a training split, and of a test split if there is one."""
 
     train_features: Features
     train: LabelTable
@@ -36,40 +36,64 @@ class FeatureFolder:
     test: LabelTable | None = None
 
 
+def compute_features(
+    backbone: nn.Module,
+    source: Source,
+    batch_size: int | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> Features:
+    """The output of a frozen backbone for every image, not augmented, in the order of the source.
+
+    The ranks share the images, and each of them gets the whole table.
+    """
+    own = source
+    if distributed.size() > 1:
+        own = Part(source, distributed.own_rows(len(source)))
+    device = next(backbone.parameters(), torch.empty(0)).device
+    backbone.eval()
+    table, done = np.zeros((0, 0), np.float32), 0
+    with torch.inference_mode():
+        groups = plain_groups(len(own), batch_size or source.evaluation_batch)
+        for images in own.load(groups, None, device):
+            vectors = backbone(images).float().cpu().numpy()
+            if not done:  # one table: many small arrays would fragment the heap
+                table = np.empty((len(own), *vectors.shape[1:]), np.float32)
+            table[done : done + len(vectors)] = vectors
+            done += len(vectors)
+            if on_batch is not None:
+                on_batch(len(vectors) * distributed.size())
+    return distributed.gather_rows(table, len(source))
+
+
 def read_features(folder: str | Path) -> FeatureFolder:
     """Read a features folder; every mistake in it is named."""
     folder = Path(folder)
-    about = folder / "meta.npz"
-    meta = _arrays(about, ("classes",))
-    classes = _names(about, "classes", meta["classes"])
-    scale = None if "scale" not in meta else _numbers(about, "scale", meta["scale"])
-    if scale is not None and not np.isfinite(scale).all():
-        column = int(np.argmin(np.isfinite(scale.ravel())))
-        raise InputError(
-            f"{about}: scale: column {column}: expected a finite number, "
-            f"got {meta['scale'].ravel()[column]}"
-        )
-    train = _part(folder / "train.npz", classes, scale)
+    path = folder / "meta.npz"
+    meta = _arrays(path, ("classes",))
+    classes = _names(path, "classes", meta["classes"])
+    scale = None
+    if "scale" in meta:
+        scale = _numbers(path, "scale", meta["scale"])
+        _check_finite(f"{path}: scale", scale.reshape(1, -1), meta["scale"].reshape(1, -1))
+    train = _read_split(folder / "train.npz", classes, scale)
     if not (folder / "test.npz").is_file():
         return FeatureFolder(*train)
-    test = _part(folder / "test.npz", classes, scale)
+    test = _read_split(folder / "test.npz", classes, scale)
     if train[0].shape[1] != test[0].shape[1]:
         raise InputError(f"{folder}: train and test features have different widths")
     return FeatureFolder(*train, *test)
 
 
-def _part(
+def _read_split(
     path: Path, classes: tuple[str, ...], scale: Features | None
 ) -> tuple[Features, LabelTable]:
     arrays = _arrays(path, ("features", "labels"))
     given, labels = arrays["features"], arrays["labels"]
-    if given.ndim != 2 or labels.ndim != 2 or len(given) != len(labels):
+    if given.ndim != 2 or labels.ndim != 2 or len(given) != len(labels) or not given.size:
         raise InputError(
             f"{path}: expected features (N, D) and labels (N, L), "
             f"got {given.shape} and {labels.shape}"
         )
-    if not given.size:
-        raise InputError(f"{path}: features: expected images and columns, got {given.shape}")
     features = _numbers(path, "features", given)
     if scale is not None:
         if scale.shape != (features.shape[1],):
@@ -79,17 +103,8 @@ def _part(
             )
         with np.errstate(over="ignore", invalid="ignore"):
             features *= scale
-    finite = finite_rows(features)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        column = int(np.argmin(np.isfinite(features[row])))
-        times = "" if scale is None else f" times the scale {scale[column]}"
-        raise InputError(
-            f"{path}: features: row {row}, column {column}: expected a finite number, "
-            f"got {given[row, column]}{times}"
-        )
-    numbers = np.arange(len(features))
-    images = _names(path, "images", arrays.get("images", numbers))
+    _check_finite(f"{path}: features", features, given, scale)
+    images = _names(path, "images", arrays.get("images", np.arange(len(features))))
     groups = _names(path, "groups", arrays["groups"]) if "groups" in arrays else None
     try:
         values = _numbers(path, "labels", labels, labels.dtype)
@@ -98,10 +113,25 @@ def _part(
         raise InputError(f"{path}: {problem}") from None
 
 
+def _check_finite(
+    where: str, values: Features, given: npt.NDArray[Any], scale: Features | None = None
+) -> None:
+    """Reject numbers that are not finite; `given` is what the file holds."""
+    finite = finite_rows(values)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        column = int(np.argmin(np.isfinite(values[row])))
+        times = "" if scale is None else f" times the scale {scale[column]}"
+        raise InputError(
+            f"{where}: row {row}, column {column}: expected a finite number, "
+            f"got {given[row, column]}{times}"
+        )
+
+
 def _numbers(
     path: Path, name: str, values: npt.NDArray[Any], kind: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """The values as numbers of a kind; text, times and whatever else are refused."""
+    """The values as numbers; text and times are rejected."""
     if values.dtype.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected numbers, got {values.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -115,9 +145,8 @@ def _names(path: Path, name: str, values: npt.NDArray[Any]) -> tuple[str, ...]:
         )
     try:
         names: list[str] = values.astype(str).tolist()
-        for each in names:
-            each.encode()
-    except ValueError:  # numpy does not look whether the numbers are characters
+        "".join(names).encode()
+    except ValueError:  # a damaged file may hold numbers that are not characters
         raise InputError(f"{path}: {name}: the names are not text") from None
     return tuple(names)
 
@@ -139,7 +168,7 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
     """Write a features folder: each file is there whole or not at all, and `meta.npz` last."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    for part, values, table in (
+    for split, values, table in (
         ("train", features.train_features, features.train),
         ("test", features.test_features, features.test),
     ):
@@ -148,33 +177,7 @@ def write_features(folder: str | Path, features: FeatureFolder) -> None:
         names = {"images": np.array(table.images)}
         if table.groups is not None:
             names["groups"] = np.array(table.groups)
-        with atomic_write(folder / f"{part}.npz") as file:
+        with atomic_write(folder / f"{split}.npz") as file:
             write_npz(file, zipfile.ZIP_STORED, features=values, labels=table.values, **names)
     with atomic_write(folder / "meta.npz") as file:
         write_npz(file, zipfile.ZIP_STORED, classes=np.array(features.train.classes))
-
-
-def compute_features(
-    backbone: nn.Module,
-    source: Source,
-    batch_size: int | None = None,
-    on_batch: Callable[[int], None] | None = None,
-    processes: Processes = ALONE,
-) -> Features:
-    """What a frozen backbone makes of every image, plain view, in the order of the source.
-
-    The ranks share the work, and each of them is given all of it.
-    """
-    device = next(backbone.parameters(), torch.empty(0)).device
-    backbone.eval()
-    table, done = np.zeros((0, 0), np.float32), 0
-    with torch.inference_mode():
-        groups = plain_groups(len(source), batch_size or source.evaluation_batch)
-        for vectors in in_turns(backbone, source, groups, device, processes):
-            if not done:  # one table: many small arrays would hold the heap's large holes apart
-                table = np.empty((len(source), *vectors.shape[1:]), np.float32)
-            table[done : done + len(vectors)] = vectors.float().cpu().numpy()
-            done += len(vectors)
-            if on_batch is not None:
-                on_batch(len(vectors))
-    return table

@@ -1,13 +1,10 @@
 """From images or features to batches: the order and the augmentation are functions of the seed.
 
-The order of an epoch depends on (seed, epoch) alone and the random view of an image on
-(seed, epoch, image), so the batches are the same for any number of loader workers.
-
-An image that cannot be read is NaN from here on: training passes over it, its features and its
-predictions are NaN. Too many of them end the work.
+The order of an epoch depends on (seed, epoch) and the augmentation of an image on (seed, epoch,
+image), so the batches are the same for any number of loader workers. An image that cannot be read
+is NaN; too many of them end the work.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -18,20 +15,20 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
-from g2netpl.base.errors import UserError
-from g2netpl.base.places import Unreachable
-from g2netpl.base.processes import ALONE, Processes
-from g2netpl.images.pixels import Pixels, Tried, check_bad, header_problem, squashed
-from g2netpl.images.views import ViewName, changed
-from g2netpl.images.workers import ignore_interrupts, lost_worker, started
+from g2netpl.images.pixels import Pixels, Tried, check_bad, header_problem, load_resized
+from g2netpl.images.transforms import ViewName, apply
+from g2netpl.images.workers import ignore_interrupts, lost_worker, start_workers
+from g2netpl.utils import distributed
+from g2netpl.utils.errors import UserError
+from g2netpl.utils.places import Unreachable
 
 Rows = npt.NDArray[np.int64]
 Groups = Sequence[Rows]  # the rows of each batch
 Device = torch.device | str
-Problem = str | Unreachable  # of an image, or of all that is at its place
-TOGETHER = 1024  # images that are mixed with each other at least, where they lie in shards
+Problem = str | Unreachable  # of an image, or of the store it is in
+TOGETHER = 1024  # images that are mixed with each other at least, if they are in tar files
 
-_STRETCH = 20_000  # images that loader processes are started for, about
+_STRETCH = 20_000  # images that loader workers are started for, about
 
 
 class Source(Protocol):
@@ -45,10 +42,7 @@ class Source(Protocol):
         ...
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Inputs of each group of rows; with an epoch the augmented view, without the plain one.
-
-        What cannot be read is NaN.
-        """
+        """Inputs of each group of rows, augmented unless the epoch is None; NaN if unreadable."""
         ...
 
 
@@ -67,7 +61,7 @@ class ArraySource:
         return 512 if self.inputs.ndim == 2 else 64
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Rows of the array; there is no augmented view."""
+        """Rows of the array, which are never augmented."""
         for rows in groups:
             index = torch.from_numpy(rows).to(self.inputs.device)
             yield self.inputs.index_select(0, index).to(device)
@@ -75,7 +69,7 @@ class ArraySource:
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a source, seen as a source of its own (the training or validation part)."""
+    """Some rows of a source, as a source of its own (the training or validation split)."""
 
     source: Source
     rows: Rows
@@ -103,12 +97,12 @@ class MirroredPart(Part):
 
 @dataclass(frozen=True)
 class DrawnPart(Part):
-    """Some rows of a source of images, each in the view of one epoch; of two the strong one."""
+    """Some rows of a source of images, augmented as in one epoch; of a pair, the strong one."""
 
     epoch: int
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Views of the part's rows."""
+        """Augmented images of the part's rows."""
         for inputs in super().load(groups, self.epoch, device):
             yield inputs[:, -1] if inputs.ndim == 5 else inputs
 
@@ -118,24 +112,24 @@ def epoch_groups(
 ) -> list[Rows]:
     """A random order of all images, cut into batches whose sizes differ by at most one.
 
-    With the number of the shard of each image, those of some shards follow each other.
+    With the tar file of each image, images of the same tar files follow each other.
     """
-    chance = np.random.default_rng([seed, epoch, 0x6F72])
-    order = chance.permutation(count) if shards is None else _by_shards(shards, chance)
+    random = np.random.default_rng([seed, epoch, 0x6F72])
+    order = random.permutation(count) if shards is None else _by_shards(shards, random)
     return np.array_split(order, max(1, -(-count // batch_size)))
 
 
-def _by_shards(shards: Rows, chance: np.random.Generator) -> Rows:
-    """Shards in a random order; the images of those that make up a block are mixed."""
+def _by_shards(shards: Rows, random: np.random.Generator) -> Rows:
+    """Tar files in a random order; images are mixed in blocks of about `TOGETHER`."""
     sizes = np.bincount(shards)
-    turns = chance.permutation(len(sizes))
-    blocks = np.empty_like(turns)
-    blocks[turns] = (np.cumsum(sizes[turns]) - sizes[turns]) // TOGETHER
-    return np.lexsort((chance.random(len(shards)), blocks[shards]))
+    order = random.permutation(len(sizes))
+    blocks = np.empty_like(order)
+    blocks[order] = (np.cumsum(sizes[order]) - sizes[order]) // TOGETHER
+    return np.lexsort((random.random(len(shards)), blocks[shards]))
 
 
 def shards_in(source: Source) -> Rows | None:
-    """Which shard each input comes from; None where any order is as good."""
+    """The number of the tar file of each input; None if any order is as good."""
     if isinstance(source, Part):
         shards = shards_in(source.source)
         return None if shards is None else shards[source.rows]
@@ -152,79 +146,40 @@ def plain_groups(count: int, batch_size: int) -> list[Rows]:
 def in_stretches(
     lists: Iterable[Sequence[str]], source: "Callable[[Sequence[str]], ImageSource]"
 ) -> Iterator[Part]:
-    """Lists of image files, one after the other, each as a part of a source of several.
+    """Lists of image files, each as a part of a source of several lists.
 
-    So loader processes are not started for each list anew, and know no more paths than they need.
+    So loader workers are not started for each list, and know no more paths than they need.
     """
-    for stretch in _stretches(lists):
+    stretch: list[Sequence[str]] = []
+
+    def parts() -> Iterator[Part]:
         whole, start = source([path for paths in stretch for path in paths]), 0
         for paths in stretch:
             yield Part(whole, np.arange(start, start + len(paths)))
             start += len(paths)
 
-
-def _stretches(lists: Iterable[Sequence[str]]) -> Iterator[list[Sequence[str]]]:
-    stretch: list[Sequence[str]] = []
     for paths in lists:
         stretch.append(paths)
         if sum(map(len, stretch)) >= _STRETCH:
-            yield stretch
+            yield from parts()
             stretch = []
     if stretch:
-        yield stretch
+        yield from parts()
 
 
-def in_turns(
-    look: Callable[[Tensor], Tensor],
-    source: Source,
-    groups: Groups,
-    device: Device,
-    processes: Processes = ALONE,
-) -> Iterator[Tensor]:
-    """What `look` makes of the plain view of each group; the ranks take the groups in turns.
-
-    Every rank is given all of it.
-    """
-    rounds = [
-        groups[first : first + processes.size] for first in range(0, len(groups), processes.size)
-    ]
-    # in the last round, a rank may look at what is not its own, for nothing
-    mine = [turn[min(processes.rank, len(turn) - 1)] for turn in rounds]
-    for turn, inputs in zip(rounds, source.load(mine, None, device), strict=True):
-        counts = [len(group) for group in turn] + [0] * (processes.size - len(turn))
-        yield from torch.split(processes.all_gather(look(inputs), counts), counts[: len(turn)])
-    if processes.size > 1:
-        share_bad(source, processes)
-
-
-def share_bad(source: Source, processes: Processes) -> None:
-    """Tell the other ranks what could not be read here, and stop where it is too much."""
-    while isinstance(source, Part):
-        source = source.source
-    if isinstance(source, ImageSource):
-        for text in processes.gather_text(json.dumps(source.bad)):
-            source.bad |= {int(row): problem for row, problem in json.loads(text).items()}
-        source.check_bad()
-
-
-def by_headers(paths: Sequence[str], most: int, processes: Processes = ALONE) -> Tried:
-    """What the first bytes of images tell, which is quick; the others may be damaged further on.
-
-    Each rank looks at its share, and is told of all.
-    """
-    mine = range(processes.rank, len(paths), processes.size)
-    found = {row: problem for row in mine if (problem := header_problem(paths[row]))}
-    texts = processes.gather_text(json.dumps(found))
-    bad = {int(row): problem for text in texts for row, problem in json.loads(text).items()}
-    return Tried(bad.values(), most, [path for row, path in enumerate(paths) if row not in bad])
+def by_headers(paths: Sequence[str], most: int) -> Tried:
+    """What the first bytes of images show, which is quick; the ranks share the images."""
+    own = {row: header_problem(paths[row]) for row in distributed.own_rows(len(paths)).tolist()}
+    found = [item for part in distributed.gather(own) for item in part.items()]
+    return Tried([problem for _, problem in sorted(found) if problem], most)
 
 
 class ImageSource:
     """Image files, decoded and resized by loader workers.
 
-    Several views make an axis of their own in training: (B, views, 3, size, size). Up to `max_bad`
-    files may be unreadable; `bad` tells which were met, and why. With `shards` an epoch is ordered
-    by them.
+    Several augmentations are an axis of their own in training: (B, views, 3, size, size). Up to
+    `max_bad` files may be unreadable; `bad` says which were, and why. With `shards`, an epoch is
+    ordered by tar files.
     """
 
     def __init__(
@@ -245,10 +200,10 @@ class ImageSource:
         self.bad: dict[int, str] = {}
         self._mean = 255.0 * torch.tensor(mean)[:, None, None]
         self._std = 255.0 * torch.tensor(std)[:, None, None]
-        self._keys = _Keys()
+        self._batches: list[list[tuple[int, int | None]]] = []  # (row, epoch) pairs of a pass
         self._loader: Any = DataLoader(
             self.dataset,
-            batch_sampler=self._keys,
+            batch_sampler=_Batches(self._batches),
             num_workers=workers,
             persistent_workers=workers > 0,
             worker_init_fn=ignore_interrupts,
@@ -261,11 +216,11 @@ class ImageSource:
 
     @property
     def evaluation_batch(self) -> int:
-        """On a CPU small: buffers of over 32 MB are given back to the system every time."""
+        """Small on a CPU: buffers of over 32 MB are returned to the system every time."""
         return 64 if torch.cuda.is_available() else 16
 
     def load(self, groups: Groups, epoch: int | None, device: Device = "cpu") -> Iterator[Tensor]:
-        """Decoded, resized and normalised images, (B, 3, size, size), or as many views of each."""
+        """Decoded, resized and normalised images, (B, 3, size, size), or several views of each."""
         mean, std = self._mean.to(device), self._std.to(device)
         for rows, decoded in zip(groups, self.decoded(groups, epoch), strict=True):
             inputs = torch.sub(decoded.pixels.to(device, non_blocking=True), mean).div_(std)
@@ -274,55 +229,47 @@ class ImageSource:
                     raise problem
                 inputs[position] = torch.nan
                 self.bad[int(rows[position])] = problem
-            self.check_bad()
+            check_bad(Tried(self.bad.values(), self.max_bad))
             yield inputs
 
-    def check_bad(self) -> None:
-        """Stop where more files were unreadable than may be."""
-        if len(self.bad) > self.max_bad:
-            paths = enumerate(self.dataset.paths)
-            others = [path for row, path in paths if row not in self.bad]
-            check_bad(Tried(self.bad.values(), self.max_bad, others))
-
-    def decoded(self, groups: Groups, epoch: int | None) -> "Iterator[Decoded]":
+    def decoded(self, groups: Groups, epoch: int | None) -> "Iterator[_Decoded]":
         """What the workers send: bytes, which travel four times as fast as floats."""
-        self._keys.batches = [[(int(row), epoch) for row in rows] for rows in groups]
+        self._batches[:] = [[(int(row), epoch) for row in rows] for rows in groups]
         try:
-            yield from started(self._loader)
+            yield from start_workers(self._loader)
         except (RuntimeError, OSError, EOFError) as problem:
             raise lost_worker(problem) or problem from None
 
 
-class _Keys:
-    """The batches of the next pass, as (row, epoch) pairs; workers stay alive between passes."""
+@dataclass(frozen=True)
+class _Batches:
+    """The batches of the next pass; the workers stay alive between passes."""
 
-    def __init__(self) -> None:
-        self.batches: list[list[tuple[int, int | None]]] = []
+    batches: list[list[tuple[int, int | None]]]
 
     def __iter__(self) -> Iterator[list[tuple[int, int | None]]]:
-        return iter(self.batches)
+        return iter([*self.batches])
 
     def __len__(self) -> int:
         return len(self.batches)
 
 
-class Decoded(NamedTuple):
+class _Decoded(NamedTuple):
     """(B, 3, size, size) bytes, and what was wrong with which of them."""
 
     pixels: Tensor
     problems: list[tuple[int, Problem]]
 
 
-def _stack(items: list[tuple[Tensor, Problem | None]]) -> Decoded:
+def _stack(items: list[tuple[Tensor, Problem | None]]) -> _Decoded:
     """A batch of images, and the problems among them."""
     problems = [(place, problem) for place, (_, problem) in enumerate(items) if problem is not None]
-    pixels = default_collate([pixels for pixels, _ in items])  # straight into shared memory
-    return Decoded(pixels, problems)
+    return _Decoded(default_collate([pixels for pixels, _ in items]), problems)
 
 
 @dataclass(frozen=True)
 class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
-    """One file → (3, size, size) bytes, or black and why; epoch None is the plain view."""
+    """One file → (3, size, size) bytes, or black and why; not augmented if the epoch is None."""
 
     paths: tuple[str, ...]
     size: int
@@ -333,14 +280,14 @@ class _ImageDataset(Dataset[tuple[Tensor, Problem | None]]):
         row, epoch = key
         problem: Problem | None = None
         try:
-            pixels = squashed(self.paths[row], self.size)
-        except UserError as trouble:
+            pixels = load_resized(self.paths[row], self.size)
+        except UserError as error:
             pixels = np.zeros((self.size, self.size, 3), dtype=np.uint8)
-            problem = trouble if isinstance(trouble, Unreachable) else str(trouble)
+            problem = error if isinstance(error, Unreachable) else str(error)
         if epoch is None:
             return _tensor(pixels), problem
         names = (self.view,) if isinstance(self.view, str) else self.view
-        views = [_tensor(changed(name, pixels, (self.seed, epoch, row))) for name in names]
+        views = [_tensor(apply(name, pixels, (self.seed, epoch, row))) for name in names]
         return views[0] if len(views) == 1 else torch.stack(views), problem
 
 

@@ -1,40 +1,32 @@
 """From a file to pixels: any image file becomes RGB, or one clear line says why not.
 
-EXIF orientation is applied; 16-bit and float pixels are scaled to 8 bits; transparent parts stand
-on white; of an animation the first frame is taken; more than 64 megapixels are refused before
-anything is decoded. Only formats that Pillow decodes by itself are opened.
+EXIF orientation is applied; 16-bit and float pixels are scaled to 8 bits; transparent parts become
+white; of an animation the first frame is taken; of a raw file the embedded preview. More than 64
+megapixels are rejected before anything is decoded.
 """
 
-import sys
+import io
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.inside import Unfit, open_file
-from g2netpl.base.places import Place, is_address
-from g2netpl.images.resize import resize
+from g2netpl.labels.paths import RAW_SUFFIXES
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.image_formats import MAX_PIXELS, can_read_raw, formats
+from g2netpl.utils.inside import Unfit, open_file
+from g2netpl.utils.places import is_address
 
-MAX_PIXELS = 64_000_000
-_FEW = 1_000  # images, that are decoded only to tell how many cannot be
-_NAMED = 5  # of them
-
-DECODED = ("JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "JPEG2000", "AVIF")
-
-TURNS = {  # by the value of EXIF's orientation
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
+_NAMED = 5  # unreadable images in a message
+_TURNS = {  # LibRaw's numbers of how a picture must be turned
     3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
+    5: Image.Transpose.ROTATE_90,
     6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
 }
 
 Pixels = npt.NDArray[np.uint8]
@@ -48,42 +40,28 @@ def open_image(path: str | Path, size: int | None = None) -> Image.Image:
         return _to_rgb(_upright(file))
 
 
-def squashed(path: str | Path, size: int) -> Pixels:
-    """The whole image of a file, upright, squashed to (size, size, 3), for training."""
-    return squash(open_image(path, size), size)
+def load_resized(path: str | Path, size: int) -> Pixels:
+    """The whole image of a file, upright, resized to (size, size, 3)."""
+    return resize(open_image(path, size), size)
 
 
-def header_problem(path: str | Path, stream: BinaryIO | None = None) -> str | None:
-    """Why a file cannot be an image, by its first bytes alone; None if it may well be one."""
-    if isinstance(path, Place) and path.looked_at:
+def resize(image: Image.Image, size: int) -> Pixels:
+    """The whole image as (size, size, 3) bytes, by antialiased bilinear weights."""
+    return np.array(image.resize((size, size), Image.Resampling.BILINEAR))
+
+
+def header_problem(path: str | Path) -> str | None:
+    """Why a file cannot be an image, by its first bytes; None if it may be one.
+
+    Files of a store are not looked at, since they would have to be downloaded.
+    """
+    if is_address(str(path)):
         return None
     try:
-        with _opened(path, stream):
+        with _opened(path):
             return None
     except InputError as problem:
         return str(problem)
-
-
-def squash(image: Image.Image, size: int) -> Pixels:
-    """The whole image, squashed to size × size by antialiased bilinear weights; (size, size, 3).
-
-    Where training has loaded torch, its resize does it, which is faster; the bytes are the same.
-    """
-    if image.size == (size, size):
-        return np.array(image)
-    if sys.modules.get("torch"):
-        return _by_torch(np.array(image), size)
-    return resize(image, size)
-
-
-def _by_torch(pixels: Pixels, size: int) -> Pixels:
-    import torch
-    from torch.nn.functional import interpolate
-
-    planes = torch.from_numpy(pixels).permute(2, 0, 1)[None]
-    resized = interpolate(planes, size=(size, size), mode="bilinear", antialias=True)
-    small: Pixels = resized[0].permute(1, 2, 0).numpy()
-    return small
 
 
 class Tried(NamedTuple):
@@ -91,78 +69,57 @@ class Tried(NamedTuple):
 
     problems: Collection[str]
     most: int
-    others: Collection[str] | None = ()  # that were not decoded yet; None: nobody knows them
 
 
 def check_bad(*lists: Tried) -> None:
-    """Stop where more images of a list cannot be read than may be; the first are named.
-
-    Few others are decoded then, so that the number is that of all.
-    """
-    if all(len(each.problems) <= each.most for each in lists):
+    """Stop if more images of a list cannot be read than allowed; the first are named."""
+    over = [tried for tried in lists if len(tried.problems) > tried.most]
+    if not over:
         return
-    others = [path for each in lists for path in each.others or ()]
-    is_all = len(others) <= _FEW and not any(map(is_address, others))
-    is_all = is_all and all(each.others is not None for each in lists)
-    found = [
-        [*each.problems, *(filter(None, map(_problem, each.others or ())) if is_all else ())]
-        for each in lists
-    ]
-    over = [
-        (bad, each.most) for bad, each in zip(found, lists, strict=True) if len(bad) > each.most
-    ]
-    bad, most = [problem for bad, _ in over for problem in bad], over[0][1]
+    bad, most = [problem for tried in over for problem in tried.problems], over[0].most
     named = "; ".join((*bad[:_NAMED], *(["…"] if len(bad) > _NAMED else [])))
     if len(bad) == 1:
         raise InputError(f"{named}; leave it out")
-    what = f"{'' if is_all else 'at least '}{len(bad):,} images cannot be read"
-    if most == 0:  # which was asked for, or nothing else can be
-        raise InputError(f"{what}: {named}; leave them out")
-    needed = max(map(len, found)) if is_all else None
-    raise InputError(f"{what}, --max-bad allows {most:,}: {named}; {way_out(needed)}")
+    allowed = f", --max-bad allows {most:,}" if most else ""
+    raise InputError(f"at least {len(bad):,} images cannot be read{allowed}: {named}; {way_out()}")
 
 
-def way_out(count: int | None) -> str:
-    """What to do about so many unreadable images; None where they were not counted."""
+def way_out(count: int | None = None) -> str:
+    """What to do about unreadable images; `count` of them, if all were tried."""
     number = "as many as g2netpl check finds" if count is None else count
     return f"remove them from the label file and from the folder, or give --max-bad {number}"
 
 
-def _problem(path: str) -> str | None:
-    """Why an image cannot be decoded; None if it can."""
-    try:
-        open_image(path, size=1)
-    except InputError as problem:
-        return str(problem)
-    return None
-
-
 @contextmanager
-def _opened(path: str | Path, given: BinaryIO | None = None) -> Iterator[Image.Image]:
+def _opened(path: str | Path) -> Iterator[Image.Image]:
     """An image file that is not too large, not yet decoded; any mistake is an `InputError`."""
-    with _stream(path) if given is None else given as stream:
+    with _stream(path) as stream:
         limit = Image.MAX_IMAGE_PIXELS
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Pillow's opinions on odd metadata
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
-                Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # also heeded for the images inside an icon
-                with Image.open(stream, formats=DECODED) as file:
+                Image.MAX_IMAGE_PIXELS = MAX_PIXELS  # also used for the images inside an icon
+                is_raw = str(path).lower().endswith(RAW_SUFFIXES)
+                opened = _raw_preview(stream) if is_raw else Image.open(stream, "r", formats())
+                with opened as file:
+                    if file.width * file.height > MAX_PIXELS:  # HEIC has no such check
+                        raise Image.DecompressionBombError
                     yield file
-        except InputError:
-            raise
+        except InputError as problem:
+            raise InputError(f"{_shown(path)}: {problem}") from None
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             raise InputError(
                 f"{_shown(path)}: more than {MAX_PIXELS:,} pixels; make it smaller first"
             ) from None
-        except Exception as problem:  # decoders meet hostile bytes with errors of every kind
+        except Exception as problem:  # decoders raise errors of every kind for damaged files
             raise InputError(f"{_shown(path)}: {_unreadable(stream, problem)}") from None
         finally:
             Image.MAX_IMAGE_PIXELS = limit
 
 
 def _stream(path: str | Path) -> BinaryIO:
-    """The bytes of a file; all that comes of it comes of this one opening."""
+    """The bytes of a file."""
     try:
         return open_file(path)
     except FileNotFoundError:
@@ -174,13 +131,33 @@ def _stream(path: str | Path) -> BinaryIO:
         raise InputError(f"{_shown(path)}: cannot be read ({why})") from None
 
 
+def _raw_preview(stream: BinaryIO) -> Image.Image:
+    """The preview in a raw file, upright, or else the picture that rawpy makes of it."""
+    if not can_read_raw():
+        raise InputError("a raw file; pip install 'g2netpl[raw]', or convert it to JPEG")
+    import rawpy
+
+    with rawpy.imread(stream) as raw:
+        try:
+            preview: Any = raw.extract_thumb()
+        except rawpy.LibRawError:
+            return Image.fromarray(raw.postprocess(half_size=True))
+        if preview.format == rawpy.ThumbFormat.JPEG:
+            image: Image.Image = Image.open(io.BytesIO(preview.data), formats=("JPEG",))
+        else:
+            image = Image.fromarray(preview.data)
+        is_marked = ExifTags.Base.Orientation in image.getexif()
+        turn = None if is_marked else _TURNS.get(raw.sizes.flip)
+        return image if turn is None else image.transpose(turn)
+
+
 def _upright(file: Image.Image) -> Image.Image:
     file.load()
     try:
-        turn = TURNS.get(file.getexif().get(ExifTags.Base.Orientation, 1))
-    except Exception:  # unreadable EXIF tells no orientation; the pixels are fine
-        turn = None
-    return file if turn is None else file.transpose(turn)
+        turned = ImageOps.exif_transpose(file)
+    except Exception:  # unreadable EXIF has no orientation; the pixels are fine
+        return file
+    return turned
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
@@ -206,16 +183,14 @@ def _to_bytes(deep: npt.NDArray[np.float64], top: float) -> Pixels:
 
 
 def _unreadable(stream: BinaryIO, problem: Exception) -> str:
-    """What to say of a file that Pillow could not read."""
+    """Why Pillow could not read a file."""
     try:
         stream.seek(0)
-        start = stream.read(16)
+        is_empty = not stream.read(1)
     except (OSError, ValueError) as trouble:
         return f"cannot be read ({getattr(trouble, 'strerror', trouble)})"
-    if not start:
+    if is_empty:
         return "not a readable image (the file is empty)"
-    if start[4:8] == b"ftyp" and start[8:12] in (b"heic", b"heix", b"mif1", b"msf1", b"hevc"):
-        return "a HEIC photo; convert it to JPEG first"
     if isinstance(problem, UnidentifiedImageError):
         return "not a readable image (no known image format, or damaged at its start)"
     return f"not a readable image ({_shown(problem) or type(problem).__name__})"

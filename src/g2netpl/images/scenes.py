@@ -1,8 +1,8 @@
 """The built-in data: multi-label scenes composed from real handwritten digits, nothing downloaded.
 
 Each scene shows 1 to 4 digits of scikit-learn's digits set at random places, in random sizes and
-bright colours, on a dark textured ground. The classes are the digits present. Training and test
-scenes are drawn from disjoint digit instances.
+bright colours, on a dark textured ground. The classes are the digits in it. Training and test
+scenes use different digit instances.
 """
 
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from g2netpl.base.disk import writing
-from g2netpl.labels.formats import write_labels
+from g2netpl.labels.io import write_labels
 from g2netpl.labels.table import LabelTable
+from g2netpl.utils.disk import writing
 
 SIZE = 64
 CLASSES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_TRAIN_SHARE = 0.7  # of the digit instances
+_TRAIN_FRACTION = 0.7  # of the digit instances
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -40,8 +40,8 @@ def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
     digits = load_digits()
     ink = (digits.images / 16.0).astype(np.float32)  # (1797, 8, 8) in [0, 1]
     order = np.random.default_rng([seed, 0x6469]).permutation(len(ink))
-    border = round(_TRAIN_SHARE * len(ink))
-    parts = []
+    border = round(_TRAIN_FRACTION * len(ink))
+    splits = []
     for number, (count, instances) in enumerate(((train, order[:border]), (test, order[border:]))):
         random = np.random.default_rng([seed, number, 0x7363])
         images = np.empty((count, SIZE, SIZE, 3), dtype=np.uint8)
@@ -52,8 +52,8 @@ def make_scenes(train: int = 3000, test: int = 1000, seed: int = 0) -> Scenes:
             labels[index, digits.target[chosen]] = 1
         name = ("train", "test")[number]
         names = tuple(f"{name}-{index:05d}" for index in range(count))
-        parts.append((images, LabelTable(names, CLASSES, labels)))
-    return Scenes(*parts[0], *parts[1])
+        splits.append((images, LabelTable(names, CLASSES, labels)))
+    return Scenes(*splits[0], *splits[1])
 
 
 def write_scenes(scenes: Scenes, folder: str | Path) -> None:
@@ -61,14 +61,14 @@ def write_scenes(scenes: Scenes, folder: str | Path) -> None:
     folder = Path(folder)
     with writing(folder):
         (folder / "images").mkdir(parents=True, exist_ok=True)
-        for part, pixels, table in (
+        for split, pixels, table in (
             ("train", scenes.train_images, scenes.train),
             ("test", scenes.test_images, scenes.test),
         ):
             names = [f"images/{name}.png" for name in table.images]
             for image, name in zip(pixels, names, strict=True):
                 Image.fromarray(image).save(folder / name)
-            write_labels(LabelTable(names, table.classes, table.values), folder / f"{part}.csv")
+            write_labels(LabelTable(names, table.classes, table.values), folder / f"{split}.csv")
 
 
 def _compose(digits: npt.NDArray[np.float32], random: np.random.Generator) -> Pixels:

@@ -1,7 +1,6 @@
-"""Pictures for pages: found below the image folder, made small, encoded anew as JPEG.
+"""Small pictures for pages: found below the image folder, resized, encoded again as JPEG.
 
-Nothing of a file but its pixels gets onto a page. `Pictures` keeps the latest ones in memory, up to
-a bound.
+Only the pixels of a file get onto a page. `Pictures` keeps the latest ones in memory.
 """
 
 import io
@@ -13,52 +12,44 @@ from typing import Any
 
 from PIL import Image
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.places import Unreachable
 from g2netpl.images.pixels import open_image
 from g2netpl.images.sources import find
-from g2netpl.labels.formats import image_folder
+from g2netpl.labels.io import image_folder
 from g2netpl.labels.paths import Located
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.places import Unreachable
 
 SIZES = (256, 1024)  # pixels of the longer side, at most
-_KEPT_BYTES = 32 << 20
+_MAX_BYTES = 32 << 20
 
 
 class Pictures:
     """The images of a run, by their row."""
 
-    def __init__(self, names: Sequence[str], roots: "Roots", kept_bytes: int = _KEPT_BYTES) -> None:
-        self.names, self.roots, self.kept_bytes = names, roots, kept_bytes
-        self._kept: OrderedDict[tuple[int, int], bytes] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, names: Sequence[str], roots: "Roots", max_bytes: int = _MAX_BYTES) -> None:
+        self.names, self.roots, self._max_bytes = names, roots, max_bytes
+        self._cached: OrderedDict[tuple[int, int], bytes] = OrderedDict()
         self._lock = Lock()
         self._decoding = Lock()  # one at a time: Pillow's limits and warnings are global
 
     def jpeg(self, row: int, size: int) -> bytes:
-        """The picture, no side longer than `size`; InputError tells why it cannot be shown."""
-        kept = self._look_up((row, size))
-        if kept is not None:
-            return kept
-        with self._decoding:
-            kept = self._look_up((row, size))
-            if kept is None:
-                kept = small_jpeg(self.roots.path(self.names[row]), size)
-                self._keep((row, size), kept)
-        return kept
+        """The picture, no side longer than `size`; InputError says why it cannot be shown."""
+        key = row, size
+        picture = self._look_up(key)
+        if picture is None:
+            with self._decoding:
+                picture = self._look_up(key) or small_jpeg(self.roots.path(self.names[row]), size)
+            with self._lock:
+                self._cached[key] = picture
+                while sum(map(len, self._cached.values())) > self._max_bytes:
+                    self._cached.popitem(last=False)
+        return picture
 
     def _look_up(self, key: tuple[int, int]) -> bytes | None:
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-            return self._kept.get(key)
-
-    def _keep(self, key: tuple[int, int], picture: bytes) -> None:
-        with self._lock:
-            self._kept[key] = picture
-            self._bytes += len(picture)
-            while self._bytes > self.kept_bytes:
-                _, dropped = self._kept.popitem(last=False)
-                self._bytes -= len(dropped)
+            if key in self._cached:
+                self._cached.move_to_end(key)
+            return self._cached.get(key)
 
 
 class Roots:
@@ -70,14 +61,14 @@ class Roots:
 
     @classmethod
     def of_run(cls, config: dict[str, Any], images: str | None) -> "Roots":
-        """Where the training found them, unless `images` says something else."""
+        """The folders of the training, unless `images` names another one."""
         folder = images or config["images"]
         return cls(
             folder or image_folder(config["labels"], config["format"]), config.get("unlabelled")
         )
 
     def path(self, name: str) -> str:
-        """The file of an image; names that lead out of the folder are refused."""
+        """The file of an image; names that lead out of the folder are rejected."""
         located = self._find(name, self.images)
         if located.missing and self.unlabelled is not None:
             start = f"{Path(self.unlabelled).resolve().name}/"
@@ -94,17 +85,17 @@ class Roots:
             raise InputError(str(problem)) from None
 
     def check(self, names: Sequence[str]) -> None:
-        """Refuse a folder that holds none of the first images."""
-        some = names[:20]
-        for name in some:
+        """Reject a folder that holds none of the first images."""
+        problems = []
+        for name in names[:20]:
             try:
                 self.path(name)
                 return
             except InputError as problem:
-                last = problem
+                problems.append(f"{name!r}: {problem}")
         raise InputError(
-            f"{self.images}: none of the first {len(some)} images of the run can be found there "
-            f"({some[-1]!r}: {last}); is --images the right folder?"
+            f"{self.images}: none of the first {len(problems)} images of the run can be found "
+            f"there ({problems[-1]}); is --images the right folder?"
         )
 
 

@@ -1,20 +1,19 @@
-"""Images that lie where those of the label files do, and that no file lists."""
+"""Images next to those of the label files that no label file lists."""
 
 from pathlib import Path
 
 from g2netpl.images.sources import list_images, unread_note
-from g2netpl.labels.fetching import at_hand
-from g2netpl.labels.files import Files, each_file
-from g2netpl.labels.formats import find_format, image_folders
+from g2netpl.labels.files import Files, each_file, ensure_local
+from g2netpl.labels.io import find_format, image_folders
 
 
-def images_around(
+def find_unlisted_images(
     files: Files, format: str | None, images: str | None, every: bool = False
 ) -> list[str]:
-    """Names of the images that a training would look at, listed or not, below their folder.
+    """Names of the images that a training would use, listed or not, below their folder.
 
-    These are all in a folder that the user has named, and else those around a file that stands for
-    the folder it lies in, or with `every` around each file.
+    These are all images in a folder that the user named, or else those around a label file that
+    stands for the folder it is in, or with `every` around each file.
     """
     folders = _folders(files, format, images, every)
     names = (f"{way}{name}" for way, folder in folders.items() for name in list_images(folder))
@@ -22,7 +21,7 @@ def images_around(
 
 
 def unread_around(files: Files, format: str | None, images: str | None) -> list[str]:
-    """Notes on photos there that are of kinds which are not read."""
+    """Notes on photos there that cannot be read."""
     folders = _folders(files, format, images)
     return [note for folder in folders.values() for note in unread_note(folder)]
 
@@ -30,7 +29,7 @@ def unread_around(files: Files, format: str | None, images: str | None) -> list[
 def _folders(
     files: Files, format: str | None, images: str | None, every: bool = False
 ) -> dict[str, str]:
-    """Where images are looked for, by what leads there from the folder of all."""
+    """Where images are looked for, by the path from the folder of all."""
     if images is not None:
         return {"": images}
     root, ways = image_folders(files, format)
@@ -39,11 +38,11 @@ def _folders(
 
 
 def others_left_out(files: Files, format: str | None) -> bool:
-    """Whether images that no file lists belong to other parts of a data set."""
-    return any(find_format(at_hand(file), format).lists_all for file in each_file(files))
+    """Whether images that no file lists belong to other splits of a data set."""
+    return any(find_format(ensure_local(file), format).lists_all for file in each_file(files))
 
 
 def is_own_folder(file: str) -> bool:
-    """Whether a label file is the folder or shard of its images, or the metadata file in it."""
+    """Whether a label file is the folder of its images, or the metadata file in it."""
     path = Path(file)
-    return path.is_dir() or path.stem == "metadata" or path.suffix.lower() == ".tar"
+    return path.is_dir() or path.stem == "metadata"

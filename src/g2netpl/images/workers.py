@@ -1,4 +1,4 @@
-"""The processes that load images: who ends them, and what it means where they end by themselves."""
+"""The processes that load images: how they end, and what it means if they end by themselves."""
 
 import atexit
 import multiprocessing.util  # noqa: F401
@@ -10,36 +10,37 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from g2netpl.base.disk import is_full
-from g2netpl.base.errors import UserError
-from g2netpl.base.places import Unreachable
-from g2netpl.base.signals import Interrupts
-from g2netpl.base.system import CHILD_ENDED, STOPS
+from g2netpl.utils.disk import is_full
+from g2netpl.utils.errors import UserError
+from g2netpl.utils.places import Unreachable
+from g2netpl.utils.signals import Interrupts
+from g2netpl.utils.system import CHILD_ENDED, STOPS
 
 Item = TypeVar("Item")
 
-_WORDS = (
+_WORDS = (  # of torch, about a worker that is gone
     *("is killed by signal", "exited unexpectedly", "ancdata"),
     *("shared memory", "unable to write to file", "unable to mmap"),
 )
+_workers: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class WorkerLost(UserError):
-    """A loader process died, or cannot send what it loaded."""
+    """A loader worker died, or cannot send what it loaded."""
 
     exit_code = 6
 
     def __init__(self, why: str, advice: str = "run the same command again") -> None:
         super().__init__(
-            f"an image loader process ended ({why}; where memory was short, fewer --workers "
-            f"help); {advice}"
+            f"an image loader process ended ({why}; if memory is short, use fewer --workers); "
+            f"{advice}"
         )
         self.why = why
 
 
 @contextmanager
-def told_how_to_go_on(interrupts: Interrupts) -> Iterator[None]:
-    """Inside, what is lost with a process or a store can be gone on with as after a signal."""
+def with_resume_advice(interrupts: Interrupts) -> Iterator[None]:
+    """A lost worker or store inside is reported with the command that resumes the run."""
     try:
         yield
     except WorkerLost as lost:
@@ -49,48 +50,44 @@ def told_how_to_go_on(interrupts: Interrupts) -> Iterator[None]:
 
 
 def ignore_interrupts(worker: int) -> None:
-    """Ctrl-C is for the main process, which ends its workers itself, without a word from them."""
+    """Ctrl-C is for the main process, which ends its workers itself."""
     for number in STOPS:
         signal.signal(number, signal.SIG_IGN)
-    sys.excepthook = lambda *_: None  # a connection that the main process has closed
+    sys.excepthook = lambda *_: None  # about a connection that the main process has closed
 
 
-def started(loader: Iterable[Item]) -> Iterator[Item]:
-    """What a loader gives; that one of its processes died is noticed here, within seconds.
+def start_workers(loader: Iterable[Item]) -> Iterator[Item]:
+    """The items of a loader. torch's handler for the death of a worker is put back.
 
-    By itself it would raise that as a signal, at any moment of whatever we do meanwhile.
+    It would raise that at any moment of other work; the loader itself notices it within seconds.
     """
     in_main = threading.current_thread() is threading.main_thread()
     number = CHILD_ENDED if in_main else None
     before = None if number is None else signal.getsignal(number)
     items = iter(loader)
-    _started.update(getattr(items, "_workers", ()))
+    _workers.update(getattr(items, "_workers", ()))
     if number is not None:
         signal.signal(number, signal.SIG_DFL if before is None else before)
     return items
 
 
 def lost_worker(problem: Exception) -> WorkerLost | None:
-    """What an error means where a loader process died."""
+    """The error to raise instead if a worker died; None for any other problem."""
     if is_full(problem):
         return None
     lines = [line for line in str(problem).splitlines() if any(word in line for word in _WORDS)]
-    broken = isinstance(problem, ConnectionError | EOFError | FileNotFoundError)
-    if not lines and not broken:
+    if not lines and not isinstance(problem, ConnectionError | EOFError | FileNotFoundError):
         return None
     why = lines[0].strip() if lines else str(problem) or type(problem).__name__
     return WorkerLost(why.rstrip("."))
 
 
-_started: weakref.WeakSet[Any] = weakref.WeakSet()
-
-
 @atexit.register
 def _end_workers() -> None:
-    """A process asks its children to end by a signal that they ignore, and would wait for ever.
+    """Python would ask its children to end by a signal that they ignore, and wait for ever.
 
-    Python does so at its own exit, which comes after this one: `multiprocessing.util` is imported
+    It does so at its own exit, which is after this one, since `multiprocessing.util` is imported
     above.
     """
-    for worker in list(_started):
+    for worker in list(_workers):
         worker.kill()

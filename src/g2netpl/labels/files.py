@@ -1,10 +1,20 @@
-"""One label file, or several that are read as one: how they are held, named and changed."""
+"""One label file, or several that are read as one: their names, and local copies."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
-from g2netpl.base.places import is_address
+from g2netpl.labels.names import name_problem
+from g2netpl.utils.disk import check_space
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.places import is_address
+from g2netpl.utils.stores import object_at
+
+_PIECE = 1 << 24  # bytes that a store is asked for at a time
 
 Files = str | tuple[str, ...]  # of several, in the order of the user
 READ_BY = (  # keys of a configuration that say how a file of others is to be read
@@ -34,3 +44,25 @@ def named(files: str | Path | Sequence[str | Path]) -> str:
 def of_each(files: str | Sequence[str], change: Callable[[str], str]) -> Files:
     """Each of them as `change` makes it; an address of a store stays as it is."""
     return as_files([file if is_address(file) else change(file) for file in each_file(files)])
+
+
+def ensure_local(file: str | Path) -> Path:
+    """A file on this machine; a file in a store is copied once for each process."""
+    text = os.fspath(file)
+    return _copy_of(text) if is_address(text) else Path(text)
+
+
+@cache
+def _copy_of(address: str) -> Path:
+    there, name = object_at(address), address.rpartition("/")[2]
+    problem = name_problem(name)
+    if problem is not None:
+        raise InputError(f"{address}: {problem}")
+    folder = Path(tempfile.mkdtemp(prefix="g2netpl-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    size, _, _ = there.stamp()
+    check_space(folder, size, f"copy of {address}", "set TMPDIR")
+    with open(folder / name, "wb") as file:
+        for start in range(0, size, _PIECE):
+            file.write(there.read(start, start + _PIECE))
+    return folder / name

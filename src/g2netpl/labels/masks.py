@@ -1,4 +1,4 @@
-"""Drawing the labels that stay visible.
+"""Masks: which labels stay visible.
 
 Random numbers are drawn for every cell of the matrix, known or not, and in its order.
 """
@@ -26,16 +26,18 @@ def spml_masks(labels: LabelMatrix, positives: int, negatives: int, seed: int) -
     return kept
 
 
-def by_chance(labels: LabelMatrix, chance: float, random: np.random.Generator) -> LabelMatrix:
-    """Every label with this chance."""
+def mask_uniform(
+    labels: LabelMatrix, probability: float, random: np.random.Generator
+) -> LabelMatrix:
+    """Every label with this probability."""
     kept = np.full_like(labels, UNOBSERVED)
     for rows in _blocks(labels):
-        visible = random.random(labels[rows].shape) < chance
+        visible = random.random(labels[rows].shape) < probability
         kept[rows][visible] = labels[rows][visible]
     return kept
 
 
-def some_of_each(
+def mask_k_per_image(
     labels: LabelMatrix, counts: Mapping[int, int], random: np.random.Generator
 ) -> LabelMatrix:
     """Of every image up to so many random labels of each value."""
@@ -52,7 +54,7 @@ def some_of_each(
     return kept
 
 
-def one_per_image(
+def mask_single_positive(
     labels: LabelMatrix, weights: npt.NDArray[np.int64] | None, random: np.random.Generator
 ) -> IndexArray:
     """The class of each image's visible positive, −1 for images without a positive.

@@ -9,21 +9,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.base.inside import PathBelow, is_below
-from g2netpl.labels.near_names import files_meant, note_on
-from g2netpl.labels.table import name_problem
+from g2netpl.labels.names import match_filenames, matched_note, name_problem
+from g2netpl.utils.errors import InputError, counted
+from g2netpl.utils.image_formats import can_read_raw
+from g2netpl.utils.inside import PathBelow, is_below
 
 SUFFIXES = (
     *(".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".tif", ".tiff"),
     *(".webp", ".ppm", ".pgm", ".pbm", ".pnm", ".ico", ".jp2", ".j2k", ".avif"),
+    *(".heic", ".heif", ".hif"),
 )
-UNREAD_SUFFIXES = (  # of photos that cannot be read
-    *(".heic", ".heif", ".hif", ".jxl", ".psd", ".dng", ".raw", ".cr2", ".cr3", ".crw", ".nef"),
-    *(".nrw", ".arw", ".sr2", ".srf", ".raf", ".orf", ".rw2", ".pef", ".srw", ".x3f", ".3fr"),
-    *(".rwl", ".iiq", ".erf", ".mrw", ".mdc", ".kdc", ".dcr", ".dcs", ".k25", ".mef", ".mos"),
-    *(".fff", ".gpr", ".bay", ".cap", ".ptx", ".rwz", ".drf", ".ari", ".ori", ".eip"),
+RAW_SUFFIXES = (  # of cameras; rawpy reads the preview in most of them
+    *(".dng", ".raw", ".cr2", ".cr3", ".crw", ".nef", ".nrw", ".arw", ".sr2", ".srf", ".raf"),
+    *(".orf", ".rw2", ".pef", ".srw", ".x3f", ".3fr", ".rwl", ".iiq", ".erf", ".mrw", ".mdc"),
+    *(".kdc", ".dcr", ".dcs", ".k25", ".mef", ".mos", ".fff", ".gpr", ".bay", ".cap", ".ptx"),
+    *(".rwz", ".drf", ".ari", ".ori", ".eip"),
 )
+UNREAD_SUFFIXES = (".jxl", ".psd")  # of photos that cannot be read
 _BEGINNINGS = {  # of pictures, by the ending of such a file
     ending: re.compile(start, re.DOTALL)
     for ending, start in (
@@ -40,14 +42,14 @@ class Located:
 
     paths: list[str]
     missing: list[int]
-    names: list[str]  # of the files, where they were found by another name: see `near_names`
+    names: list[str]  # of the files, where they were found by another name: see `names`
     notes: list[str]
 
 
 def find(names: Sequence[str], root: str | Path, exactly: bool = False) -> Located:
     """Look for the named images below `root`; a name that leads out of it is refused.
 
-    If no file has a name, one that people may mean by it is taken (see `near_names`), unless it is
+    If no file has a name, one that people may mean by it is taken (see `names`), unless it is
     to be `exactly` that.
     """
     root = os.fspath(root)
@@ -95,12 +97,12 @@ def with_near(
     """The same with those found that are called otherwise; `files` are all there are."""
     names, paths = [*located.names], [*located.paths]
     lost = [names[row] for row in located.missing]
-    meant = files_meant(lost, files, root, set(names))
+    meant = match_filenames(lost, files, root, set(names))
     found = [row for row in located.missing if names[row] in meant]
     for row, path in zip(found, places([meant[names[row]] for row in found]), strict=True):
         names[row], paths[row] = meant[names[row]], path
     missing = [row for row in located.missing if located.names[row] not in meant]
-    return Located(paths, missing, names, [*located.notes, *note_on(meant)])
+    return Located(paths, missing, names, [*located.notes, *matched_note(meant)])
 
 
 def common_folder(folders: Sequence[Path]) -> tuple[Path, list[str]]:
@@ -139,8 +141,9 @@ def list_images(root: str | Path) -> list[str]:
         raise InputError(f"{root}: no such image folder")
     names = []
     for folder, files in _files_below(root):
+        stems = {os.path.splitext(file)[0] for file in files if file.lower().endswith(SUFFIXES)}
         for file in files:
-            known = file.lower().endswith(SUFFIXES)
+            known = file.lower().endswith(SUFFIXES) or _is_only_raw(file, stems)
             if not known and "." in file:
                 continue
             path = os.path.join(folder, file)
@@ -158,20 +161,27 @@ def list_images(root: str | Path) -> list[str]:
     return sorted(names)
 
 
+def _is_only_raw(file: str, stems: set[str]) -> bool:
+    """Whether a raw file can be read, and its photo is not there in another format."""
+    is_raw = file.lower().endswith(RAW_SUFFIXES) and can_read_raw()
+    return is_raw and os.path.splitext(file)[0] not in stems
+
+
 def unread_note(root: str | Path) -> list[str]:
-    """A note on photos of other kinds; those beside an image of the same name are not missed."""
+    """A note on skipped photos; raw files next to an image of the same name are not counted."""
     kinds: Counter[str] = Counter()
+    raw = () if can_read_raw() else RAW_SUFFIXES
     for _, files in _files_below(root):
         parts = [os.path.splitext(file.lower()) for file in files]
         read = {stem for stem, ending in parts if ending in SUFFIXES}
-        kinds.update(
-            ending for stem, ending in parts if ending in UNREAD_SUFFIXES and stem not in read
-        )
+        skipped = (ending for stem, ending in parts if stem not in read)
+        kinds.update(ending for ending in skipped if ending in (*raw, *UNREAD_SUFFIXES))
     if not kinds:
         return []
     shown = ", ".join(f"{ending} {count:,}" for ending, count in kinds.most_common())
-    several = counted(kinds.total(), "photo")
-    return [f"{several} in {root} not read ({shown}): convert to JPEG"]
+    some_raw = any(ending in raw for ending in kinds)
+    todo = "pip install 'g2netpl[raw]', or convert them to JPEG" if some_raw else "convert to JPEG"
+    return [f"skipped {counted(kinds.total(), 'unsupported photo')} in {root} ({shown}): {todo}"]
 
 
 def ending_of(content: bytes) -> str:

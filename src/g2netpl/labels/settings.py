@@ -16,9 +16,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels import masks as drawing
+from g2netpl.labels import masks
 from g2netpl.labels.table import NEGATIVE, POSITIVE, LabelTable, per_class
+from g2netpl.utils.errors import InputError, did_you_mean
 
 Kind = Literal["full", "fspl", "sspl", "positives", "known", "biased", "own"]
 SPML_SEED = 1200
@@ -105,16 +105,16 @@ def observe(table: LabelTable, setting: Setting, seed: int) -> LabelTable:
         positives, negatives = (
             (1, 0) if setting.kind == "fspl" else (setting.positives, setting.negatives)
         )
-        return table.with_values(drawing.spml_masks(table.values, positives, negatives, seed))
+        return table.with_values(masks.spml_masks(table.values, positives, negatives, seed))
     # one stream of random numbers per kind: sspl:0.2 of a seed is a part of fspl of that seed
     random = np.random.default_rng([seed, 0x6F62])
     if setting.kind == "known":
-        return table.with_values(drawing.by_chance(table.values, setting.fraction, random))
+        return table.with_values(masks.mask_uniform(table.values, setting.fraction, random))
     if setting.kind == "positives":
         counts = {POSITIVE: setting.positives, NEGATIVE: setting.negatives}
-        return table.with_values(drawing.some_of_each(table.values, counts, random))
+        return table.with_values(masks.mask_k_per_image(table.values, counts, random))
     often = per_class(table.values, POSITIVE) if setting.kind == "biased" else None
-    chosen = drawing.one_per_image(table.values, often, random)
+    chosen = masks.mask_single_positive(table.values, often, random)
     if setting.kind == "sspl":
-        chosen = drawing.subset(chosen, len(table.classes), setting.fraction, random)
-    return table.with_values(drawing.single_positives(table.values, chosen))
+        chosen = masks.subset(chosen, len(table.classes), setting.fraction, random)
+    return table.with_values(masks.single_positives(table.values, chosen))

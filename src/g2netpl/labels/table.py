@@ -5,15 +5,17 @@ encoding; files with another one are converted at the border, in `formats/`.
 """
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.errors import InputError
+from g2netpl.utils.errors import InputError
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 POSITIVE, NEGATIVE, UNOBSERVED = 1, 0, -1
 LARGEST = 4 << 30  # bytes of a label matrix
@@ -24,7 +26,6 @@ IndexArray = npt.NDArray[np.int64]
 Matrix = TypeVar("Matrix", npt.NDArray[np.int8], npt.NDArray[np.float32])
 
 _NAMES = 1 << 16  # that are hashed at a time
-_IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -60,7 +61,7 @@ class LabelTable:
         if not classes:
             raise InputError("labels: expected at least one class, got none")
         for what, names in (("class", classes), ("image", images)):
-            for place, _ in repeated(names)[:1]:
+            for place, _ in repeated(names)[:1] if len(set(names)) < len(names) else ():
                 twice = names[place]
                 raise InputError(f"labels: {what} {twice!r} is listed twice; each must be unique")
         labels.setflags(write=False)
@@ -96,6 +97,17 @@ class LabelTable:
     def group_numbers(self) -> npt.NDArray[np.int64]:
         """The number of each image's group, (N,); without groups every image is one by itself."""
         return np.arange(len(self)) if self.groups is None else group_numbers(self.groups)
+
+    @classmethod
+    def from_dataframe(cls, frame: "DataFrame", **options: Any) -> "LabelTable":
+        """The labels in a data frame of pandas, as `read_labels` reads them from a file.
+
+        It has a column (or index) `image`, and a column per class or one of tags; `options` are
+        those of `ReadOptions`, as `tags_column="keywords"`.
+        """
+        from g2netpl import ReadOptions, read_labels  # which need tables
+
+        return read_labels(frame, options=ReadOptions(**options))
 
     def take(self, indices: Indices) -> "LabelTable":
         """The table of some of the images, in the given order."""
@@ -239,28 +251,3 @@ def check_values(values: npt.ArrayLike) -> LabelMatrix:
             f"-1 (unobserved), got {matrix[row, column]}"
         )
     return np.array(matrix, dtype=np.int8)
-
-
-def name_problem(name: str) -> str | None:
-    """Why an image name must not be looked for below a folder; None if it may."""
-    if not name.strip():
-        return "the name is empty"
-    if "\0" in name:
-        return "the name contains a NUL character"
-    if "://" in name:
-        return "expected a file name, not an address"
-    if name[0] in "/\\" or (len(name) > 1 and name[1] == ":" and name[0].isalpha()):
-        return "leads out of the image folder; expected a name relative to it"
-    if ".." in name.replace("\\", "/").split("/"):
-        return "leads out of the image folder ('..')"
-    return None
-
-
-def plain_name(name: str) -> str:
-    """An image name without `./` and doubled slashes, so that every image has one name.
-
-    A name that leads out of the folder, or may not be looked for, stays as it is.
-    """
-    if ("./" in name or "//" in name) and name_problem(name) is None:
-        return _IDLE.sub(r"\1", name)
-    return name

@@ -1,102 +1,166 @@
-"""The figures of an experiment: each a PNG, with the numbers behind it as CSV of the same name."""
+"""Figures of a reproduction: each a PNG, with the numbers behind it as CSV of the same name."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 
 from g2netpl.core.equations import GaussianMap, confidence_weight
+from g2netpl.core.methods.g2netpl import G2NetPLOptions
 from g2netpl.experiments.cells import Row
 from g2netpl.experiments.paper import SSPL
-from g2netpl.game.players.soft_options import SoftOptions
-from g2netpl.labels.formats.sheet import write_rows
-from g2netpl.reports.charts import Chart, Series, write_png
-from g2netpl.reports.run_charts import over_epochs, truth_chart, watched
+from g2netpl.labels.io.writing import write_rows
+from g2netpl.reports.plots import COLOURS, STYLE, Curve, over_epochs, quartiles, set_epochs, watched
 
 Lines = list[list[Any]]
-Figure = tuple[Sequence[str], Lines, list[Chart]]  # header and lines of the CSV, charts of the PNG
+Draw = Callable[[Any], None]  # into axes of matplotlib
 
-_SIGMAS = (0.5, 1.0, 2.0)
-_PHASES = (0.0, 0.5, 1.0)
 _POINTS = "test mAP × 100"
+_QUALITY = {"pseudo_label_map": "pseudo-labels", "predicted_map": "predictions"}
 
 
-def write_figure(path: Path, figure: Figure) -> None:
-    """Write the PNG, and the CSV beside it."""
-    header, lines, charts = figure
-    write_rows(path.with_suffix(".csv"), header, lines)
-    write_png(path, charts)
-
-
-def figure_of(recipe: str, rows: list[Row], table: Lines) -> Figure:
-    """The figure of a recipe, of its trainings and the lines of its table."""
+def write_figure(path: Path, recipe: str, rows: Sequence[Row], table: Lines) -> None:
+    """The figure of a recipe, from its runs and the lines of its table, as PNG and CSV."""
+    height = 0.0
     if recipe == "parameters":
-        return parameters()
-    if recipe == "convergence":
-        return convergence(rows)
-    if recipe == "labels":
-        return quality(rows)
-    return shares(table) if recipe in ("table2", "semi-supervised") else table_rows(table)
+        header: Sequence[str] = ("curve", "parameter", "x", "y")
+        options = G2NetPLOptions()
+        lines = parameter_lines(options.beta, options.gamma)
+        draws = [draw_curves(lines, "density", "σ"), draw_curves(lines, "scheduler", "φ")]
+    elif recipe == "convergence":
+        header = ("seed", "epoch", "what", "hidden truth", "quartile 1", "median", "quartile 3")
+        lines = convergence_lines(rows)
+        draws = [draw_truth(rows[0], "pseudo-labels"), draw_truth(rows[0], "predictions"),
+                 draw_convergence(rows[0])]  # fmt: skip
+    elif recipe == "labels":
+        header, lines = ("method", "seed", "epoch", *_QUALITY.values()), quality_lines(rows)
+        draws = [draw_quality(rows)]
+    elif recipe in ("table2", "semi-supervised"):
+        header = ("method", "labelled fraction", "mAP", "deviation", "published")
+        lines = [
+            [line[1], line[2].partition(":")[2], line[4], line[5] or 0, line[8]]
+            for line in table
+            if line[2] in SSPL
+        ]
+        draws = [draw_fractions(lines, {line[1]: line[0] for line in table})]
+    else:
+        header = ("row", "setting", "mAP", "deviation", "published")
+        lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
+        draws = [draw_rows(lines)]
+        names, settings = ({line[at] for line in lines} for at in (0, 1))
+        height = 1.2 + 0.085 * len(names) * (3 + len(settings))
+    write_rows(path.with_suffix(".csv"), header, lines)
+    write_png(path, draws, height)
 
 
-def table_rows(table: Lines) -> Figure:
-    """A point with its deviation for every row of a table; what was published as a cross."""
-    lines = [[line[0], line[2], line[4], line[5] or 0, line[8]] for line in table]
-    names = list(dict.fromkeys(line[0] for line in lines))
-    settings = list(dict.fromkeys(line[1] for line in lines))
-    series: list[Series] = []
-    for number, setting in enumerate(settings):
-        shift = 0.7 * ((number + 0.5) / len(settings) - 0.5)
-        own = [(names.index(line[0]) + shift, *line[2:]) for line in lines if line[1] == setting]
-        series += _with_published(setting, own, number, marker="x", joined=False)
-    crosses = ", published as crosses" if any(line[4] for line in lines) else ""
-    chart = Chart("", series, f"{_POINTS}{crosses}", "", names=names)
-    return ("row", "setting", "mAP", "deviation", "published"), lines, [chart]
+def write_png(path: Path, draws: Sequence[Draw], height: float = 0) -> None:
+    """Draw axes next to each other into a file; `height` in inches of one with rows."""
+    size = (4.0 * len(draws), 3.6) if len(draws) > 1 else (7.0, 4.2)
+    with rc_context(STYLE):
+        figure = Figure(figsize=(9.0, height) if height else size, layout="constrained")
+        for axes, draw in zip(figure.subplots(1, len(draws), squeeze=False)[0], draws, strict=True):
+            draw(axes)
+            if axes.get_legend_handles_labels()[1]:
+                axes.legend()
+        figure.savefig(path, dpi=150, facecolor="white", metadata={"Software": None})
 
 
-def shares(table: Lines) -> Figure:
-    """mAP over the labelled share of the images; what was published dashed."""
-    lines = [
-        [line[1], line[2].partition(":")[2], line[4], line[5] or 0, line[8]]
-        for line in table
-        if line[2] in SSPL
-    ]
-    series: list[Series] = []
-    for number, (method, name) in enumerate({line[1]: line[0] for line in table}.items()):
-        own = [(100 * float(line[1]), *line[2:]) for line in lines if line[0] == method]
-        series += _with_published(name, own, number, marker="none", dash=1)
-    dashes = "\ndashed: published" if any(line[4] for line in lines) else ""
-    chart = Chart("", series, f"labelled images, %{dashes}", _POINTS)
-    return ("method", "share", "mAP", "deviation", "published"), lines, [chart]
+def draw_rows(lines: Lines) -> Draw:
+    """A point with its deviation for every row of a table; published results as crosses."""
+
+    def draw(axes: Any) -> None:
+        names = list(dict.fromkeys(line[0] for line in lines))
+        settings = list(dict.fromkeys(line[1] for line in lines))
+        for colour, setting in enumerate(settings):
+            shift = 0.7 * ((colour + 0.5) / len(settings) - 0.5)
+            shown = [line for line in lines if line[1] == setting]
+            points = [(names.index(line[0]) + shift, *line[2:]) for line in shown]
+            style = {"color": COLOURS[colour % len(COLOURS)], "ls": "none"}
+            y, x, deviation = ([float(line[at]) for line in points] for at in range(3))
+            axes.errorbar(x, y, xerr=deviation, marker="o", ms=5, label=setting, **style)
+            published = [(float(line[3]), line[0]) for line in points if line[3]]
+            axes.plot(*zip(*published, strict=True) if published else ((), ()), marker="x", **style)
+        crosses = ", published results as crosses" if any(line[4] for line in lines) else ""
+        axes.set(xlabel=_POINTS + crosses)
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+
+    return draw
 
 
-def _with_published(
-    name: str, lines: Sequence[tuple[Any, ...]], colour: int, *, joined: bool = True, **other: Any
-) -> Iterator[Series]:
-    """Points with deviations, and those that were published; lines: x, mean, deviation, those."""
-    found = [(x, float(mean), float(deviation)) for x, mean, deviation, _ in lines]
-    bars = [(x, mean - deviation, mean + deviation) for x, mean, deviation in found]
-    points = [(x, mean) for x, mean, _ in found]
-    yield Series(name, points, colour, 0, bars=bars, marker="o", joined=joined)
-    published = [(line[0], float(line[3])) for line in lines if line[3]]
-    yield Series("", published, colour, joined=joined, **other)
+def draw_fractions(lines: Lines, names: dict[str, str]) -> Draw:
+    """mAP over the labelled fraction of the images; published results dashed."""
+
+    def draw(axes: Any) -> None:
+        for colour, (method, name) in enumerate(names.items()):
+            points = [(100 * float(line[1]), *line[2:]) for line in lines if line[0] == method]
+            style = {"color": COLOURS[colour % len(COLOURS)], "lw": 1.6}
+            x, y, deviation = ([float(line[at]) for line in points] for at in range(3))
+            axes.errorbar(x, y, yerr=deviation, marker="o", ms=3, label=name, **style)
+            published = [(line[0], float(line[3])) for line in points if line[3]]
+            axes.plot(*zip(*published, strict=True) if published else ((), ()), ls="--", **style)
+        dashes = "\ndashed: published" if any(line[4] for line in lines) else ""
+        axes.set(xlabel=f"labelled images, %{dashes}", ylabel=_POINTS)
+
+    return draw
 
 
-def convergence(rows: Sequence[Row]) -> Figure:
-    """û and ŷ of hidden positives and negatives over the epochs, and the way to equilibrium."""
-    first = rows[0]
-    keys = ("undecided", "movement", "regret")
-    way = [
-        over_epochs(key, [first["history"]], key, place=place) for place, key in enumerate(keys, 2)
-    ]
-    charts = [
-        truth_chart(first, "soft labels"),
-        truth_chart(first, "predictions", "predicted_"),
-        Chart("towards equilibrium", way, "epoch", ""),
-    ]
-    header = ("seed", "epoch", "what", "hidden truth", "quartile 1", "median", "quartile 3")
-    return header, convergence_lines(rows), charts
+def draw_truth(row: Row, title: str) -> Draw:
+    """Pseudo-labels or predictions of hidden positives and negatives over the epochs."""
+
+    def draw(axes: Any) -> None:
+        prefix = "predicted_" if title == "predictions" else ""
+        for colour, truth in enumerate(("positive", "negative")):
+            quartiles(row, prefix + truth, f"hidden {truth}s").draw(axes, colour)
+        set_epochs(axes, title=title, ylabel="median and quartiles", ylim=(-0.02, 1.02))
+
+    return draw
+
+
+def draw_convergence(row: Row) -> Draw:
+    """How the pseudo-labels approach the equilibrium."""
+    names = {"undecided": "unresolved", "movement": "mean change", "regret": "possible gain"}
+
+    def draw(axes: Any) -> None:
+        for colour, (key, name) in enumerate(names.items(), 2):
+            over_epochs(name, [row["history"]], key).draw(axes, colour)
+        set_epochs(axes, title="towards the equilibrium")
+
+    return draw
+
+
+def draw_quality(rows: Sequence[Row]) -> Draw:
+    """mAP of pseudo-labels (solid) and predictions (dashed) on hidden labels, mean over seeds."""
+
+    def draw(axes: Any) -> None:
+        for colour, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
+            runs = [row for row in rows if row["method"] == method]
+            seen = [[{**record, "epoch": epoch} for epoch, record in watched(row)] for row in runs]
+            for dash, (key, what) in enumerate(_QUALITY.items()):
+                over_epochs(f"{method}, {what}", seen, key, 100).draw(axes, colour, dash)
+        set_epochs(axes, ylabel="mAP × 100 on hidden labels of training images")
+
+    return draw
+
+
+def draw_curves(lines: Lines, curve: str, symbol: str) -> Draw:
+    """The density of F for some σ, or the scheduler ξ for some φ."""
+    texts: dict[str, dict[str, Any]] = {
+        "density": {"title": "density of F", "xlabel": "latent y"},
+        "scheduler": {"title": "scheduler ξ", "xlabel": "pseudo-label û", "ylim": (0, 1.05)},
+    }
+
+    def draw(axes: Any) -> None:
+        values = dict.fromkeys(line[1] for line in lines if line[0] == curve)
+        for colour, value in enumerate(values):
+            _, _, x, y = zip(*(line for line in lines if line[:2] == [curve, value]), strict=True)
+            Curve(f"{symbol} = {value:g}", x, y).draw(axes, colour)
+        axes.set(**texts[curve])
+
+    return draw
 
 
 def convergence_lines(rows: Sequence[Row]) -> Lines:
@@ -106,31 +170,12 @@ def convergence_lines(rows: Sequence[Row]) -> Lines:
         for row in rows
         for epoch, record in watched(row)
         for truth in ("positive", "negative")
-        for what, prefix in (("soft label", ""), ("prediction", "predicted_"))
+        for what, prefix in (("pseudo-label", ""), ("prediction", "predicted_"))
     ]
 
 
-def quality(rows: Sequence[Row]) -> Figure:
-    """Soft labels (solid) and predictions (dashed) against the hidden truth, mean over seeds."""
-    series = []
-    for colour, method in enumerate(dict.fromkeys(row["method"] for row in rows)):
-        own = [row for row in rows if row["method"] == method]
-        seen = [[{**record, "epoch": epoch} for epoch, record in watched(row)] for row in own]
-        for dash, (key, what) in enumerate(_QUALITY.items()):
-            line = over_epochs(f"{method}, {what}", seen, key, 100)
-            series.append(Series(line.name, line.points, colour, dash, line.band))
-    chart = Chart("", series, "epoch", "mAP × 100 on hidden entries of training images")
-    return ("method", "seed", "epoch", *_QUALITY.values()), quality_lines(rows), [chart]
-
-
-_QUALITY = {"pseudo_label_map": "soft labels", "predicted_map": "predictions"}
-
-
 def quality_lines(rows: Sequence[Row]) -> Lines:
-    """mAP of soft labels and predictions on the hidden entries, after each epoch.
-
-    Nothing where nothing hidden could be ranked.
-    """
+    """mAP of pseudo-labels and predictions on the hidden labels, after each epoch."""
     return [
         [
             *(row["method"], row["seed"], epoch),
@@ -141,32 +186,8 @@ def quality_lines(rows: Sequence[Row]) -> Lines:
     ]
 
 
-def parameters() -> Figure:
-    """Densities on the left, the scheduler on the right."""
-    usual = SoftOptions()
-    lines = parameter_lines(usual.beta, usual.gamma)
-
-    def curves(curve: str, symbol: str) -> list[Series]:
-        values = dict.fromkeys(line[1] for line in lines if line[0] == curve)
-        return [
-            Series(
-                f"{symbol} = {value:g}",
-                [tuple(line[2:]) for line in lines if line[:2] == [curve, value]],
-                place,
-            )
-            for place, value in enumerate(values)
-        ]
-
-    scheduler = f"scheduler ξ, β = {usual.beta:g}, γ = {usual.gamma:g}"
-    charts = [
-        Chart("density of F", curves("density", "σ"), "latent y", ""),
-        Chart(scheduler, curves("scheduler", "φ"), "soft label û", "", limits=(0, 1.05)),
-    ]
-    return ("curve", "parameter", "x", "y"), lines, charts
-
-
 def parameter_lines(beta: float, gamma: float) -> Lines:
-    """F′ for several σ over the latent, and ξ for several φ over the soft label."""
+    """F′ for some σ over the latent, and ξ for some φ over the pseudo-label."""
 
     def density(latent: torch.Tensor, sigma: float) -> torch.Tensor:
         soft, slope = GaussianMap(sigma).soft_and_slope(latent)
@@ -176,8 +197,8 @@ def parameter_lines(beta: float, gamma: float) -> Lines:
         return confidence_weight(soft, phase, beta, gamma)
 
     kinds: tuple[tuple[str, Callable[..., torch.Tensor], tuple[float, ...], float, float], ...] = (
-        ("density", density, _SIGMAS, -2.0, 3.0),
-        ("scheduler", scheduler, _PHASES, 0.0, 1.0),
+        ("density", density, (0.5, 1.0, 2.0), -2.0, 3.0),
+        ("scheduler", scheduler, (0.0, 0.5, 1.0), 0.0, 1.0),
     )
     return [
         [name, value, round(x, 4), round(y, 6)]

@@ -1,178 +1,145 @@
-"""Labels of a run that a person should look at, with the photos they are about.
-
-Photos are made small and written anew as JPEG, so that nothing of the files but their pixels gets
-onto a page.
-"""
+"""Labels of a run to check by eye, with small photos that contain pixels only."""
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.errors import InputError, counted
 from g2netpl.images.thumbnails import Roots, small_jpeg
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
 from g2netpl.runs.completion import Completed
 from g2netpl.runs.config import RunConfig
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.errors import InputError, counted
 
-PHOTO = 256  # pixels of its longer side
-_SHELF = 8  # cards of each kind
-_PER_CLASS = 2  # before others have had their turn
+_SIZE = 256  # pixels of the longer side of a photo
+_CARDS = 8  # per section
+_PER_CLASS = 2  # cards per class, as long as there are other classes
 _CANDIDATES = 5000
-
-_SIGNS = {POSITIVE: "as positive", NEGATIVE: "as negative", UNOBSERVED: "by nobody"}
+_SIGNS = {POSITIVE: "positive", NEGATIVE: "negative", UNOBSERVED: "not observed"}
 
 Mask = npt.NDArray[np.bool_]
 FindPhoto = Callable[[str], str | None]
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """One label of one image."""
 
     image: str
     label: str
-    observed: str  # positive, negative, or by nobody
+    observed: str
     others: str  # what else is known of the image
-    soft: float | None
+    pseudo: float | None
     predicted: float
     photo: str | None  # JPEG in base64
 
 
-@dataclass(frozen=True)
-class Shelf:
-    """Labels of one kind, the clearest case first."""
+class GallerySection(NamedTuple):
+    """Labels of one kind, the clearest case first, and how many there are in all."""
 
+    id: str
     title: str
     about: str
+    total: int
     cards: list[Card]
 
 
-@dataclass(frozen=True)
-class Opinions:
-    """What was observed, what the soft labels say, and what the network says, of every image."""
+def make_gallery(
+    completed: Completed,
+    by_pseudo: Completed,
+    has_pseudo: Mask,
+    predicted: Scores,
+    decided: Mask,
+    photo_of: FindPhoto,
+) -> list[GallerySection]:
+    """New labels, disagreements, and observed labels that look wrong.
 
-    completed: Completed
-    by_soft: Completed  # as the soft labels alone would have it
-    soft: Mask  # (N,) images that have soft labels
-    predicted: Scores  # (N, L) calibrated
-    accepted: Mask  # (N, L) labels that the network's thresholds propose
-
-
-def make_shelves(opinions: Opinions, photo_of: FindPhoto) -> list[Shelf]:
-    """The three shelves."""
+    `by_pseudo` is completed by pseudo-labels only, for images that have them (N,); `predicted` and
+    `decided` (N, L) are calibrated predictions, and which of them pass the thresholds.
+    """
+    table, values = completed.observed, completed.observed.values
+    names = np.array(table.classes, dtype=object)
 
     def card(row: int, column: int) -> Card:
-        table = opinions.completed.observed
+        others = np.arange(len(names)) != column
+        known = list(names[(values[row] == POSITIVE) & others])
+        absent = int(((values[row] == NEGATIVE) & others).sum())
+        known += [counted(absent, "negative")] if absent else []
+        has_own = has_pseudo[row] and values[row, column] == UNOBSERVED
         return Card(
             table.images[row],
             table.classes[column],
-            _SIGNS[int(table.values[row, column])],
-            _known_of(opinions, row, column),
-            _soft_label(opinions, row, column),
-            float(opinions.predicted[row, column]),
+            _SIGNS[int(values[row, column])],
+            ", ".join(known) or "nothing",
+            float(by_pseudo.scores[row, column]) if has_own else None,
+            float(predicted[row, column]),
             photo_of(table.images[row]),
         )
 
+    new = completed.proposed()
+    apart = ((by_pseudo.values == POSITIVE) != decided) & (values == UNOBSERVED)
+    apart &= has_pseudo[:, None] & ~np.isnan(predicted)
+    wrong_yes = (values == POSITIVE) & (predicted < 0.5)
+    wrong_no = (values == NEGATIVE) & (predicted > 0.5)
+    against = top_k_diverse(1 - predicted, wrong_yes, _CARDS)
+    denied = top_k_diverse(predicted, wrong_no, _CARDS)
+    against = against[: max(_CARDS // 2, _CARDS - len(denied))]
+    sections = (
+        (
+            *("new", "Labels that were added, most confident first"),
+            "Nobody observed these labels. Pseudo-label and network both give them a high "
+            "probability.",
+            *(new, top_k_diverse(np.minimum(by_pseudo.scores, predicted), new, _CARDS)),
+        ),
+        (
+            *("apart", "Pseudo-label and network disagree"),
+            "Nobody observed these labels. The largest differences come first."
+            if has_pseudo.any()
+            else "This method keeps no pseudo-labels, so there is nothing to compare.",
+            *(apart, top_k_diverse(np.abs(by_pseudo.scores - predicted), apart, _CARDS)),
+        ),
+        (
+            *("doubtful", "Observed labels that the network contradicts"),
+            "Some may be wrong in the label file; rare cases that the network has not learned "
+            "also appear here.",
+            *(wrong_yes | wrong_no, [*against, *denied[: _CARDS - len(against)]]),
+        ),
+    )
     return [
-        Shelf(title, about, [card(row, column) for row, column in entries])
-        for title, about, entries in _entries(opinions)
+        GallerySection(id, title, about, int(mask.sum()), [card(*entry) for entry in entries])
+        for id, title, about, mask, entries in sections
     ]
 
 
-def _entries(opinions: Opinions) -> Iterator[tuple[str, str, list[tuple[int, int]]]]:
-    completed, by_soft, predicted = opinions.completed, opinions.by_soft, opinions.predicted
-    values = completed.observed.values
-    unknown = values == UNOBSERVED
-    yield (
-        "New positives, the surest first",
-        "Labels that nobody observed and that would be filled in; first those that soft label and "
-        "network are both surest of. A percentage is the chance that the class is there, by each.",
-        clearest(np.minimum(by_soft.scores, predicted), completed.proposed(), _SHELF),
-    )
-    apart = (by_soft.values == POSITIVE) != opinions.accepted
-    apart &= unknown & opinions.soft[:, None] & ~np.isnan(predicted)
-    yield (
-        "Most disputed",
-        "Labels that nobody observed, and that soft label and network decide differently; first "
-        "those where they are furthest apart."
-        if opinions.soft.any()
-        else "This method has no soft labels, so nothing can be disputed.",
-        clearest(np.abs(by_soft.scores - predicted), apart, _SHELF),
-    )
-    half = _SHELF // 2
-    against = clearest(1 - predicted, (values == POSITIVE) & (predicted < 0.5), _SHELF)
-    denied = clearest(predicted, (values == NEGATIVE) & (predicted > 0.5), _SHELF)
-    kept = max(half, _SHELF - len(denied))
-    yield (
-        "Observed labels that the network doubts most",
-        "Observed as positive, and by the network less likely there than not; observed as "
-        "negative, and more likely there than not. Near 50 % it does not know either way, and "
-        "rare things that it has not learned come up here too.",
-        [*against[:kept], *denied[: _SHELF - len(against[:kept])]],
-    )
-
-
-def clearest(strength: Scores, eligible: Mask, most: int) -> list[tuple[int, int]]:
-    """Rows and columns of the strongest entries: one per image, and not one class alone."""
-    flat = np.flatnonzero(eligible & ~np.isnan(strength))
-    values = strength.ravel()[flat]
+def top_k_diverse(scores: Scores, eligible: Mask, most: int) -> list[tuple[int, int]]:
+    """Rows and columns of the highest scores: one per image, few per class if possible."""
+    flat = np.flatnonzero(eligible & ~np.isnan(scores))
+    values = scores.ravel()[flat]
     if len(flat) > _CANDIDATES:
-        best = np.argpartition(-values, _CANDIDATES)[:_CANDIDATES]
-        flat, values = np.sort(flat[best]), strength.ravel()[np.sort(flat[best])]
-    ranked = [divmod(int(at), strength.shape[1]) for at in flat[np.argsort(-values, kind="stable")]]
+        best = np.sort(np.argpartition(-values, _CANDIDATES)[:_CANDIDATES])
+        flat, values = flat[best], values[best]
+    ranked = [divmod(int(at), scores.shape[1]) for at in flat[np.argsort(-values, kind="stable")]]
     chosen: list[tuple[int, int]] = []
     for allowed in (_PER_CLASS, most):
-        images = {row for row, _ in chosen}
-        classes = Counter(column for _, column in chosen)
+        images, classes = {row for row, _ in chosen}, Counter(column for _, column in chosen)
         for row, column in ranked:
-            if len(chosen) == most:
-                break
-            if row not in images and classes[column] < allowed:
+            if len(chosen) < most and row not in images and classes[column] < allowed:
                 chosen.append((row, column))
                 images.add(row)
                 classes[column] += 1
     return sorted(chosen, key=ranked.index)
 
 
-def _soft_label(opinions: Opinions, row: int, column: int) -> float | None:
-    """None where the image has none, and where the label was observed."""
-    observed = opinions.completed.observed.values[row, column] != UNOBSERVED
-    if observed or not opinions.soft[row]:
-        return None
-    return float(opinions.by_soft.scores[row, column])
-
-
-def _known_of(opinions: Opinions, row: int, column: int) -> str:
-    """The labels of an image but the one in question."""
-    table = opinions.completed.observed
-    others = np.arange(len(table.classes)) != column
-    yes = np.array(table.classes, dtype=object)[(table.values[row] == POSITIVE) & others]
-    no = int(((table.values[row] == NEGATIVE) & others).sum())
-    parts = [", ".join(yes)] if len(yes) else []
-    if no:
-        parts.append(counted(no, "negative"))
-    return "; ".join(parts) or "nothing"
-
-
-def small_photo(path: str) -> str:
-    """A photo as a small JPEG in base64, its pixels alone."""
-    return base64.b64encode(small_jpeg(path, PHOTO, quality=78)).decode("ascii")
-
-
 def photo_finder(config: RunConfig, images: str | None) -> FindPhoto:
-    """Gives the photo of a name, or None where it is not there or cannot be read.
-
-    It is looked for in the folder `images`, or else where the configuration of the run has it.
-    """
+    """Finds the photo of an image name, in `images` or where the run had it; None if unreadable."""
 
     def photo_of(name: str) -> str | None:
         try:
-            return small_photo(Roots.of_run(config.model_dump(), images).path(name))
+            path = Roots.of_run(config.model_dump(), images).path(name)
+            return base64.b64encode(small_jpeg(path, _SIZE, quality=78)).decode()
         except InputError:
             return None
 

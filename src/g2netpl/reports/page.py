@@ -1,7 +1,7 @@
-"""Pages: a template each, over one base; self-contained, whatever text the data hold.
+"""Report pages: Jinja2 templates over one base, self-contained and without scripts.
 
-A page loads nothing: style and pictures are inside it, and it forbids everything else. It has no
-scripts. Text is escaped; only the drawings of charts.py are let through as they are.
+A page loads nothing: style and pictures are inside, and its policy forbids everything else. All
+text is escaped, except the drawings of plots.py.
 """
 
 import os
@@ -10,15 +10,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from g2netpl.base.disk import write_text_whole, writing
-from g2netpl.base.errors import counted
+from jinja2 import Environment, FunctionLoader
+
 from g2netpl.labels.files import named, of_each
+from g2netpl.utils.disk import write_text_whole, writing
+from g2netpl.utils.errors import counted
 
 
 def render(template: str, **content: Any) -> str:
-    """The page of a template in `templates/`."""
-    from jinja2 import Environment, FunctionLoader
-
+    """A page from a template in `templates/`."""
     folder = files("g2netpl.reports") / "templates"
     environment = Environment(
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
@@ -36,19 +36,19 @@ def render(template: str, **content: Any) -> str:
 
 
 def percent(share: float) -> str:
-    """A probability for people; what is nearly sure is not said to be sure."""
+    """A probability as text; it never claims certainty."""
     if 0 < share < 0.001 or 0.999 < share < 1:
         return "< 0.1 %" if share < 0.5 else "> 99.9 %"
     return f"{100 * share:.1f} %" if share < 0.1 or share > 0.9 else f"{100 * share:.0f} %"
 
 
 def _file(paths: str | Sequence[str]) -> str:
-    """A path, or several, without the folders above, which are nobody's business."""
+    """A path, or several, without their folders, which are private."""
     return named(of_each(paths, lambda path: os.path.basename(os.path.normpath(path))))
 
 
 def write_page(path: str | Path, template: str, **content: Any) -> Path:
-    """Write the page of a template; text that UTF-8 cannot hold becomes question marks."""
+    """Write a page; text that UTF-8 cannot encode becomes question marks."""
     page, path = render(template, **content), Path(path)
     with writing(path):
         write_text_whole(path, page, errors="replace")

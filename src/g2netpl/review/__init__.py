@@ -1,6 +1,5 @@
-"""Questions to people about labels, on a page of this machine, and their answers.
+"""The review page: people confirm or reject labels of a run, on this machine only.
 
-`session` asks whether a class is in a picture and `questions` chooses about which, `photos` asks
-about the likely classes of a picture together. `server` and `http` serve the page and trust nobody,
-`answers_writer` appends to review.jsonl.
+`session` chooses questions (with `queries`) and saves answers (with `log`); `server` serves the
+page over `http`, which trusts no request, and `connections`, which no slow client can block.
 """

@@ -1,8 +1,4 @@
-"""A server whom nobody keeps from answering others by being slow.
-
-A request has a minute to arrive as a whole. Where all places are taken, the connection that has
-kept us waiting longest makes room for the next one; those that were never served go first.
-"""
+"""An HTTP server that slow clients cannot block: a minute per request, 128 connections."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +9,7 @@ from socket import SHUT_RDWR
 from threading import Lock
 from typing import Any
 
-from g2netpl.base.system import IS_WINDOWS
+from g2netpl.utils.system import IS_WINDOWS
 
 PATIENCE = 60  # seconds for a request to arrive
 MOST = 128  # connections at a time
@@ -21,30 +17,29 @@ MOST = 128  # connections at a time
 
 @dataclass
 class _Client:
-    """One connection, as we see it."""
-
     since: float  # when we began to wait for its request
     is_known: bool = False  # was served before
-    is_served: bool = False  # now
+    is_served: bool = False  # is served now
 
 
 class PatientServer(ThreadingHTTPServer):
-    """One thread per connection, and no more connections than we can bear."""
+    """One thread per connection; the one that waits longest makes room, unknown clients first."""
 
     daemon_threads = True
-    allow_reuse_address = not IS_WINDOWS  # there, it is to share it with others
+    allow_reuse_address = not IS_WINDOWS  # on Windows it would share the port
     request_queue_size = MOST
 
     def __init__(self, *given: Any) -> None:
-        self._clients: dict[Any, _Client] = {}  # by their sockets
+        self._clients: dict[Any, _Client] = {}  # by socket
         self._lock = Lock()
         super().__init__(*given)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Take up a connection; turned away is one for which none can make room."""
+        """Accept a connection, or close it if all places are busy."""
         with self._lock:
-            if len(self._clients) >= MOST:
-                self._make_room()
+            waiting = self._waiting() if len(self._clients) >= MOST else {}
+            if waiting:
+                self._drop(min(waiting, key=lambda r: (waiting[r].is_known, waiting[r].since)))
             has_room = len(self._clients) < MOST
             if has_room:
                 self._clients[request] = _Client(time.monotonic())
@@ -54,13 +49,13 @@ class PatientServer(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        """As usual, and the place is free."""
+        """Free the place."""
         with self._lock:
             self._clients.pop(request, None)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """Every half second: drop those who have not sent a whole request in time."""
+        """Every half second: drop connections whose request is late."""
         with self._lock:
             for request, client in self._waiting().items():
                 if time.monotonic() - client.since > PATIENCE:
@@ -68,32 +63,22 @@ class PatientServer(ThreadingHTTPServer):
 
     @contextmanager
     def serving(self, request: Any) -> Iterator[None]:
-        """Work for somebody who may ask for it; such a connection is not dropped meanwhile."""
-        client = self._client(request)
+        """Protect a connection while its answer is made."""
+        client = self._clients.get(request) or _Client(0)  # it may just have been dropped
         client.is_known = client.is_served = True
         try:
             yield
         finally:
-            client.since = time.monotonic()  # to take the answer
-            client.is_served = False
+            client.since, client.is_served = time.monotonic(), False
 
     def answered(self, request: Any) -> None:
-        """The time for the next request begins."""
-        self._client(request).since = time.monotonic()
-
-    def _client(self, request: Any) -> _Client:
-        return self._clients.get(request) or _Client(0)  # just dropped
+        """Begin to wait for the next request of a connection."""
+        (self._clients.get(request) or _Client(0)).since = time.monotonic()
 
     def _waiting(self) -> dict[Any, _Client]:
-        return {each: client for each, client in self._clients.items() if not client.is_served}
-
-    def _make_room(self) -> None:
-        waiting = self._waiting()
-        if waiting:
-            self._drop(min(waiting, key=lambda each: (waiting[each].is_known, waiting[each].since)))
+        return {at: client for at, client in self._clients.items() if not client.is_served}
 
     def _drop(self, request: Any) -> None:
-        """Its thread finds the connection closed, and ends."""
         del self._clients[request]
-        with suppress(OSError):
+        with suppress(OSError):  # its thread finds the connection closed
             request.shutdown(SHUT_RDWR)

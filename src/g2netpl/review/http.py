@@ -1,31 +1,23 @@
-"""A small server for pages on this machine, which trusts nobody.
+"""HTTP for a page on this machine, which trusts no request.
 
-It listens on the loopback address alone. Every request must name exactly this host and port, so no
-other site can be made to look like ours; everything but the page's own files needs the token, in a
-header; what writes is a POST of JSON from our own page. Addresses are compared as they stand, and
-no request is larger than a few kilobytes.
+Every request names exactly this host and port; everything but static files needs the token in a
+header; every write is a POST of JSON from our own page.
 """
 
 import hmac
 import json
 import re
-import secrets
-import socketserver
-import sys
-from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
-from g2netpl.base.errors import InputError
-from g2netpl.review.connections import PATIENCE, PatientServer
+from g2netpl.review.connections import PATIENCE
 
 TOKEN_HEADER = "X-G2netpl-Token"
 MOST_BYTES = 4096  # of a body
 _LONGEST_TARGET = 2048
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-
+_LENGTH = re.compile(r"0|[1-9][0-9]{0,8}")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src blob:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
@@ -39,61 +31,31 @@ _HEADERS = {
 }
 
 
-class Answer(NamedTuple):
-    """What goes back: the bytes and their kind."""
+class Reply(NamedTuple):
+    """A body and its content type."""
 
     body: bytes
-    kind: str
+    kind: str = "application/json"
 
 
-class Refusal(Exception):
-    """A request that is refused, and nothing done about it."""
+class Rejection(Exception):
+    """A request that is rejected; nothing was changed."""
 
     def __init__(self, status: HTTPStatus, why: str) -> None:
         super().__init__(why)
         self.status = status
 
 
-class LocalServer(PatientServer):
-    """Serves some files to anybody on this machine, and the rest to whom we gave the token."""
-
-    def __init__(self, files: Mapping[str, Answer], port: int = 0) -> None:
-        self.files = files
-        self.token = secrets.token_urlsafe(32)
-        try:
-            super().__init__(("127.0.0.1", port), _Handler)
-        except OSError as problem:
-            raise InputError(f"--port {port}: cannot be used ({problem.strerror})") from None
-        self.hosts = tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
-
-    def get(self, path: str, query: dict[str, str]) -> Answer:
-        """Answer a GET that has our token; raises `Refusal`."""
-        raise Refusal(HTTPStatus.NOT_FOUND, "no such page")
-
-    def post(self, path: str, body: dict[str, Any]) -> Answer:
-        """Answer a POST that has our token and comes from our page; raises `Refusal`."""
-        raise Refusal(HTTPStatus.NOT_FOUND, "no such page")
-
-    @property
-    def address(self) -> str:
-        """What to open: the token is in the part that browsers keep to themselves."""
-        return f"http://{self.hosts[0]}/#{self.token}"
-
-    def server_bind(self) -> None:
-        """Without asking a name server who we are."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that breaks off is nothing to tell."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
+def require(condition: object, why: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> None:
+    """Reject a request unless the condition holds."""
+    if not condition:
+        raise Rejection(status, why)
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """One connection."""
+class Handler(BaseHTTPRequestHandler):
+    """One connection to a server with `files`, `hosts`, `token`, `get` and `post`."""
 
-    server: LocalServer
+    server: Any
     protocol_version = "HTTP/1.1"
     default_request_version = "HTTP/1.0"
     timeout = PATIENCE
@@ -101,158 +63,112 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def handle_one_request(self) -> None:
-        """As usual."""
+        """Read a request, answer it, and wait for the next one."""
         super().handle_one_request()
         self.server.answered(self.connection)
 
     def do_GET(self) -> None:
-        """Read something."""
-        self._respond()
-
-    def do_POST(self) -> None:
-        """Change something."""
-        self._respond()
-
-    def handle_expect_100(self) -> bool:
-        """Nothing we take is so large that it had to be announced."""
-        self._refuse(HTTPStatus.EXPECTATION_FAILED, "no Expect, please")
-        return False
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the base class does not understand, such as other methods."""
-        status = HTTPStatus(405 if code == 501 else code)
-        self._refuse(status, status.phrase)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Say nothing: the terminal is for people."""
-
-    def _respond(self) -> None:
+        """Answer or reject a request, GET or POST."""
         try:
             self._check_sender()
             path, query = self._target()
-            answer = self._post(path, query) if self.command == "POST" else self._get(path, query)
-        except Refusal as refusal:
-            self._refuse(refusal.status, str(refusal))
+            if self.command == "GET" and path in self.server.files:
+                require(not query, "expected no query")
+                reply = self.server.files[path]
+            else:
+                self._check_token()
+                body = self._body(query) if self.command == "POST" else None
+                with self.server.serving(self.connection):
+                    get, post = self.server.get, self.server.post
+                    reply = get(path, query) if body is None else post(path, body)
+        except Rejection as rejection:
+            self._reject(rejection.status, str(rejection))
         else:
-            self._send(HTTPStatus.OK, answer)
+            self._send(HTTPStatus.OK, reply)
 
-    def _get(self, path: str, query: dict[str, str]) -> Answer:
-        if path in self.server.files:
-            only(query)
-            return self.server.files[path]
-        self._check_token()
-        with self.server.serving(self.connection):
-            return self.server.get(path, query)
+    do_POST = do_GET  # noqa: N815
 
-    def _post(self, path: str, query: dict[str, str]) -> Answer:
-        self._check_token()
-        only(query)
-        if self._one("Origin") is None:
-            raise Refusal(HTTPStatus.FORBIDDEN, "expected an Origin header")
-        body = self._body()
-        with self.server.serving(self.connection):
-            return self.server.post(path, body)
+    def handle_expect_100(self) -> bool:
+        """Reject: no request is so large that it has to be announced."""
+        self._reject(HTTPStatus.EXPECTATION_FAILED, "Expect is not supported")
+        return False
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Reject what the base class does not understand, such as other methods."""
+        status = HTTPStatus(405 if code == 501 else code)
+        self._reject(status, status.phrase)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Print nothing."""
 
     def _check_sender(self) -> None:
-        """The exact host on every route, and no request that another site has caused."""
-        host = self._one("Host")
-        if host not in self.server.hosts:
-            raise Refusal(HTTPStatus.MISDIRECTED_REQUEST, "unknown host")
-        origin, site = self._one("Origin"), self._one("Sec-Fetch-Site")
-        if origin is not None and origin != f"http://{host}":
-            raise Refusal(HTTPStatus.FORBIDDEN, "foreign origin")
-        opens_page = self.command == "GET" and self.path == "/"
-        if site not in (None, "same-origin", "none") and not opens_page:
-            raise Refusal(HTTPStatus.FORBIDDEN, "foreign site")
-        if self._one("Transfer-Encoding") is not None:
-            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "expected Content-Length")
-        if self.command == "GET" and self._one("Content-Length") not in (None, "0"):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "a GET has no body")
+        """Require our exact host, and reject requests that another site has caused."""
+        host, origin, site = map(self._one, ("Host", "Origin", "Sec-Fetch-Site"))
+        require(host in self.server.hosts, "unknown host", HTTPStatus.MISDIRECTED_REQUEST)
+        is_ours = origin in (None, f"http://{host}")
+        require(is_ours, "foreign origin", HTTPStatus.FORBIDDEN)
+        is_ours = site in (None, "same-origin", "none") or self.requestline.startswith("GET / ")
+        require(is_ours, "foreign site", HTTPStatus.FORBIDDEN)
+        has_length = self._one("Transfer-Encoding") is None
+        require(has_length, "expected Content-Length", HTTPStatus.LENGTH_REQUIRED)
+        is_empty = self._one("Content-Length") in (None, "0")
+        require(is_empty or self.command != "GET", "a GET has no body")
 
     def _check_token(self) -> None:
-        given = self._one(TOKEN_HEADER) or ""
-        token = self.server.token.encode()
-        if not hmac.compare_digest(given.encode("latin-1", "replace"), token):
-            raise Refusal(HTTPStatus.UNAUTHORIZED, "open the address that this start has printed")
+        given = (self._one(TOKEN_HEADER) or "").encode("latin-1", "replace")
+        is_right = hmac.compare_digest(given, self.server.token.encode())
+        require(is_right, "open the address that g2netpl printed", HTTPStatus.UNAUTHORIZED)
 
     def _target(self) -> tuple[str, dict[str, str]]:
-        target = self.requestline.split()[1]  # as it came; self.path has been tidied up
-        if len(target) > _LONGEST_TARGET:
-            raise Refusal(HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long")
+        """Path and query as they were sent, unlike `self.path`."""
+        target = self.requestline.split()[1]
+        is_short = len(target) <= _LONGEST_TARGET
+        require(is_short, "the address is too long", HTTPStatus.REQUEST_URI_TOO_LONG)
         path, _, query = target.partition("?")
+        rules: Any = {"strict_parsing": bool(query), "errors": "strict", "max_num_fields": 8}
         try:
-            pairs = parse_qsl(
-                query,
-                keep_blank_values=True,
-                strict_parsing=bool(query),
-                errors="strict",
-                max_num_fields=8,
-            )
-            return path, _unique(pairs)
+            return path, _unique(parse_qsl(query, keep_blank_values=True, **rules))
         except ValueError:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "the query cannot be read") from None
+            raise Rejection(HTTPStatus.BAD_REQUEST, "the query cannot be read") from None
 
-    def _body(self) -> dict[str, Any]:
+    def _body(self, query: dict[str, str]) -> dict[str, Any]:
+        require(not query, "expected no query")
+        require(self._one("Origin"), "expected an Origin header", HTTPStatus.FORBIDDEN)
         kind = (self._one("Content-Type") or "").replace(" ", "").lower()
-        if kind not in ("application/json", "application/json;charset=utf-8"):
-            raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected application/json")
+        is_json = kind in ("application/json", "application/json;charset=utf-8")
+        require(is_json, "expected application/json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
         length = self._one("Content-Length") or ""
-        if not _NUMBER.fullmatch(length):
-            raise Refusal(HTTPStatus.LENGTH_REQUIRED, "expected Content-Length")
-        if int(length) > MOST_BYTES:
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"at most {MOST_BYTES} bytes")
+        require(_LENGTH.fullmatch(length), "expected Content-Length", HTTPStatus.LENGTH_REQUIRED)
+        is_small = int(length) <= MOST_BYTES
+        require(is_small, f"at most {MOST_BYTES} bytes", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         content = self.rfile.read(int(length))
+        require(len(content) == int(length), "the body is incomplete")
         try:
-            if len(content) != int(length):
-                raise ValueError("broken off")
             body = json.loads(content.decode(), object_pairs_hook=_unique)
         except (ValueError, RecursionError):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not plain JSON") from None
-        if not isinstance(body, dict):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "expected an object")
-        return body
+            raise Rejection(HTTPStatus.BAD_REQUEST, "the body is not plain JSON") from None
+        require(isinstance(body, dict), "expected an object")
+        return dict(body)
 
     def _one(self, name: str) -> str | None:
-        """The value of a header that may come once."""
+        """The value of a header, which may come once."""
         values = self.headers.get_all(name, [])
-        if len(values) > 1:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"{name} comes twice")
+        require(len(values) <= 1, f"{name} comes twice")
         return str(values[0]) if values else None
 
-    def _refuse(self, status: HTTPStatus, why: str) -> None:
+    def _reject(self, status: HTTPStatus, why: str) -> None:
         self.close_connection = True
-        self._send(status, to_json({"error": why}))
+        self._send(status, Reply(json.dumps({"error": why}).encode()))
 
-    def _send(self, status: HTTPStatus, answer: Answer) -> None:
+    def _send(self, status: HTTPStatus, reply: Reply) -> None:
         self.send_response_only(status)
-        for name, value in _HEADERS.items():
+        content = {"Content-Type": reply.kind, "Content-Length": str(len(reply.body))}
+        for name, value in (_HEADERS | content).items():
             self.send_header(name, value)
-        self.send_header("Content-Type", answer.kind)
-        self.send_header("Content-Length", str(len(answer.body)))
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(answer.body)
-
-
-def to_json(content: Mapping[str, Any]) -> Answer:
-    """An answer in JSON."""
-    return Answer(json.dumps(content).encode(), "application/json")
-
-
-def only(given: Mapping[str, Any], *needed: str, optional: tuple[str, ...] = ()) -> None:
-    """Refuse what has not exactly these keys."""
-    if not set(needed) <= set(given) <= {*needed, *optional}:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"expected {', '.join(needed) or 'nothing'}")
-
-
-def number(text: str, limit: int) -> int:
-    """A number as people write it, from 0 and below the limit."""
-    if not _NUMBER.fullmatch(text):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "expected a number")
-    if int(text) >= limit:
-        raise Refusal(HTTPStatus.NOT_FOUND, "there is no such number")
-    return int(text)
+        self.wfile.write(reply.body)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

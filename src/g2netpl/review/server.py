@@ -1,19 +1,23 @@
-"""The review page: what it may ask for, and what it may save."""
+"""The server of the review page: what the page may ask for, and what it may save."""
 
-import re
+import json
+import secrets
+import socketserver
+import sys
+from collections.abc import Sequence
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
-from g2netpl.base.errors import InputError, Refused
-from g2netpl.images.thumbnails import SIZES, Pictures
-from g2netpl.review.http import Answer, LocalServer, Refusal, number, only, to_json
-from g2netpl.review.photos import PhotoReview
-from g2netpl.review.questions import ORDERS
-from g2netpl.review.session import Review
+from pydantic import BaseModel, Field, ValidationError
 
-_MOST_QUESTIONS = 20
-_ID = re.compile(r"[0-9a-f]{16,64}")
+from g2netpl.images.thumbnails import Pictures
+from g2netpl.review.connections import PatientServer
+from g2netpl.review.http import Handler, Rejection, Reply, require
+from g2netpl.review.queries import Order
+from g2netpl.review.session import ReviewSession
+from g2netpl.utils.errors import InputError, Refused
+
 _FILES = {
     "/": ("review.html", "text/html; charset=utf-8"),
     "/review.css": ("review.css", "text/css; charset=utf-8"),
@@ -22,126 +26,147 @@ _FILES = {
         for name in ("review.js", "page.js", "labels.js", "photos.js")
     },
 }
+_Id = Annotated[str, Field(pattern=r"^[0-9a-f]{16,64}$")]
+_Digits = Annotated[str, Field(pattern=r"^(0|[1-9][0-9]{0,8})$")]
+_Checked = TypeVar("_Checked", bound=BaseModel)
 
 
-class ReviewServer(LocalServer):
-    """Serves one review; images are asked for by their row and sent as small JPEGs."""
+class _Questions(BaseModel, strict=True, extra="forbid"):
+    order: Order
+    count: _Digits
+    column: Annotated[_Digits | None, Field(alias="class")] = None
+    search: str = ""
 
-    def __init__(self, review: Review, pictures: Pictures, order: str, port: int = 0) -> None:
-        self.review, self.pictures, self.order = review, pictures, order
-        folder = files("g2netpl.review") / "page"
-        super().__init__(
-            {
-                path: Answer((folder / name).read_bytes(), kind)
-                for path, (name, kind) in _FILES.items()
-            },
-            port,
-        )
 
-    def get(self, path: str, query: dict[str, str]) -> Answer:
-        """The state of the review, the next questions, or a picture."""
+class _Image(BaseModel, strict=True, extra="forbid"):
+    row: _Digits
+    size: Literal["256", "1024"]
+
+
+class _Label(BaseModel, strict=True, extra="forbid"):
+    id: _Id
+    row: int
+    column: int
+    answer: Literal["yes", "no", "skip"]
+    order: Order
+
+
+class _Photo(BaseModel, strict=True, extra="forbid"):
+    id: _Id
+    row: int
+    answer: Literal["save", "rest", "skip"]
+    on: list[int]
+    off: list[int]
+
+
+class _Undo(BaseModel, strict=True, extra="forbid"):
+    id: _Id
+    answer: _Id
+
+
+class ReviewServer(PatientServer):
+    """Serves one review session on the loopback address; images are requested by row."""
+
+    def __init__(
+        self, session: ReviewSession, pictures: Pictures, order: str, port: int = 0
+    ) -> None:
+        self.session, self.pictures, self.order = session, pictures, order
+        self.token, page = secrets.token_urlsafe(32), files("g2netpl.review") / "page"
+        self.files = {
+            path: Reply((page / name).read_bytes(), kind) for path, (name, kind) in _FILES.items()
+        }
+        try:
+            super().__init__(("127.0.0.1", port), Handler)
+        except OSError as problem:
+            raise InputError(f"--port {port}: cannot be used ({problem.strerror})") from None
+        self.hosts = tuple(f"{name}:{self.server_port}" for name in ("127.0.0.1", "localhost"))
+
+    @property
+    def address(self) -> str:
+        """What to open: browsers do not send the part with the token."""
+        return f"http://{self.hosts[0]}/#{self.token}"
+
+    def get(self, path: str, query: dict[str, str]) -> Reply:
+        """The state of the session, the next questions, or a picture."""
         try:
             if path == "/api/state":
-                only(query)
-                return to_json({"order": self.order, **self.review.state()})
+                require(not query, "expected no query")
+                return _to_json({"order": self.order, **self.session.state()})
             if path == "/api/questions":
-                return to_json(self._questions(query))
+                wanted = _check(_Questions, query)
+                require(int(wanted.count) <= 20, "count: at most 20")
+                column = None if wanted.column is None else int(wanted.column)
+                self._check_labels(0, [] if column is None else [column])
+                query_of = (wanted.order, int(wanted.count), column, wanted.search)
+                questions = self.session.questions(*query_of)
+                return _to_json({"questions": questions, "progress": self.session.progress()})
             if path == "/api/image":
-                return Answer(self._image(query), "image/jpeg")
+                image = _check(_Image, query)
+                self._check_labels(int(image.row))
+                return Reply(self.pictures.jpeg(int(image.row), int(image.size)), "image/jpeg")
         except InputError as problem:
-            raise Refusal(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem)) from None
-        return super().get(path, query)
+            raise Rejection(HTTPStatus.UNPROCESSABLE_ENTITY, str(problem)) from None
+        raise Rejection(HTTPStatus.NOT_FOUND, "no such page")
 
-    def post(self, path: str, body: dict[str, Any]) -> Answer:
-        """An answer to a question, or an undo; what is confirmed is on the disk."""
+    def post(self, path: str, body: dict[str, Any]) -> Reply:
+        """Save an answer or an undo; it is on the disk when this returns."""
+        question = None
         try:
-            if path == "/api/decide":
-                self._decide(body)
-                return to_json({"progress": self.review.progress()})
-            if path == "/api/undo":
-                only(body, "id", "answer")
-                question = self.review.undo(_id(body), _id(body, "answer"))
-                return to_json({"question": question, "progress": self.review.progress()})
+            if path == "/api/decide" and self.session.ask == "labels":
+                label = _check(_Label, body)
+                self._check_labels(label.row, [label.column])
+                self.session.decide(label.id, label.row, label.column, label.answer, label.order)
+            elif path == "/api/decide":
+                self._save_photo(_check(_Photo, body))
+            elif path == "/api/undo":
+                undo = _check(_Undo, body)
+                question = self.session.undo(undo.id, undo.answer)
+            else:
+                raise Rejection(HTTPStatus.NOT_FOUND, "no such page")
         except OSError as problem:
             why = f"not saved: {problem.strerror}"
-            raise Refusal(HTTPStatus.INSUFFICIENT_STORAGE, why) from None
+            raise Rejection(HTTPStatus.INSUFFICIENT_STORAGE, why) from None
         except Refused as problem:
-            raise Refusal(HTTPStatus.CONFLICT, str(problem)) from None
-        return super().post(path, body)
+            raise Rejection(HTTPStatus.CONFLICT, str(problem)) from None
+        return _to_json({"question": question, "progress": self.session.progress()})
 
-    def _questions(self, query: dict[str, str]) -> dict[str, Any]:
-        only(query, "order", "count", optional=("class", "search"))
-        _known_order(query["order"])
-        count = number(query["count"], _MOST_QUESTIONS + 1)
-        column = None
-        if "class" in query:
-            column = number(query["class"], len(self.review.saved.classes))
-            self._check_column(column)
-        found = self.review.questions(query["order"], count, column, query.get("search", ""))
-        return {"questions": found, "progress": self.review.progress()}
-
-    def _image(self, query: dict[str, str]) -> bytes:
-        only(query, "row", "size")
-        row = number(query["row"], len(self.pictures.names))
-        size = number(query["size"], SIZES[-1] + 1)
-        if size not in SIZES:
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"size: one of {SIZES}")
-        return self.pictures.jpeg(row, size)
-
-    def _decide(self, body: dict[str, Any]) -> None:
-        only(body, "id", "row", "column", "answer", "order")
-        row, column, answer = self._check_row(body["row"]), body["column"], body["answer"]
-        self._check_column(column)
-        if answer not in ("yes", "no", "skip"):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "answer: expected yes, no or skip")
-        _known_order(body["order"])
-        self.review.decide(_id(body), row, column, answer, body["order"])
-
-    def _check_row(self, row: object) -> int:
-        if type(row) is not int or not 0 <= row < len(self.review.saved.images):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "row: not an image of this run")
-        return row
-
-    def _check_column(self, column: object) -> None:
-        if type(column) is not int or column not in self.review.columns:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "class: not one of this review")
-
-
-class PhotoServer(ReviewServer):
-    """Serves photos with their likely classes."""
-
-    review: PhotoReview
-
-    def _decide(self, body: dict[str, Any]) -> None:
-        only(body, "id", "row", "answer", "on", "off")
-        id, row, answer = _id(body), self._check_row(body["row"]), body["answer"]
-        on, off = self._check_tags(body["on"]), self._check_tags(body["off"])
-        if not 0 < len(on) + len(off) == len({*on, *off}):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "expected what was shown, each class once")
-        if self.review.one_of and len(on) > 1:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "on: a photo of this run has one class")
-        if answer == "skip":
-            self.review.skip(id, row, [*on, *off])
-        elif answer == "save" or (answer == "rest" and self.review.can_say_rest):
-            self.review.save(id, row, on, off, rest=answer == "rest")
+    def _save_photo(self, photo: _Photo) -> None:
+        on, off, session = photo.on, photo.off, self.session
+        self._check_labels(photo.row, [*on, *off])
+        require(0 < len(on) + len(off) == len({*on, *off}), "expected each class shown, once")
+        is_possible = len(on) <= 1 or not session.single_label
+        require(is_possible, "on: a photo of this run has one class")
+        require(photo.answer != "rest" or session.can_say_rest, "answer: too many classes for rest")
+        if photo.answer == "skip":
+            session.save(photo.id, photo.row, skipped=[*on, *off])
         else:
-            raise Refusal(HTTPStatus.BAD_REQUEST, "answer: expected save, rest or skip")
+            session.save(photo.id, photo.row, on, off, rest=photo.answer == "rest")
 
-    def _check_tags(self, columns: object) -> list[int]:
-        if not isinstance(columns, list):
-            raise Refusal(HTTPStatus.BAD_REQUEST, "expected a list of classes")
-        for column in columns:
-            self._check_column(column)
-        return columns
+    def _check_labels(self, row: int, columns: Sequence[int] = ()) -> None:
+        images, known = len(self.session.saved.images), set(self.session.columns.tolist())
+        require(0 <= row < images, "row: not an image of this run")
+        require(known.issuperset(columns), "class: not one of this review")
+
+    def server_bind(self) -> None:
+        """Bind without asking a name server."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.server_address[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Ignore broken connections."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
-def _known_order(name: object) -> None:
-    if not isinstance(name, str) or name not in ORDERS:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"order: one of {', '.join(ORDERS)}")
+def _check(model: type[_Checked], content: dict[str, Any]) -> _Checked:
+    """The content as a model, or a rejection that names its first key that does not fit."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise Rejection(HTTPStatus.BAD_REQUEST, why) from None
 
 
-def _id(body: dict[str, Any], key: str = "id") -> str:
-    given = body[key]
-    if not isinstance(given, str) or not _ID.fullmatch(given):
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{key}: expected 16 to 64 hexadecimal digits")
-    return given
+def _to_json(content: dict[str, Any]) -> Reply:
+    return Reply(json.dumps(content).encode())

@@ -1,130 +1,145 @@
-"""A review of one run: the next questions, what people answer, and what they take back.
+"""One review of a run: the next questions, the answers of people, and undo.
 
-Everything a page needs, and nothing about pages. Safe to use from several threads.
-
-One file holds the answers of both kinds, about labels and about photos. An answer is what somebody
-says at one time: one line, or the lines of a photo, which have one id. A page knows what answers of
-the other kind say of its labels; it counts none of them, and takes none back.
+`ask` is "labels" (is this class in the photo?) or "photos" (which classes are?). A label question
+is a photo with one tag: both are saved and undone in the same way. An answer is a line of the log
+per label, with one id. Safe to use from several threads.
 """
 
 import hashlib
 import math
 import os
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from g2netpl.base.errors import InputError, Refused, did_you_mean
-from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelMatrix
-from g2netpl.review.answers_writer import DecisionLog
-from g2netpl.review.questions import ORDERS, Chances, Floats, Index, Opinions, Scope, build_queue
-from g2netpl.runs.answers import ANSWERS, Decision, find, in_force, now
+from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED
+from g2netpl.review.log import AnswerLog
+from g2netpl.review.queries import STRATEGIES, Index, Mask, Order, Probabilities, rank, rank_photos
+from g2netpl.runs.answers import ANSWERS, PHOTOS, Decision, find, in_force, now
 from g2netpl.runs.completion import thresholds_of_unknown
 from g2netpl.runs.run import Run
+from g2netpl.utils.errors import InputError, Refused, did_you_mean
 
-_QUEUE = 20_000  # questions that are put in order at a time
-_QUEUES = 16  # orders and filters that are kept ready
-_GUESSES = 5
-_KINDS = {"yes": "yes", "no": "no", "skipped": "skip"}  # answers as the page names them
+MOST_AT_ONCE = 1000  # classes about which "nothing else" can be answered
+_QUEUE, _QUEUES = 20_000, 16  # labels ranked at a time; queues kept, by strategy and filter
+_LIKELY = 5  # other likely classes, shown with a label question
+_TAGS, _FEWEST_TAGS = 9, 6  # tags of a photo, one per number key; of them not known yet
+_QUERIED = 3  # tags that the strategy chooses
 
-Said = tuple[int, str, int, str]  # number of a label, action, new value, order
-Line = tuple[int, Decision]  # with the number of its label
-
-
-@dataclass
-class Queue:
-    """Questions in their order, each by the number of its label."""
-
-    entries: Index
-    is_whole: bool  # else there are more of them
-    position: int = 0  # everything before is answered
+Line = tuple[int, Decision]  # with the entry of its label, row · L + column
+Change = tuple[int, str, int, str]  # entry, action, new value, strategy
 
 
-class Review:
-    """Whether a class is in a picture; only one review may be open for a run at a time."""
-
-    asks = "labels"  # the kind of its questions
+class ReviewSession:
+    """Questions about a run and their answers; a run has one open session at a time."""
 
     def __init__(
         self,
         folder: str | Path,
+        ask: str = "labels",
         classes: Sequence[str] | None = None,
         limit: int | None = None,
         seed: int = 0,
     ) -> None:
-        self.folder, self.limit, self.seed = Path(folder), limit, seed
+        if ask not in ("labels", PHOTOS):
+            raise InputError(f"ask: expected labels or photos, got {ask!r}")
+        self.folder, self.ask, self.limit, self.seed = Path(folder), ask, limit, seed
         run = Run.open(folder)
         self.saved = run.labels
-        self.columns = _columns(self.saved.classes, classes)
+        self._width = len(self.saved.classes)
+        self.columns = _find_columns(self.saved.classes, classes)
         thresholds = thresholds_of_unknown(run, self.saved.observed)
-        self.opinions = Opinions(self.saved, thresholds, run.expected_positives)
-        self.values = self.saved.observed.copy()  # with what people have decided since
+        self.single_label = thresholds.one_of
+        self.probabilities = Probabilities(self.saved, thresholds, run.expected_positives)
+        self.values = self.saved.observed.copy()  # observed, and answered since
         self._positives = (self.values == POSITIVE).sum(axis=0)
-        self._queues: OrderedDict[tuple[str, int | None, str], Queue] = OrderedDict()
-        self._places = {name: column for column, name in enumerate(self.saved.classes)}
-        self._said = lru_cache(maxsize=256)(self._look_up)
+        self._queues: dict[tuple[str, int | None, str], tuple[list[int], bool]] = {}
         self._lock = RLock()
-        self._standing: list[list[Line]] = []  # the answers in force
-        self._answered: Counter[int] = Counter()  # how often, by label
-        self._counts: Counter[str] = Counter()
-        self._total = 0  # answers of our kind
-        self._asked: dict[str, list[Line]] = {}  # what was saved, by its id
-        self._cut = ""  # the id of the last line of the file: a crash may have cut lines after it
-        self._open_log()
+        self._in_force: list[Line] = []  # the answers that no undo has taken back
+        self._by_id: dict[str, list[Line]] = {}  # all lines, also those taken back
+        self._answers: Counter[str] = Counter()  # lines in force by id, of this kind
+        self._actions: Counter[str] = Counter()  # lines in force by action, of this kind
+        self._labels: Counter[int] = Counter()  # answers in force by entry
+        self._photos: Counter[int] = Counter()  # answers in force about whole photos, by row
+        self.log = AnswerLog(folder)
+        try:
+            self._replay()
+        except BaseException:
+            self.log.close()
+            raise
 
     def close(self) -> None:
-        """Let another review of the run begin."""
+        """Release the run folder."""
         self.log.close()
+
+    @property
+    def can_say_rest(self) -> bool:
+        """Whether "nothing else" can be answered: not among more classes than people remember."""
+        return len(self.columns) <= MOST_AT_ONCE
 
     def state(self) -> dict[str, Any]:
         """What the page shows around the questions."""
-        folder = self.folder.resolve()
-        with self._lock:
-            positives = self._positives.tolist()
+        folder, names = self.folder.resolve(), self.saved.classes
+        known = self._positives.tolist()
         return {
-            "asks": self.asks,
+            "asks": self.ask,
             "run": folder.name,
-            "key": hashlib.sha256(os.fsencode(folder) + self.asks.encode()).hexdigest()[:16],
+            "key": hashlib.sha256(os.fsencode(folder) + self.ask.encode()).hexdigest()[:16],
             "progress": self.progress(),
             "classes": [
-                {"column": column, "name": self.saved.classes[column], "known": positives[column]}
-                for column in self.columns.tolist()
+                {"column": at, "name": names[at], "known": known[at]}
+                for at in self.columns.tolist()
             ],
-            "orders": [{"name": name, "summary": order.summary} for name, order in ORDERS.items()],
+            "orders": [{"name": name, "summary": s.summary} for name, s in STRATEGIES.items()],
+            "can_say_rest": self.can_say_rest,
+            "single_label": self.single_label,
         }
 
     def progress(self) -> dict[str, int | None]:
-        """How many answers are in force, and what they say."""
+        """The answers in force of this kind, and how many labels they confirm or reject."""
         with self._lock:
-            said = {name: self._counts[action] for name, action in _KINDS.items()}
-            return {"answered": self._total, **said, "limit": self.limit}
+            counts = {"yes": "yes", "no": "no", "skipped": "skip"}
+            labels = {name: self._actions[action] for name, action in counts.items()}
+            return {"answered": len(+self._answers), **labels, "limit": self.limit}
 
-    def told(self) -> str:
-        """What the answers in force say: `3 yes, 2 no, 1 skipped`."""
-        with self._lock:
-            kinds = _KINDS.items()
-            return ", ".join(f"{self._counts[action]:,} {name}" for name, action in kinds)
+    def summary(self) -> str:
+        """The answers in force: `3 yes, 2 no, 1 skipped`."""
+        progress = self.progress()
+        return ", ".join(f"{progress[kind]:,} {kind}" for kind in ("yes", "no", "skipped"))
 
-    def questions(
-        self, order: str, count: int, column: int | None = None, text: str = ""
-    ) -> list[dict[str, Any]]:
-        """The next open questions, best first; of one class, or about what a search hits."""
-        with self._lock:
-            if self.limit is not None:
-                count = min(count, self.limit - self._total)
-            found = self._next(order, column, text, count)
-            return [self._question(entry, order) for entry in found]
+    # Answers
 
     def decide(self, id: str, row: int, column: int, answer: str, order: str) -> None:
-        """Save an answer; OSError if the disk does not take it. The same id is saved once."""
+        """Save yes, no or skip about one label; see `save`."""
+        self._append(id, [self._change(row, column, answer, order)])
+
+    def save(
+        self,
+        id: str,
+        row: int,
+        on: Sequence[int] = (),
+        off: Sequence[int] = (),
+        skipped: Sequence[int] = (),
+        rest: bool = False,
+    ) -> None:
+        """Save which classes a photo shows; with `rest`, no other unobserved class is in it.
+
+        It is on the disk when this returns; OSError if it cannot be. The same id is saved once.
+        """
         with self._lock:
-            self._save(id, [self._say(self._entry(row, column), answer, order)])
+            if rest:
+                repeated = {entry % self._width for entry, _ in self._by_id.get(id, ())}
+                unknown = {*np.flatnonzero(self.values[row] == UNOBSERVED).tolist(), *repeated}
+                unknown -= {*on, *off}
+                off = [*off, *(at for at in self.columns.tolist() if at in unknown)]
+            answers = [*((at, "yes") for at in on), *((at, "no") for at in off)]
+            answers += [(at, "skip") for at in skipped]
+            self._append(id, [self._change(row, *pair, PHOTOS) for pair in answers])
 
     def undo(self, id: str, answer: str) -> dict[str, Any]:
         """Take back the answer with the id `answer`; returns its question.
@@ -132,247 +147,212 @@ class Review:
         Raises `Refused` if it is not the last answer in force: another tab may have given that.
         """
         with self._lock:
-            lines = [
-                (entry, "undo", decision.old, decision.order)
-                for entry, decision in reversed(self._asked.get(answer, []))
-                if decision.asks == self.asks
-            ]
-            left = len(lines) - len(self._asked.get(id, []))
-            last = self._standing[-1] if self._standing else []
-            is_last = len(last) == left and all(decision.id == answer for _, decision in last)
-            if not lines or (left and not is_last):
+            lines = [line for line in self._by_id.get(answer, ()) if line[1].asks == self.ask]
+            left = max(len(lines) - len(self._by_id.get(id, ())), 0)
+            last = [was.id for _, was in self._in_force[len(self._in_force) - left :]]
+            if not lines or last != [answer] * left:
                 raise Refused(
                     "not taken back: another tab has saved an answer since, or has taken it back"
                 )
-            self._save(id, lines)
-            return self._once_more(self._asked[id])
+            self._append(id, [(at, "undo", was.old, was.order) for at, was in reversed(lines)])
+            return self._question(lines[0][0], lines[0][1].order, [*reversed(self._by_id[id])])
 
-    def _known(self, row: int, values: LabelMatrix, columns: Iterable[int]) -> list[dict[str, Any]]:
-        """Some labels of an image, positives first, and whether people have decided them."""
-        observed = self.saved.observed[row]
-        return [
-            {
-                "name": self.saved.classes[each],
-                "value": int(values[each]),
-                "decided": bool(values[each] != observed[each]),
-            }
-            for each in sorted(columns, key=lambda each: -values[each])
-        ]
+    def _change(self, row: int, column: int, answer: str, order: str) -> Change:
+        value = ANSWERS.get(answer, int(self.values[row, column]))
+        return row * self._width + column, answer, value, order
 
-    def _open_log(self) -> None:
-        """Take the file, and take up what was decided at earlier times."""
-        self.log = DecisionLog(self.folder)
-        try:
-            self._replay()
-        except BaseException:
-            self.log.close()
-            raise
+    def _append(self, id: str, changes: list[Change]) -> None:
+        """Save changes once: a page repeats an answer until it is confirmed.
+
+        The last answer of the log may lack lines after a crash; they are added.
+        """
+        with self._lock:
+            saved, time, lines = self._by_id.get(id, []), now(), list[Line]()
+            lacks = 0 < len(saved) < len(changes)
+            is_same = all(map(_is_same, saved, changes)) and len(saved) <= len(changes)
+            if not is_same or (lacks and self.log.decisions[-1].id != id):
+                raise Refused("not saved: the id belongs to another answer")
+            for entry, action, new, order in changes[len(saved) :]:
+                row, column = divmod(entry, self._width)
+                names = (self.saved.images[row], self.saved.classes[column])
+                old = int(self.values[row, column])
+                lines.append((entry, Decision(id, time, action, *names, old, new, order)))
+            if lines:
+                self.log.append(*(decision for _, decision in lines))
+            for entry, decision in lines:
+                self._apply(entry, decision)
 
     def _replay(self) -> None:
-        if not self.log.decisions:
-            return
-        self._cut = self.log.decisions[-1].id
+        """Apply the answers of earlier sessions."""
         rows = {name: row for row, name in enumerate(self.saved.images)}
-        for decision in self.log.decisions:
-            row = find("image", decision.image, rows)
-            entry = self._entry(row, find("class", decision.label, self._places))
-            self._asked.setdefault(decision.id, []).append((entry, decision))
-        for decision in in_force(self.log.decisions):
-            entry = self._entry(rows[decision.image], self._places[decision.label])
-            self._take_up(entry, decision)
+        columns = {name: column for column, name in enumerate(self.saved.classes)}
+        in_force(self.log.decisions)  # rejects an undo that does not match
+        for line in self.log.decisions:
+            row, column = find("image", line.image, rows), find("class", line.label, columns)
+            self._apply(row * self._width + column, line)
 
-    def _save(self, id: str, said: Iterable[Said]) -> None:
-        """Save what somebody says, once: a page repeats an answer until it is confirmed.
-
-        Raises `Refused` if the id belongs to another answer.
-        """
-        said, saved, time = list(said), self._asked.get(id, []), now()
-        is_whole = not saved or len(saved) == len(said)
-        is_cut = id == self._cut and len(saved) < len(said)
-        if not (is_whole or is_cut) or not all(map(_is_same, saved, said)):
-            raise Refused("not saved: the id belongs to another answer")
-        lines = [
-            (entry, Decision(id, time, action, *self._names(entry), self._get(entry), new, order))
-            for entry, action, new, order in said[len(saved) :]
-        ]
-        if not lines:
-            return
-        self.log.append(*(decision for _, decision in lines))
-        self._asked.setdefault(id, []).extend(lines)
-        for entry, decision in lines:
-            if decision.action == "undo":
-                self._take_back()
-            else:
-                self._take_up(entry, decision)
-
-    def _take_up(self, entry: int, decision: Decision) -> None:
-        """Let a line count."""
-        if not self._standing or self._standing[-1][0][1].id != decision.id:
-            self._standing.append([])
-            self._total += decision.asks == self.asks
-        self._standing[-1].append((entry, decision))
-        self._count(entry, decision, 1)
-        self._set(entry, decision.new)
-
-    def _take_back(self) -> None:
-        """Let the last line count no longer."""
-        entry, undone = self._standing[-1].pop()
-        if not self._standing[-1]:
-            self._standing.pop()
-            self._total -= 1
-        self._count(entry, undone, -1)
-        self._set(entry, undone.old)
-        self._open_again(entry)
-
-    def _count(self, entry: int, decision: Decision, change: int) -> None:
-        self._answered[entry] += change
-        if decision.asks == self.asks:
-            self._counts[decision.action] += change
-
-    def _once_more(self, undone: list[Line]) -> dict[str, Any]:
-        """The question whose answer was taken back."""
-        entry, decision = undone[0]
-        return self._question(entry, decision.order)
-
-    def _say(self, entry: int, answer: str, order: str) -> Said:
-        return entry, answer, ANSWERS.get(answer, self._get(entry)), order
-
-    def _entry(self, row: int, column: int) -> int:
-        return row * len(self.saved.classes) + column
-
-    def _names(self, entry: int) -> tuple[str, str]:
-        row, column = divmod(entry, len(self.saved.classes))
-        return self.saved.images[row], self.saved.classes[column]
-
-    def _open_again(self, entry: int) -> None:
-        for key, queue in list(self._queues.items()):
-            queue.position = 0
-            if entry not in queue.entries:  # it was answered before the queue was made
-                del self._queues[key]
-
-    def _get(self, entry: int) -> int:
-        return int(self.values[divmod(entry, len(self.saved.classes))])
-
-    def _set(self, entry: int, value: int) -> None:
-        row, column = divmod(entry, len(self.saved.classes))
-        change = int(value == POSITIVE) - int(self.values[row, column] == POSITIVE)
+    def _apply(self, entry: int, decision: Decision) -> None:
+        """Let a saved line count."""
+        self._by_id.setdefault(decision.id, []).append((entry, decision))
+        row, column = divmod(entry, self._width)
+        change = int(decision.new == POSITIVE) - int(self.values[row, column] == POSITIVE)
         self._positives[column] += change
-        self.values[row, column] = value
+        self.values[row, column] = decision.new
+        if decision.action == "undo":
+            sign, answer = -1, self._in_force.pop()[1]
+            self._queues.clear()
+        else:
+            sign, answer = 1, decision
+            self._in_force.append((entry, decision))
+        self._labels[entry] += sign
+        self._photos[row] += sign * (answer.asks == PHOTOS)
+        if answer.asks == self.ask:
+            self._answers[answer.id] += sign
+            self._actions[answer.action] += sign
 
-    def _next(self, order: str, column: int | None, text: str, count: int) -> list[int]:
-        """Open questions of a queue, which is made anew when it has run out."""
-        queue = self._queue(order, column, text)
-        found = self._open(queue, count)
-        if len(found) < count and not queue.is_whole and not found:
-            del self._queues[order, column, text]
-            found = self._open(self._queue(order, column, text), count)
-        return found
+    # Questions
 
-    def _open(self, queue: Queue, count: int) -> list[int]:
-        found: list[int] = []
-        for position in range(queue.position, len(queue.entries)):
-            if len(found) >= count:
+    def questions(
+        self, order: str, count: int, column: int | None = None, text: str = ""
+    ) -> list[dict[str, Any]]:
+        """The next open questions of a query strategy; of one class, or matching a search."""
+        with self._lock:
+            if self.limit is not None:
+                count = min(count, self.limit - (self.progress()["answered"] or 0))
+            entries = self._next((order, column, text.casefold()), max(count, 0))
+            return [self._question(entry, order) for entry in entries]
+
+    def _next(self, key: tuple[str, int | None, str], count: int) -> list[int]:
+        """Open entries of a queue; one that has run out is ranked again."""
+        for _ in range(2):
+            if key not in self._queues:
+                if len(self._queues) >= _QUEUES:
+                    del self._queues[next(iter(self._queues))]
+                self._queues[key] = self._rank(*key)
+            queue, is_complete = self._queues[key]
+            entries = list(islice((entry for entry in queue if self._is_open(entry)), count))
+            if entries or is_complete or not count:
                 break
-            entry = int(queue.entries[position])
-            if self._is_open(entry):
-                found.append(entry)
-            elif not found:
-                queue.position = position + 1
-        return found
+            del self._queues[key]
+        return entries
 
     def _is_open(self, entry: int) -> bool:
-        return not self._answered[entry]
+        is_label = self.ask == "labels"
+        return not (self._labels[entry] if is_label else self._photos[entry // self._width])
 
-    def _queue(self, order: str, column: int | None, text: str) -> Queue:
-        key = (order, column, text)
-        if key not in self._queues:
-            found, worth, total = build_queue(
-                self.opinions,
-                ORDERS[order],
-                self._scope(column, text.casefold()),
-                self._closed(),
-                self._positives,
-                _QUEUE,
-                self.seed,
-            )
-            self._queues[key] = Queue(self._asked_about(found, worth), total <= len(found))
-            if len(self._queues) > _QUEUES:
-                self._queues.popitem(last=False)
-        self._queues.move_to_end(key)
-        return self._queues[key]
+    def _rank(self, order: str, column: int | None, text: str) -> tuple[list[int], bool]:
+        """The questions of a strategy, best first, by entry, and whether these are all."""
+        columns, names = self.columns if column is None else np.array([column]), self.saved.images
+        is_hit = np.fromiter((text in name.casefold() for name in names), bool, len(names))
+        matches = np.array([text in self.saved.classes[at].casefold() for at in columns.tolist()])
+        answered = np.array([at for at, times in self._labels.items() if times], dtype=np.int64)
+        seen = [row for row, times in self._photos.items() if times and self.ask == PHOTOS]
+        rows = np.arange(len(names)) if matches.any() else np.flatnonzero(is_hit)
+        rows = np.setdiff1d(rows, np.array(seen, dtype=np.int64), assume_unique=True)
 
-    def _closed(self) -> Index:
-        """Labels that need not be asked about again, sorted."""
-        return np.array(
-            sorted(entry for entry, times in self._answered.items() if times), dtype=np.int64
+        def is_candidate(rows: Index, entries: Index) -> Mask:
+            mask: Mask = (is_hit[rows][:, None] | matches) & ~np.isin(entries, answered)
+            return mask
+
+        entries, scores, is_complete = rank(
+            *(STRATEGIES[cast(Order, order)], self.probabilities, columns, rows, is_candidate),
+            *(self._positives, _QUEUE, self.seed),
         )
+        if self.ask == PHOTOS:
+            entries = rank_photos(entries, scores, self._width)
+        return entries.tolist(), is_complete
 
-    def _asked_about(self, found: Index, worth: Floats) -> Index:
-        """The questions to put, of labels in the order of their worth: here, about each label."""
-        return found
+    def _question(self, entry: int, order: str, undone: Sequence[Line] = ()) -> dict[str, Any]:
+        """What the page asks; `undone` has the answer that was taken back."""
+        row, column = divmod(entry, self._width)
+        about = {"row": row, "image": self.saved.images[row]}
+        if self.ask == "labels":
+            return {**about, "order": order, **self._label(row, column)}
+        if undone:  # as it was shown; of many classes that were "nothing else", only some
+            were = {at % self._width: decision.old for at, decision in undone}
+            on = sum(value == POSITIVE for value in were.values())
+            return {**about, **self._tags(row, [*were][: max(on, 2 * _TAGS)], were)}
+        strategy, rows = STRATEGIES[cast(Order, order)], np.array([row])
+        scores = strategy.score(self.probabilities, rows, self.columns, self.seed)[0]
+        if strategy.balances_classes:
+            scores /= 1 + self._positives[self.columns]
+        first = row * self._width
+        scores[[self._labels[first + at] > 0 for at in self.columns.tolist()]] = -1
+        best = np.argsort(-scores, kind="stable")[:_QUERIED]
+        return {**about, **self._tags(row, self.columns[best[scores[best] >= 0]].tolist(), {})}
 
-    def _scope(self, column: int | None, text: str) -> Scope:
-        columns = self.columns if column is None else np.array([column])
-        if not text:
-            return Scope(columns)
-        names = (name.casefold() for name in self.saved.images)
-        hit_rows = np.fromiter((text in name for name in names), bool, len(self.saved.images))
-        hit_columns = np.array([text in name.casefold() for name in self.saved.classes])
-        return Scope(columns, hit_rows, hit_columns)
-
-    def _look_up(self, row: int) -> tuple[Chances, Chances]:
-        rows, said = slice(row, row + 1), self.opinions
-        return said.soft(rows)[0], said.predicted(rows)[0]
-
-    def _question(self, entry: int, order: str) -> dict[str, Any]:
-        """One question, with everything that helps to answer it."""
-        row, column = divmod(entry, len(self.saved.classes))
-        soft, predicted = self._said(row)
-        observed, values = self.saved.observed[row], self.values[row]
-        unknown = (values == UNOBSERVED) & (np.arange(len(values)) != column)
-        likely = np.argsort(-np.where(unknown, soft, -1), kind="stable")[:_GUESSES].tolist()
-
-        def chances(number: int) -> dict[str, float | None]:
-            is_known = observed[number] != UNOBSERVED
-            return {
-                "soft": None if is_known else short(soft[number]),
-                "predicted": short(predicted[number]),
-            }
-
+    def _label(self, row: int, column: int) -> dict[str, Any]:
+        """A label with its probabilities, and those of other likely classes."""
+        names, values, every = self.saved.classes, self.values[row], np.arange(self._width)
+        (pseudo,) = self.probabilities.pseudo(np.array([row]), every)
+        (predicted,) = self.probabilities.predicted(np.array([row]), every)
+        pseudo[self.saved.observed[row] != UNOBSERVED] = np.nan  # observed: none
+        others = np.flatnonzero((values == UNOBSERVED) & (every != column))
+        likely = others[np.argsort(-pseudo[others], kind="stable")][:_LIKELY].tolist()
+        shown = [
+            {"class": names[at], "pseudo": _round(pseudo[at]), "predicted": _round(predicted[at])}
+            for at in (column, *likely)
+        ]
         return {
-            "row": row,
+            **shown[0],
             "column": column,
-            "image": self.saved.images[row],
-            "class": self.saved.classes[column],
-            "order": order,
             "value": int(values[column]),
-            **chances(column),
-            "has_soft": bool(self.saved.has_soft[row]),
-            "known": self._known(row, values, np.flatnonzero(values != UNOBSERVED)),
-            "guesses": [
-                {"name": self.saved.classes[number], **chances(number)}
-                for number in likely
-                if unknown[number]
-            ],
+            "has_pseudo": bool(self.saved.has_soft[row]),
+            "known": self._known(row, np.flatnonzero(values != UNOBSERVED).tolist()),
+            "likely": shown[1:],
         }
 
+    def _tags(self, row: int, queried: Sequence[int], were: dict[int, int]) -> dict[str, Any]:
+        """The tags of a photo: likely, queried and known ones; `were` has answers taken back."""
+        (scores,), (present,) = self.probabilities.completed(np.array([row]))
+        values = self.values[row]
+        ranked = self.columns[np.argsort(-scores[self.columns], kind="stable")]
+        known = ranked[values[ranked] == POSITIVE].tolist()
+        present &= not (self.single_label and known)
+        unknown = ranked[values[ranked] == UNOBSERVED]
+        needed = {*unknown[present[unknown]].tolist(), *queried} - {*known}
+        count = max(_TAGS - len(known), _FEWEST_TAGS, len(needed))
+        shown = {*list(dict.fromkeys((*needed, *unknown.tolist())))[:count]}
+        absent = [at for at in np.flatnonzero(values == NEGATIVE).tolist() if at not in shown]
 
-def short(chance: float | np.floating[Any]) -> float | None:
-    """A chance for the page; None where there is none."""
-    return None if math.isnan(chance) else round(float(chance), 4)
+        def tag(column: int) -> dict[str, Any]:
+            value = int(values[column])
+            is_open, was = value == UNOBSERVED, were.get(column, value)
+            return {
+                "column": column,
+                "name": self.saved.classes[column],
+                "known": not is_open,
+                "on": is_open and bool(present[column]) if was == UNOBSERVED else was == POSITIVE,
+                "probability": _round(scores[column]) if is_open else None,
+            }
+
+        tags = [tag(at) for at in (*(at for at in ranked.tolist() if at in shown), *known)]
+        return {"tags": tags, "known": self._known(row, absent)}
+
+    def _known(self, row: int, columns: Iterable[int]) -> list[dict[str, Any]]:
+        """Known labels of an image, positives first, and which of them were answered here."""
+        names, values = self.saved.classes, self.values[row].tolist()
+        is_new = (self.values[row] != self.saved.observed[row]).tolist()
+        return [
+            {"name": names[at], "value": values[at], "answered": is_new[at]}
+            for at in sorted(columns, key=lambda at: -values[at])
+        ]
 
 
-def _columns(known: Sequence[str], wanted: Sequence[str] | None) -> Index:
+def _round(probability: float) -> float | None:
+    """A probability for the page; None for NaN."""
+    return None if math.isnan(probability) else round(float(probability), 4)
+
+
+def _find_columns(known: Sequence[str], wanted: Sequence[str] | None) -> Index:
     """Positions of the wanted classes, or of all."""
-    if wanted is None:
-        return np.arange(len(known))
-    for name in wanted:
+    for name in wanted or ():
         if name not in known:
             raise InputError(f"--classes: unknown class {name!r} ({did_you_mean(name, known)})")
-    return np.array(sorted({known.index(name) for name in wanted}), dtype=np.int64)
+    return np.array([at for at, name in enumerate(known) if wanted is None or name in wanted])
 
 
-def _is_same(saved: Line, said: Said) -> bool:
-    """Whether a saved line says the same about the same label."""
-    (entry, decision), (other, action, new, _) = saved, said
+def _is_same(saved: Line, change: Change) -> bool:
+    """Whether a saved line gives the same answer about the same label."""
+    (entry, decision), (other, action, new, _) = saved, change
     return (entry, decision.action) == (other, action) and (action == "skip" or decision.new == new)

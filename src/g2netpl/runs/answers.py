@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.labels.formats.one_of import answered
-from g2netpl.labels.formats.sheet import write_rows
+from g2netpl.labels.io.single_label import apply_answers
+from g2netpl.labels.io.writing import write_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelTable, with_labels
 from g2netpl.runs.folder import REVIEW
 from g2netpl.runs.run import Run
+from g2netpl.utils.errors import InputError, did_you_mean
 
 ANSWERS = {"yes": POSITIVE, "no": NEGATIVE}  # a skip leaves the label as it is
 PHOTOS = "photos"  # the order of a label that was answered with its whole photo
@@ -139,7 +139,7 @@ def apply_decisions(
     answers: dict[int, dict[int, int]] = {}
     for row, column, answer in zip(*where, strict=True):
         answers.setdefault(row, {})[column] = answer
-    return table.with_values(answered(decided.values, answers))
+    return table.with_values(apply_answers(decided.values, answers))
 
 
 def find(what: str, name: str, known: dict[str, int]) -> int:

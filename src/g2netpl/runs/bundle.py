@@ -22,20 +22,21 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.disk import opening
-from g2netpl.base.errors import InputError
-from g2netpl.base.options import Options
-from g2netpl.base.signals import leave_terminal_to_parent
-from g2netpl.base.system import MOST_PROCESSES
-from g2netpl.images.pixels import MAX_PIXELS, Pixels, Tried, check_bad, open_image, squash
-from g2netpl.labels.formats.json_file import parse_json
-from g2netpl.labels.formats.problems import Problems
-from g2netpl.labels.formats.reading import class_problem
+from g2netpl.images.pixels import Pixels, Tried, check_bad, load_resized
+from g2netpl.labels.io.issues import Issues
+from g2netpl.labels.io.options import class_problem
+from g2netpl.labels.io.text import parse_json
 from g2netpl.labels.table import repeated
 from g2netpl.runs.classifier import Classifier, OnBatch
 from g2netpl.runs.hub import bundle_file
 from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.disk import opening
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.image_formats import MAX_PIXELS
+from g2netpl.utils.options import Options
+from g2netpl.utils.signals import leave_terminal_to_parent
+from g2netpl.utils.system import MOST_PROCESSES
 
 KEY = "g2netpl"
 INPUT, OUTPUT = "pixels", "scores"
@@ -135,7 +136,7 @@ class Bundle(Classifier):
             batches(), size, workers if count >= _WORTH_PROCESSES else 0
         ):
             bad += problems.values()
-            check_bad(Tried(bad, lengths[0] if max_bad is None else max_bad, None))
+            check_bad(Tried(bad, lengths[0] if max_bad is None else max_bad))
             made.append(np.full((len(pixels), len(self.classes)), np.nan, dtype=np.float32))
             readable = [place for place in range(len(pixels)) if place not in problems]
             if readable:
@@ -210,7 +211,7 @@ def open_bundle(content: bytes, path: Path, threads: int | None = None) -> Bundl
 
 def _contents(text: str, path: Path) -> Contents:
     """What the metadata say."""
-    values = parse_json(text, f"{path}: its metadata cannot be used", Problems())
+    values = parse_json(text, f"{path}: its metadata cannot be used", Issues())
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected a JSON object in its metadata, got {text[:40]!r}")
     return Contents.read(values, str(path))
@@ -258,7 +259,7 @@ def _read(paths: Sequence[str], size: int) -> _Read:
     problems = {}
     for place, path in enumerate(paths):
         try:
-            pixels[place] = squash(open_image(path, size), size)
+            pixels[place] = load_resized(path, size)
         except InputError as problem:
             problems[place] = str(problem)
     return _Read(pixels, problems)

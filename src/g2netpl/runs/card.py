@@ -11,14 +11,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, cast
 
-from g2netpl.base.errors import InputError, counted, listed
-from g2netpl.game.methods import METHODS
-from g2netpl.images.inspection import ClassCount, class_counts
+from g2netpl.core.methods import METHODS
+from g2netpl.images.check import ClassCount, class_counts
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents
 from g2netpl.runs.export import Exported, file_names
 from g2netpl.runs.hub import SCHEME
 from g2netpl.runs.records import Content, Metrics
 from g2netpl.runs.run import Run
+from g2netpl.utils.errors import InputError, counted, listed
 
 FEW = 10  # positives; a class with fewer is named among the limits
 _NAMED = 20

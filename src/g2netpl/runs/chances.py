@@ -1,7 +1,7 @@
-"""Chances from names alone: how the shares of the observation model `draw` are calibrated.
+"""Presence probabilities from positive-only labels: how the sampled-positive model is calibrated.
 
-Held-out images say how sharp the shares should be: each of their names is one draw, and the best
-sharpness makes these draws most likely. The count is set so that k positives per image come out on
+Held-out images say how sharp the softmax should be: the best sharpness makes their observed tags
+most likely. The count is set so that k positives per image come out on
 average. No negative label is needed. Then a class is proposed where it is more likely there than
 not; with `precision:P`, where its chance is P or more.
 
@@ -14,9 +14,9 @@ a ridge regression, in parts of that of photos with a name, each left out of it 
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import POSITIVE
 from g2netpl.runs.thresholds import Thresholds, parse_rule
+from g2netpl.utils.arrays import Scores
 
 _FEWEST = 20  # names on held-out images; with fewer the shares stay as they are
 _TINY = 1e-9  # the least share, and the distance of a chance from 1
@@ -88,15 +88,15 @@ def count_to_expect(
 
 
 def _pooled(present: Floats, others: Floats | None) -> Floats:
-    """Chances of the pool of two experts, as `game.network.presence.pool` has it of logits."""
+    """Chances of the pool of two experts, as `core.annotation.pool` computes it from logits."""
     if others is None:
         return present
     from scipy.special import expit, logit
 
-    from g2netpl.game.network.presence import POOLED
+    from g2netpl.core.annotation import SIGMOID_WEIGHT
 
     first, second = (logit(np.clip(each, _TINY, 1.0 - _TINY)) for each in (present, others))
-    together: Floats = expit((first + POOLED * second) / (1.0 + POOLED))
+    together: Floats = expit((first + SIGMOID_WEIGHT * second) / (1.0 + SIGMOID_WEIGHT))
     return together
 
 
@@ -147,5 +147,5 @@ def thresholds_of_presence(
     basis = f"chances that add up to k = {k:.2f} positives per image"
     if expected is not None and abs(expected - k) > 0.01 * k:
         basis = f"chances that add up to {expected:.2f}: k = {k:.2f}, and some images show none"
-    grounds = (f"draw: a chance of {limit:g} or more, no validation labels",) * classes
+    grounds = (f"sampled: a probability of {limit:g} or more, no validation labels",) * classes
     return Thresholds(1.0, 0.0, (limit,) * classes, said, basis, by_draw=True, grounds=grounds)

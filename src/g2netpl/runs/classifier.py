@@ -9,12 +9,12 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.console import Console
-from g2netpl.base.errors import InputError
-from g2netpl.base.progress import Work
 from g2netpl.labels.table import UNOBSERVED
 from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.progress import Work
 
 Paths = str | Path | Sequence[str | Path]
 OnBatch = Callable[[int], None] | None  # is told how many images were scored

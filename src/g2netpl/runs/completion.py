@@ -1,14 +1,14 @@
 """What a run says about labels that nobody observed, as tables for people and programs.
 
-A training image of the game has soft labels, every other image predictions. Both are calibrated,
-and decided by thresholds (`thresholds`); soft labels always so that k positives per image come out,
-since there are none for the validation images. What validation says is said of predictions: where a
-precision was promised, they decide alone, and so they do of what is sure (`sure`). Without such
-labels a soft label that ran to 1 early may be wrong, and so may a prediction: a training image's
-label is sure only if both players are.
+A training image has pseudo-labels, if the method has any, every other image predictions. Both are
+calibrated, and decided by thresholds (`thresholds`); pseudo-labels always so that k positives per
+image come out, since there are none for the validation images. What validation says is said of
+predictions: where a precision was promised, they decide alone, and so they do of what is sure
+(`sure`). Without such labels a pseudo-label that ran to 1 early may be wrong, and so may a
+prediction: a training image's label is sure only if both are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,32 +16,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.disk import writing
-from g2netpl.base.errors import InputError, counted
-from g2netpl.labels.fetching import at_hand
-from g2netpl.labels.files import Files, named
-from g2netpl.labels.formats import (
+from g2netpl.labels.files import Files, ensure_local, named
+from g2netpl.labels.io import (
     USUAL,
-    Reading,
+    ReadOptions,
     find_format,
-    parquet,
     read_labels,
     read_matching,
 )
-from g2netpl.labels.formats.columns import ADDED
-from g2netpl.labels.formats.problems import Problems, called
-from g2netpl.labels.formats.sheet import sheet_written
-from g2netpl.labels.formats.tags import MARKS
-from g2netpl.labels.formats.text import IMAGE_HEADERS, beginning, read_text
-from g2netpl.labels.near_names import known_as
-from g2netpl.labels.spelling import composed
+from g2netpl.labels.io.cells import MARKS
+from g2netpl.labels.io.columns import ADDED
+from g2netpl.labels.io.issues import Issues, naming_source
+from g2netpl.labels.io.text import IMAGE_HEADERS, beginning, read_text
+from g2netpl.labels.io.writing import write_columns
+from g2netpl.labels.names import match_known, normalize_name
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.classifier import OnBatch, frame_of
 from g2netpl.runs.one_of import one_each
 from g2netpl.runs.run import Run
 from g2netpl.runs.sure import Sure, sure_by_validation
 from g2netpl.runs.thresholds import Thresholds, choose, parse_rule
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.errors import InputError, counted
 
 TOO_OFTEN = 0.9  # of the images: a class that is on more of them is told
 SOURCES = ("observed", "soft", "predicted", "unreadable")
@@ -223,14 +219,14 @@ def fill_in(
 
 
 def compare_with_truth(
-    completed: Completed, files: Files, format: str | None = None, reading: Reading = USUAL
+    completed: Completed, files: Files, format: str | None = None, reading: ReadOptions = USUAL
 ) -> str:
     """How right the filled-in labels are, for people who know the full labels."""
     truth = read_matching(files, completed.observed, format, reading)
-    row_of = {composed(name): row for row, name in enumerate(truth.images)}
-    meant = known_as(row_of, completed.observed.images, named(files))
+    row_of = {normalize_name(name): row for row, name in enumerate(truth.images)}
+    meant = match_known(row_of, completed.observed.images, named(files))
     row_of |= {file: row_of[name] for name, file in meant.items()}
-    rows = [row_of.get(composed(name), -1) for name in completed.observed.images]
+    rows = [row_of.get(normalize_name(name), -1) for name in completed.observed.images]
     shared = np.array([row >= 0 for row in rows])
     if not shared.any():
         raise InputError(f"{named(files)}: knows none of the images of the run")
@@ -335,13 +331,13 @@ def prediction_columns(
 
 def read_names(file: str) -> list[str]:
     """Image names: a label file of any format, or a text with one per line."""
-    path = at_hand(file)
+    path = ensure_local(file)
     header = beginning(path).strip() if path.is_file() else ""
     alone = header.lower() in IMAGE_HEADERS
     if not alone and (path.suffix.lower() != ".txt" or _is_list(path)):
-        return list(read_labels(file, reading=Reading(minus_one="unobserved")).images)
-    with called(path, file):
-        lines = read_text(path, Problems()).splitlines()[1 if alone else 0 :]
+        return list(read_labels(file, options=ReadOptions(minus_one="unobserved")).images)
+    with naming_source(path, file):
+        lines = read_text(path, Issues()).splitlines()[1 if alone else 0 :]
     return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
@@ -352,26 +348,3 @@ def _is_list(path: Path) -> bool:
     except InputError:
         return False
     return True
-
-
-def _cells(values: Any) -> Sequence[Any]:
-    """A column for text: fractions of four digits, without the tail that float32 would show."""
-    if not isinstance(values, np.ndarray):
-        return list(values)
-    if values.dtype.kind != "f":
-        return list(values.tolist())  # None where masked
-    shortened = values.astype(np.float64).round(4).tolist()
-    return [None if each != each else each for each in shortened]
-
-
-def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
-    """Write columns as Parquet, CSV or a workbook, some rows at a time."""
-    with writing(path):
-        if path.suffix.lower() in (".parquet", ".pq"):
-            parquet.write_columns(path, kinds, parts)
-            return
-        with sheet_written(path) as writer:
-            writer.write(kinds)
-            for columns in parts:
-                for row in zip(*map(_cells, columns.values()), strict=True):
-                    writer.write(row)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
 from g2netpl.labels.table import POSITIVE, UNOBSERVED
 from g2netpl.runs.bounds import ranked_scores
 from g2netpl.runs.metrics import Truth
+from g2netpl.utils.arrays import Scores
 
 Floats = npt.NDArray[np.float64]
 BINS = 10

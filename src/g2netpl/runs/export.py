@@ -17,14 +17,14 @@ from PIL import Image
 from torch import Tensor, nn
 
 from g2netpl import __version__
-from g2netpl.base.disk import write_whole
-from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.terminal import shown
-from g2netpl.game.network.network import Network
+from g2netpl.core.models import Model
 from g2netpl.images.engine import onnx_graph
 from g2netpl.labels.files import Files, named, of_each
 from g2netpl.runs.bundle import INPUT, KEY, OUTPUT, Contents, open_bundle
 from g2netpl.runs.run import Run
+from g2netpl.utils.disk import write_whole
+from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.terminal import shown
 
 TOLERANCE = 1e-4
 _DRAWN = 17  # a full batch, and one image alone
@@ -39,9 +39,9 @@ _OF_CONFIG = {
 class BytesToScores(nn.Module):
     """The graph of a bundle: (B, size, size, 3) bytes in, scores (B, L) out."""
 
-    def __init__(self, network: Network, mean: Sequence[float], std: Sequence[float]) -> None:
+    def __init__(self, model: Model, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
-        self.network = network
+        self.model = model
         self.mean: Tensor
         self.std: Tensor
         self.register_buffer("mean", 255.0 * torch.tensor(mean)[:, None, None])
@@ -50,7 +50,7 @@ class BytesToScores(nn.Module):
     def forward(self, pixels: Tensor) -> Tensor:
         """As `ImageSource` and `predict_all` do it."""
         inputs = pixels.permute(0, 3, 1, 2).sub(self.mean).div(self.std)
-        logits: Tensor = self.network(inputs)
+        logits: Tensor = self.model.predict(inputs)
         return logits.sigmoid()
 
 
@@ -112,7 +112,7 @@ def _serialised(run: Run, contents: Contents) -> bytes:
     import onnx
 
     size = run.config.image_size
-    graph = BytesToScores(run.network, run.mean, run.std).eval()
+    graph = BytesToScores(run.model, run.mean, run.std).eval()
     pixels = torch.zeros(2, size, size, 3, dtype=torch.uint8)
     model = onnx_graph(graph, pixels, INPUT, OUTPUT)
     if model.ByteSize() > _LARGEST - 2**20:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.errors import InputError
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, per_class
 from g2netpl.runs.one_of import accuracy, likeliest
+from g2netpl.utils.errors import InputError
 
 Truth = npt.NDArray[np.int8]
 

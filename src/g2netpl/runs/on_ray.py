@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from g2netpl.base.errors import UserError
 from g2netpl.runs.parts import Block, Blocks, Made, Maker, Parts
+from g2netpl.utils.errors import UserError
 
 _TOLD = 10  # images that cannot be read, of each block
 

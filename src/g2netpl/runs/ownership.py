@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from g2netpl.base.disk import write_json
-from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import check_no_links, is_temporary, rename_old
-from g2netpl.base.locks import LOCK, locked
 from g2netpl.labels.files import Files, of_each
-from g2netpl.runs.config import PATHS, RunConfig
+from g2netpl.runs.config import PATHS
 from g2netpl.runs.folder import RESULT, RESULTS, RUN
 from g2netpl.runs.records import RUN_FORMAT, read_run, read_training
+from g2netpl.utils.disk import write_json
+from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.files import check_no_links, is_temporary, rename_old
+from g2netpl.utils.locks import LOCK, locked
 
 
 @contextmanager
@@ -162,11 +162,6 @@ FREE_TO_CHANGE = {  # when a folder is gone on with
 }
 
 
-def _defaults() -> dict[str, Any]:
-    fields = RunConfig.model_fields.items()
-    return {key: field.get_default(call_default_factory=True) for key, field in fields}
-
-
 def _changed_keys(began: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Keys with another value. Files that moved together with the run folder are the same."""
     compared = [key for key in now if key not in FREE_TO_CHANGE]
@@ -195,17 +190,18 @@ def check_unchanged(folder: Path, description: dict[str, Any]) -> str:
     """
     before = read_training(folder)
     now = json.loads(json.dumps(description))  # tuples become lists, as in the file
-    began = {**_defaults(), **before["config"]}  # an older version wrote fewer keys
+    began = before["config"]
     changed = sorted(_changed_keys(began, now["config"]))
-    data, prints = before["data"], before["data"]["fingerprints"]
+    prints = before["data"]["fingerprints"]
     for part, fingerprint in now["data"]["fingerprints"].items():
         if prints.get(part) != fingerprint:
             changed.append(f"the {part} labels")
     if before.get("classes") != now["classes"]:
         changed.append("the classes")
-    for part in ("backbone_weights", "earlier_network"):
-        if data.get(part, now["data"][part]) != now["data"][part]:
-            changed.append(f"the {part.replace('_', ' ')}")
+    if before["weights"] != now["weights"]:
+        changed.append("the weights of the backbone")
+    if before["data"]["earlier_model"] != now["data"]["earlier_model"]:
+        changed.append("the model of the earlier run")
     if changed:
         raise Refused(
             f"{folder}: changed since the run began: {', '.join(changed)}; start a new run"

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from g2netpl.base.disk import read_object, told_plainly
-from g2netpl.base.errors import InputError, Refused
-from g2netpl.base.files import atomic_write, check_no_links, remove_temporary
-from g2netpl.labels.formats import parquet
+from g2netpl.labels.io.writing import write_parquet_columns
 from g2netpl.labels.table import LabelMatrix
 from g2netpl.runs.classifier import OnBatch
+from g2netpl.utils.disk import read_object, told_plainly
+from g2netpl.utils.errors import InputError, Refused
+from g2netpl.utils.files import atomic_write, check_no_links, remove_temporary
 
 ABOUT = "_parts.json"
 FEWEST, MOST = 1 << 10, 10 << 10  # images of a block; whole batches, so that scores are the same
@@ -126,7 +126,7 @@ class Maker(Protocol):
 
     @property
     def kinds(self) -> Mapping[str, str]:
-        """The columns, see `parquet.write_columns`."""
+        """The columns, see `labels.io.writing.write_columns`."""
         ...
 
     @property
@@ -176,7 +176,7 @@ class Parts:
         """Write a block; it is there whole or not at all, whoever else writes it meanwhile."""
         _check_any_read(made)
         with told_plainly(self.folder):
-            parquet.write_columns(self._path(made.number), kinds, [made.columns])
+            write_parquet_columns(self._path(made.number), kinds, [made.columns])
 
     def _path(self, number: int) -> Path:
         return self.folder / f"part-{number:06d}.parquet"

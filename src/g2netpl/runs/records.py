@@ -3,19 +3,21 @@
 What is missing, torn, or of another kind is one line that names the file.
 """
 
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypeVar
 
 from pydantic import FiniteFloat
 from typing_extensions import TypedDict
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.files import check_no_links
-from g2netpl.base.locks import LOCK
-from g2netpl.base.options import check_record, parse_record
 from g2netpl.runs.folder import RUN, is_begun
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import atomic_write, check_no_links
+from g2netpl.utils.locks import LOCK
+from g2netpl.utils.options import check_record, parse_record
 
-RUN_FORMAT = 2
+RUN_FORMAT = 3
 
 Content = dict[str, Any]
 Figure = FiniteFloat | None
@@ -25,38 +27,39 @@ Record = TypeVar("Record")
 class AnyRun(TypedDict):
     """run.json of any command."""
 
-    format: Literal[2]
+    format: Literal[3]
     command: str
 
 
 class Data(TypedDict):
-    """What run.json says of the data of a training; older versions wrote no more."""
+    """Data of a training run, in run.json."""
 
     fingerprints: dict[str, str]
     images: int
     training_images: int
     observed_fraction: FiniteFloat
     chosen_epoch: str
+    earlier_model: str | None
 
 
 class Training(AnyRun):
     """run.json of a training."""
 
     config: Content
-    asked: NotRequired[Content]  # keys as they were given, where config has what came of them
+    asked: Content  # keys as they were given, where config has what came of them
     versions: dict[str, str]
     data: Data
     classes: list[str]
     expected_positives: FiniteFloat
-    observation: NotRequired[Literal["draw", "random", "complete"]]
-    pools: NotRequired[bool]
-    train_from: NotRequired[str]  # the first block that learnt, where not all did
+    annotation: Literal["sampled", "random", "complete"]
+    resolved: Content  # what `auto` and `none` stand for
+    weights: Content  # identity of the backbone's weights
     mean: list[FiniteFloat]
     std: list[FiniteFloat]
 
 
 class Reading(TypedDict, total=False):
-    """How far the two players are from an equilibrium, as far as it was measured."""
+    """How far model and pseudo-labels are from an equilibrium, as far as it was measured."""
 
     undecided: float | None
     soft_positives: float | None
@@ -139,6 +142,8 @@ def read_run(folder: str | Path, kind: type[Any] = AnyRun) -> Content:
             )
         raise InputError(f"{folder}: no run folder ({RUN} is missing)")
     content = parse_record(dict[str, Any], path.read_bytes(), str(path))
+    if content.get("format") in (1, 2):
+        raise InputError(f"{path}: a run of g2netpl 0.2, which 1.0 cannot read; train again")
     if content.get("format") != RUN_FORMAT:
         raise InputError(f"{path}: expected a {RUN} of g2netpl, format {RUN_FORMAT}")
     check_record(AnyRun, content, str(path))
@@ -152,11 +157,6 @@ def read_training(folder: str | Path) -> Content:
     if content["command"] != "train":
         raise InputError(f"{folder}: was written by 'g2netpl {content['command']}', not by train")
     check_record(Training, content, str(Path(folder) / RUN))
-    if content["config"].pop("head", "linear") != "linear":
-        raise InputError(
-            f"{folder}: has a BoostLU head, which only older versions know; train again"
-        )
-    content["config"].pop("compile", None)  # of an older version, as the head is
     return content
 
 
@@ -168,3 +168,13 @@ def read_json(path: Path, kind: type[Record]) -> Record:
         raise InputError(f"{path}: cannot be read ({problem.strerror}); train again") from None
     except InputError as problem:
         raise InputError(f"{problem}; train again") from None
+
+
+def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
+    """Write all epochs, a JSON object per line.
+
+    Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
+    """
+    lines = "".join(json.dumps(record) + "\n" for record in history)
+    with atomic_write(path, durable=False) as file:
+        file.write(lines.encode())

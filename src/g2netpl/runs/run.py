@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.errors import InputError
-from g2netpl.base.options import parse_record
 from g2netpl.labels.table import LabelTable
 from g2netpl.runs.classifier import Classifier, OnBatch, frame_of
 from g2netpl.runs.config import RunConfig
@@ -29,9 +26,12 @@ from g2netpl.runs.records import (
 )
 from g2netpl.runs.tables import PARTS, HeldOut, SavedLabels, read_held_out, read_saved_labels
 from g2netpl.runs.thresholds import Thresholds, Written
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.options import parse_record
 
 if TYPE_CHECKING:
-    from g2netpl.game.network.network import Network
+    from g2netpl.core.models import Model
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,14 @@ class Run(Classifier):
         return float(self.about["expected_positives"])
 
     @property
-    def observation(self) -> str:
-        """How its labels came to be known: draw, random or complete."""
-        return str(self.about.get("observation", "random"))
+    def annotation(self) -> str:
+        """How its labels came to be observed: sampled, random or complete."""
+        return str(self.about["annotation"])
+
+    @property
+    def train_from(self) -> str | None:
+        """The first trained block of a partial fine-tuning."""
+        return self.about["resolved"].get("train_from")  # type: ignore[no-any-return]
 
     @cached_property
     def history(self) -> list[Epoch]:
@@ -163,23 +168,33 @@ class Run(Classifier):
         return read_saved_labels(self.folder, self.classes)
 
     @cached_property
-    def network(self) -> "Network":
-        """The network of the chosen epoch, on the CPU, in eval mode."""
-        from g2netpl.game.network.network import build_backbone, build_network
-        from g2netpl.game.network.weights import load_weights
+    def model(self) -> "Model":
+        """The model of the best epoch, on the CPU, in evaluation mode."""
+        import torch
+        from safetensors.torch import load
 
-        name, size = self.config.backbone, self.config.image_size
-        backbone = build_backbone(name, pretrained=False, image_size=size)
-        draws = self.expected_positives if self.observation == "draw" else None
-        network = build_network(
+        from g2netpl.core.methods import find_method
+        from g2netpl.core.models import build_backbone, build_model
+
+        config, path = self.config, self.folder / MODEL
+        backbone = build_backbone(config.backbone, pretrained=False, image_size=config.image_size)
+        model = build_model(
             backbone,
             len(self.classes),
-            hidden=self.config.hidden,
-            draws=draws,
-            pools=bool(self.about.get("pools", False)),
+            annotation=self.annotation,
+            k=self.expected_positives,
+            hidden=config.hidden,
+            trains_sigmoids=find_method(config.method).method.trains_sigmoids,
         )
-        load_weights(network, self.folder / MODEL)
-        return network.eval()
+        try:
+            state = load(path.read_bytes())
+            model.load_state_dict(state)
+        except Exception as problem:  # damaged files raise errors of every kind
+            first = (str(problem).splitlines() or ["damaged"])[0]
+            raise InputError(f"{path}: cannot be read ({first:.200}); train again") from None
+        if not all(bool(torch.isfinite(value).all()) for value in state.values()):
+            raise InputError(f"{path}: has values that are not finite; train again")
+        return model.eval()
 
     def score_each(
         self,
@@ -190,8 +205,8 @@ class Run(Classifier):
         on_batch: OnBatch = None,
     ) -> Iterator[Scores]:
         """What the network says of lists of image files, one after the other."""
-        from g2netpl.game.network.network import Network
-        from g2netpl.game.network.predicting import predict_all
+        from g2netpl.core.inference import predict_all
+        from g2netpl.core.models import Model
         from g2netpl.images.engine import quick
         from g2netpl.images.loader import ImageSource, in_stretches
 
@@ -200,12 +215,11 @@ class Run(Classifier):
             how = (self.config.image_size, self.mean, self.std)
             return ImageSource(paths, *how, workers=workers, max_bad=most)
 
-        network = None
+        model = None
         for part in in_stretches(lists, source):
-            if network is None:
-                backbone = quick(self.network.backbone, part, count)
-                network = Network(backbone, self.network.classifier).eval()
-            yield predict_all(network, part, on_batch=on_batch)
+            if model is None:
+                model = Model(quick(self.model.backbone, part, count), self.model.head).eval()
+            yield predict_all(model, part, on_batch=on_batch)
 
     def observed(self) -> LabelTable:
         """The images of the label file and what the training knew about them."""

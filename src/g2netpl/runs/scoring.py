@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from g2netpl.base import launch as launched
-from g2netpl.base.arrays import Scores
-from g2netpl.images.sources import images_at
-from g2netpl.images.sources.catalogue import Catalogue
+from g2netpl.images.sources import Catalogue, images_at
 from g2netpl.labels.table import POSITIVE, UNOBSERVED, LabelTable
 from g2netpl.runs.bundle import load_bundle
 from g2netpl.runs.classifier import Classifier, OnBatch
@@ -21,6 +18,8 @@ from g2netpl.runs.parts import Block, Made
 from g2netpl.runs.run import load_run
 from g2netpl.runs.sure import Sure
 from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils import launch as launched
+from g2netpl.utils.arrays import Scores
 
 Find = Callable[[Sequence[str]], Sequence[str]]  # of names, the paths
 ScoreEach = Callable[..., Iterator[Scores]]  # as `Classifier.score_each`; NaN where unreadable
@@ -32,7 +31,7 @@ def load_classifier(name: str, device: str = "cpu") -> Classifier:
         return load_bundle(name)
     run = load_run(name)
     if device == "auto":
-        run.network.to(launched.device_of(device))
+        run.model.to(launched.device_of(device))
     return run
 
 

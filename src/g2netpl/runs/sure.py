@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from g2netpl.base.arrays import Scores
-from g2netpl.labels.observation import telling
+from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE, UNOBSERVED, LabelMatrix, per_image
 from g2netpl.runs.bounds import bounded_thresholds, known_columns, too_few
 from g2netpl.runs.tables import HeldOut
 from g2netpl.runs.thresholds import Thresholds
+from g2netpl.utils.arrays import Scores
 
 _MOST = 0.95  # of the labels of a sign are taken to be observed at most
 
@@ -53,7 +53,7 @@ def sure_by_validation(
     """Thresholds at which `sure` holds among the labels not observed; None without negatives."""
     if held_out is None or thresholds.by_draw:
         return None
-    rows = telling(held_out.truth, k, held_out.scores)
+    rows = informative_rows(held_out.truth, k, held_out.scores)
     if not len(rows):
         return None
     truth, chances = held_out.truth[rows], thresholds.calibrate(held_out.scores[rows])

@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from g2netpl.base.arrays import Scores, in_short, read_npz, write_npy, write_npz
-from g2netpl.base.errors import InputError
-from g2netpl.base.files import atomic_write
-from g2netpl.labels.formats.text import CsvWriter
-from g2netpl.labels.observation import observed_alike, telling
+from g2netpl.labels.io.writing import CsvWriter
+from g2netpl.labels.missingness import informative_rows, observed_alike
 from g2netpl.labels.table import (
     NEGATIVE,
     POSITIVE,
@@ -27,6 +24,9 @@ from g2netpl.labels.table import (
 )
 from g2netpl.runs.folder import CLASSES, HELD_OUT, LABELS, LOGITS, SOFT_LABELS
 from g2netpl.runs.thresholds import Thresholds, logits_of, sigmoid
+from g2netpl.utils.arrays import Scores, in_short, read_npz, write_npy, write_npz
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import atomic_write
 
 PARTS = ("validation", "test")
 
@@ -47,7 +47,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class SavedLabels:
-    """The label table of a finished training, and what both players say; the large ones mapped."""
+    """Labels, pseudo-labels and predictions of a finished run; the large ones mapped."""
 
     images: tuple[str, ...]
     classes: tuple[str, ...]
@@ -138,7 +138,7 @@ class HeldOut:
         """
         rows = np.arange(len(self.table))
         if not observed_alike(self.truth, k):
-            rows = telling(self.truth, k, self.scores)
+            rows = informative_rows(self.truth, k, self.scores)
         return HeldOut(self.table.take(rows), self.scores[rows]) if len(rows) else None
 
 

@@ -22,9 +22,7 @@ import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 from typing_extensions import TypedDict
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.options import check_record
-from g2netpl.labels.observation import telling
+from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import NEGATIVE, POSITIVE
 from g2netpl.runs.bounds import (
     bounded_thresholds,
@@ -34,6 +32,8 @@ from g2netpl.runs.bounds import (
     ranked_scores,
 )
 from g2netpl.runs.one_of import chances_of_one, likeliest, temperature_of_one
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.options import check_record
 
 _FEW = 10  # positives of a class that weigh as much as all classes together
 _LARGEST_LOGIT = 30.0
@@ -153,7 +153,7 @@ def choose(
     """Calibrate and choose thresholds; `scores` are those of the images that k speaks of."""
     name, target = parse_rule(rule)
     if name != "expected" and validation is not None:
-        rows = telling(validation[1], k, validation[0])
+        rows = informative_rows(validation[1], k, validation[0])
         if len(rows):
             return _by_validation(name, target, validation[0][rows], validation[1][rows])
     known = scores[~np.isnan(scores).any(axis=1)]

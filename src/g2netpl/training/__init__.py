@@ -1,6 +1,7 @@
-"""One training, from its data to its results.
+"""One training run, from its data to its results.
 
-`session` is a training, `data` what it trains on, `inputs` what its network sees and `epochs` the
-way through it. `train` does it in a run folder, which `saving` and `checkpoints` make
-exact to resume and `results` fills; `estimator` does it behind scikit-learn's fit and predict.
+`trainer` is the training loop, `data` what it trains on, `datamodule` what the model sees, and
+`train` runs it in a run folder: `checkpointing` saves its state there, `calibration` and `results`
+follow the last epoch. `estimator` is the same behind scikit-learn's fit and predict. `probe` solves
+a linear probe, `heldout` chooses its settings by held-out tags.
 """

@@ -1,4 +1,4 @@
-"""What a training is refused for before anything is read: methods, modes, and this machine."""
+"""What is rejected before any data are read: method, mode and options that do not fit."""
 
 import os
 from collections.abc import Mapping
@@ -8,35 +8,35 @@ from typing import Any
 import torch
 from torch import nn
 
-from g2netpl.base.errors import InputError
-from g2netpl.game.methods import find_method, method_options, needs_of
-from g2netpl.game.network.optimizers import make_optimizer
+from g2netpl.core.methods import find_method
+from g2netpl.core.models import build_optimizer
 from g2netpl.labels.files import of_each
 from g2netpl.labels.settings import Setting
-from g2netpl.runs.config import PATHS, AskedMode, RunConfig, is_path
-from g2netpl.training.devices import on_cpu
-from g2netpl.training.modes import usual_mode
+from g2netpl.runs.config import PATHS, RunConfig, is_path
+from g2netpl.runs.train_config import AskedMode, TrainConfig
+from g2netpl.training.resolved import on_cpu, resolve_mode
+from g2netpl.utils.errors import InputError
 
 FULL = "needs full labels"
-VIEWS = "compares views of images"
-ROUNDS = "trains the network anew each round"
+VIEWS = "compares two augmentations of images"
+ROUNDS = "trains the model from scratch in each round"
 WAYS_OUT = {
     FULL: "use it with --setting full",
-    VIEWS: "use it with --labels and --mode top or end-to-end",
-    ROUNDS: "use --mode linear or end-to-end",
+    VIEWS: "use it with --labels and --mode partial or full",
+    ROUNDS: "use --mode linear or full",
 }
 
 
 def obstacle(
     name: str, changes: Mapping[str, Any], *, full: bool, mode: AskedMode, images: bool = True
 ) -> str | None:
-    """Why a method cannot be trained on such labels in such a way; None where it can."""
-    method, needs = find_method(name), needs_of(name, changes)
-    if method.full_labels_only and not full:
+    """Why a method cannot be trained on such labels in such a mode; None if it can."""
+    entry = find_method(name)
+    if entry.full_labels and not full:
         return FULL
-    if method.two_views and (mode == "linear" or not images):
+    if entry.method.augmentations == 2 and (mode == "linear" or not images):
         return VIEWS
-    if mode == "linear-init" and needs.rounds > 1:
+    if mode == "lp-ft" and getattr(entry.options(changes), "rounds", 1) > 1:
         return ROUNDS
     return None
 
@@ -56,15 +56,15 @@ def check_method(
         raise InputError(f"method {name} {why}: {ways_out[why]}")
 
 
-def check_view(config: RunConfig, needed: str = "mode top or end-to-end") -> None:
+def check_view(config: TrainConfig, needed: str = "mode partial or full") -> None:
     """Refuse two views where the network does not look at images."""
-    if config.view == "pair" and config.modes[-1] == "linear":
+    if config.view == "pair" and config.phases[-1] == "linear":
         raise InputError(
             f"view pair: a frozen backbone looks at an image once, in one view; two need {needed}"
         )
 
 
-def check_one_of(config: RunConfig) -> None:
+def check_one_of(config: TrainConfig) -> None:
     """Refuse what contradicts one class per image."""
     if not config.one_of:
         return
@@ -84,21 +84,21 @@ def check_one_of(config: RunConfig) -> None:
 def check_config(config: RunConfig) -> RunConfig:
     """The configuration, its mode decided and its options read, or a line on what does not fit."""
     if config.mode == "auto":
-        config = config.model_copy(update={"mode": usual_mode(config)[0]})
+        config = config.model_copy(update={"mode": resolve_mode(config)[0]})
     full = Setting.parse(config.setting).kind == "full"
-    ways_out = {**WAYS_OUT, VIEWS: "use --mode top or end-to-end"}
+    ways_out = {**WAYS_OUT, VIEWS: "use --mode partial or full"}
     check_method(config.method, config.options, full=full, mode=config.mode, ways_out=ways_out)
     check_view(config)
     check_one_of(config)
-    last = config.modes[-1]
-    if config.train_from is not None and last != "top":
+    last = config.phases[-1]
+    if config.train_from is not None and last != "partial":
         raise InputError(
-            f"--train-from: there is no such block in mode {config.mode}: use --mode top"
+            f"--train-from: there is no such block in mode {config.mode}: use --mode partial"
         )
-    if last == "top" and config.view == "weak":
+    if last == "partial" and config.view == "weak":
         raise InputError(
             "view weak: what frozen blocks make of shifted images is not kept; use another view, "
-            "or --mode end-to-end"
+            "or --mode full"
         )
     if config.precision == "fp16" and on_cpu(config):
         raise InputError("precision: fp16 needs a GPU, and there is none; use bf16 or float32")
@@ -109,9 +109,8 @@ def check_config(config: RunConfig) -> RunConfig:
                 f"--track {kind}: the package {kind} is not installed; "
                 f"install it with pip install 'g2netpl[{kind}]'"
             )
-    rate = config.rate(last)
-    make_optimizer(config.optimizer, [nn.Parameter(torch.zeros(1))], rate)
-    options = method_options(config.method, config.options)
+    build_optimizer(config.optimizer, [{"params": [nn.Parameter(torch.zeros(1))]}], config.lr(last))
+    options = find_method(config.method).options(config.options)
     changes: dict[str, Any] = {"options": {name: getattr(options, name) for name in config.options}}
     for name in PATHS:  # a run can be resumed from any folder
         value = getattr(config, name)

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from typing_extensions import TypedDict
 
-from g2netpl.base.disk import write_json
 from g2netpl.runs.folder import DIVERGED
 from g2netpl.runs.records import read_json
-from g2netpl.training.epochs import NumericalStop
+from g2netpl.training.trainer import NumericalStop
+from g2netpl.utils.disk import write_json
 
 Result = TypeVar("Result")
 

@@ -7,6 +7,7 @@ X is an array of features (N, D), or a sequence of image paths. y is (N, L): 1 p
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,21 +18,23 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.console import Console
-from g2netpl.base.errors import InputError, UserError, did_you_mean
-from g2netpl.base.launch import device_of
-from g2netpl.game.network.predicting import predict_all
+from g2netpl.core.inference import predict_all
 from g2netpl.images.features import Features
 from g2netpl.images.loader import ArraySource, ImageSource, Source
 from g2netpl.labels.table import UNOBSERVED, LabelTable, check_values
-from g2netpl.runs.config import RunConfig
 from g2netpl.runs.metrics import can_rank, mean_average_precision
-from g2netpl.training.checks import check_one_of
+from g2netpl.runs.train_config import TrainConfig
+from g2netpl.training.calibration import calibrate
+from g2netpl.training.checks import FULL, VIEWS, check_method, check_one_of, check_view
+from g2netpl.training.datamodule import ImageDataModule, TensorDataModule, backbone_of
+from g2netpl.training.progress import Progress
 from g2netpl.training.results import completed_labels, thresholds_of
-from g2netpl.training.session import Session, on_features, on_images
-from g2netpl.training.settling import settle
-from g2netpl.training.snapshots import Snapshot
+from g2netpl.training.splits import observe_data
+from g2netpl.training.trainer import Trainer
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError, UserError, did_you_mean
+from g2netpl.utils.launch import device_of
 
 Images = Sequence[str | os.PathLike[str]]
 
@@ -51,16 +54,16 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         they have no negatives, all images are trained on and the last epoch is taken.
     expected_positives
         Positives per image: a number, or "estimate".
-    observation
-        How labels came to be known: 'draw', 'random', 'complete', or 'auto'; None: as the method
-        has it.
+    annotation
+        How labels came to be observed: 'sampled', 'random', 'complete', or 'auto'; None: the
+        default of the method.
     thresholds
         How `predict` decides: "f1" or "precision:P" on validation, or "expected".
     classes
         Names of the columns of y; without them the columns of a data frame, or their numbers.
     mode, backbone, pretrained, weights, image_size, view, workers, max_bad, cache
         For image paths alone: "linear" trains the last layer on features of a frozen backbone,
-        "end-to-end" everything.
+        "full" everything.
     device, random_state, verbose
         "auto" or "cpu"; what decides split, start and order; whether to show progress.
     one_of
@@ -76,8 +79,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         What each column may be, as scikit-learn has it, and the names of the columns.
     history_, best_epoch_, validation_score_
         A record per epoch, the epoch that was taken, and its mAP on validation (or None).
-    network_, decisions_, expected_positives_
-        The trained network, its calibration and thresholds, and k.
+    model_, decisions_, expected_positives_
+        The trained model, its calibration and thresholds, and k.
     image_view_
         Size, mean and deviation of the images that the network wants; None for features.
     """
@@ -90,14 +93,14 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         epochs: int | None = None,
         learning_rate: float | None = None,
         batch_size: int = 64,
-        optimizer: str = "Adam",
+        optimizer: str = "adam",
         ema: float | None = None,
         hidden: int = 0,
         patience: int = 3,
         validation: float = 0.2,
         expected_positives: float | str = "estimate",
         thresholds: str = "f1",
-        observation: str | None = None,
+        annotation: str | None = None,
         classes: Sequence[str] | None = None,
         mode: str = "linear",
         backbone: str = "lite0",
@@ -135,34 +138,33 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
                 features = self._features(X, reset=True)
                 table = label_table(y, len(features), self.classes)
                 table = table.with_groups(group_names(groups))
-                session = on_features(config, features, table)
+                trainer = _on_features(config, features, table)
             else:
                 for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
                     self.__dict__.pop(name, None)
                 table = label_table(y, len(paths), self.classes)
                 table = table.with_groups(group_names(groups))
-                session = on_images(config, paths, table, console)
-            snapshot = session.play(console=console)
-        self._take(session, snapshot)
-        view, images = session.inputs.backbone, paths is not None
+                trainer = _on_images(config, paths, table, console)
+            trainer.callbacks.append(Progress(console))
+            trainer.fit()
+        self._take(trainer)
+        view, images = trainer.inputs.backbone, paths is not None
         self.image_view_ = (config.image_size, view.mean, view.std) if images else None
         return self
 
-    def _take(self, session: Session, snapshot: Snapshot) -> None:
-        """The network of the best epoch, its thresholds, and the completed labels."""
-        data, soft = session.data, session.player.soft_labels()
-        settle(session, snapshot)
-        predicted = session.predict(snapshot.best_network, session.inputs.all(session.mode))
-        session.network.eval()
+    def _take(self, trainer: Trainer) -> None:
+        """The model of the best epoch, its thresholds, and the completed labels."""
+        data, soft, state = trainer.data, trainer.pseudo_labels(), trainer.state
+        calibrate(trainer)
+        predicted = trainer.predict(state.best_model, trainer.inputs.all(trainer.mode))
         held = None
         if data.validation is not None:
             held = (predicted[data.held_out], data.validation.values)
-        self.decisions_ = thresholds_of(session, held, predicted[data.training])
-        known = None if soft is None else soft.float().cpu().numpy()
-        self.completed_labels_ = completed_labels(data, predicted, known)
-        self.network_, self.expected_positives_ = session.network, session.k
-        self.history_, self.best_epoch_ = snapshot.history, snapshot.best_epoch
-        self.validation_score_ = snapshot.best_map
+        self.decisions_ = thresholds_of(trainer, held, predicted[data.training])
+        self.completed_labels_ = completed_labels(data, predicted, soft)
+        self.model_, self.expected_positives_ = trainer.full_model.eval(), trainer.k
+        self.history_, self.best_epoch_ = state.history, state.best_epoch
+        self.validation_score_ = state.best_map
         self.class_names_ = np.array(data.table.classes)
         self.classes_ = [np.array([0, 1]) for _ in self.class_names_]
 
@@ -173,7 +175,7 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         """
         check_is_fitted(self)
         with _as_value_error():
-            network = self.network_.to(device_of(self.device))
+            network = self.model_.to(device_of(self.device))
             scores = predict_all(network, self._source(X))
         return self.decisions_.calibrate(scores)
 
@@ -200,11 +202,11 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         tags.input_tags.string = True
         return tags
 
-    def _checked(self) -> RunConfig:
+    def _checked(self) -> TrainConfig:
         """The parameters as a configuration, which checks them; its files are not used."""
         values = {name: value for name, value in self.get_params().items() if name in _SHARED}
-        if self.mode not in ("linear", "end-to-end"):
-            raise InputError(f"mode: expected 'linear' or 'end-to-end', got {self.mode!r}")
+        if self.mode not in ("linear", "full"):
+            raise InputError(f"mode: expected 'linear' or 'full', got {self.mode!r}")
         if self.expected_positives == "truth":
             raise InputError("expected_positives: expected a number or 'estimate', got 'truth'")
         if not isinstance(self.options, Mapping | None):
@@ -212,9 +214,8 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
-        values |= {"labels": "y", "output": ".", "seed": int(seed)}
-        options = dict(self.options or {})
-        config = RunConfig.read({**values, "options": options}, type(self).__name__)
+        values |= {"seed": int(seed), "options": dict(self.options or {})}
+        config = TrainConfig.read(values, type(self).__name__)
         check_one_of(config)
         return config
 
@@ -239,13 +240,39 @@ class PartialLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mi
         return values if min(values.strides) >= 0 else values.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "network_"):
-            self.network_.cpu()  # so that it can be loaded where there is no GPU
+        if hasattr(self, "model_"):
+            self.model_.cpu()  # so that it can be loaded where there is no GPU
         state: dict[str, Any] = super().__getstate__()
         return state
 
 
-_SHARED = set(RunConfig.model_fields) - {"classes", "options"}
+_SHARED = set(TrainConfig.model_fields) - {"options"}
+_WAYS_OUT = {FULL: "some are unobserved", VIEWS: "give image paths and mode='full'"}
+
+
+def _on_features(config: TrainConfig, features: Features, table: LabelTable) -> Trainer:
+    config = config.model_copy(update={"mode": "linear"})
+    _check_method(config, table, images=False)
+    data = observe_data(config, table)
+    return Trainer(config, data, TensorDataModule(data, torch.from_numpy(features)))
+
+
+def _on_images(
+    config: TrainConfig, paths: list[str], table: LabelTable, console: Console
+) -> Trainer:
+    _check_method(config, table, images=True)
+    data = replace(observe_data(config, table), paths=paths)
+    backbone = backbone_of(config)
+    backbone.module.to(device_of(config.device))
+    inputs = ImageDataModule(config, data, backbone, console)
+    inputs.prepare()
+    return Trainer(config, data, inputs)
+
+
+def _check_method(config: TrainConfig, table: LabelTable, images: bool) -> None:
+    check_view(config, "mode='full'")
+    method, full = (config.method, config.options), table.is_complete
+    check_method(*method, full=full, mode=config.mode, images=images, ways_out=_WAYS_OUT)
 
 
 def image_paths(X: object) -> list[str] | None:

@@ -6,7 +6,7 @@ they see and a few things that are not there observe positives far more often th
 likely labels, by a classifier that has not seen the image, must be known no more often than others,
 and where negatives are few, both rates are compared, too.
 
-Otherwise rank all (image, class) pairs of the labelled images by a classifier of shares (`draw`)
+Otherwise rank all (image, class) pairs of the labelled images by a softmax classifier (`sampled`)
 that has not seen the image. The share of the top pairs that was observed is the chance that a
 positive gets observed, and k is the number of observed positives per labelled image divided by it.
 The deeper one looks, the more wrong pairs there are, which makes k too large; at the very top are
@@ -24,17 +24,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from g2netpl.base.errors import InputError, counted
-from g2netpl.game.batches import training_batches
-from g2netpl.game.loop import play_epoch
-from g2netpl.game.network.network import build_network
-from g2netpl.game.network.predicting import predict_all
-from g2netpl.game.player import Setup
-from g2netpl.game.players.fixed import FixedOptions, FixedPlayer
+from g2netpl.core.algorithm import train_epoch
+from g2netpl.core.inference import predict_all, readable_batch
+from g2netpl.core.methods import build_method
+from g2netpl.core.models import build_backbone, build_model
 from g2netpl.images.features import Features
-from g2netpl.images.loader import ArraySource
-from g2netpl.labels.observation import (
+from g2netpl.images.loader import ArraySource, epoch_groups
+from g2netpl.labels.missingness import (
     from_both_signs,
     from_complete,
     looked_alike,
@@ -49,10 +47,12 @@ from g2netpl.labels.table import (
     per_class,
     per_image,
 )
-from g2netpl.runs.config import RunConfig
 from g2netpl.runs.records import read_training
-from g2netpl.training.data import TrainingData
-from g2netpl.training.inputs import Inputs
+from g2netpl.runs.train_config import TrainConfig
+from g2netpl.training.datamodule import DataModule
+from g2netpl.training.splits import TrainingData
+from g2netpl.utils import distributed
+from g2netpl.utils.errors import InputError, counted
 
 _RANKED_IMAGES = 4000
 _RANKED_CLASSES = 1500  # a classifier of more would take minutes
@@ -82,10 +82,10 @@ class Expected(NamedTuple):
 
     k: float
     origin: str
-    alike: bool = True  # also where nobody has looked
+    at_random: bool = True
 
 
-def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> Expected:
+def find(config: TrainConfig, data: TrainingData, inputs: DataModule) -> Expected:
     """k of a training, and what was seen on the way."""
     wanted = config.expected_positives
     if config.one_of:
@@ -95,21 +95,17 @@ def find(config: RunConfig, data: TrainingData, inputs: Inputs) -> Expected:
         return Expected(wanted, "given")
     if wanted == "truth":
         return Expected(_of_truth(data.table.values[data.training]), "the truth's mean")
-    if config.resume_labels is not None:
-        before = read_training(config.resume_labels)
-        return Expected(before["expected_positives"], "as before the review")
     validation = None if data.validation is None else data.validation.values
-    mode = config.modes[0]
+    mode = config.phases[0]
     return estimate(
         data.visible.values, validation, lambda rows: inputs.some_features(rows, mode), config.seed
     )
 
 
-def as_before(folder: Path) -> Expected:
-    """What a training that is gone on with has found."""
+def as_before(folder: str | Path, origin: str) -> Expected:
+    """What an earlier run found, which is resumed or continued after a review."""
     about = read_training(folder)
-    drawn = about.get("observation") == "draw"
-    return Expected(about["expected_positives"], "as before", alike=not drawn)
+    return Expected(about["expected_positives"], origin, at_random=about["annotation"] != "sampled")
 
 
 def _of_truth(labels: LabelMatrix) -> float:
@@ -198,21 +194,37 @@ def _most_observed(observed: LabelMatrix) -> IndexArray:
 
 
 def _cross_fitted(features: Features, observed: LabelMatrix, seed: int) -> Features:
-    """Scores of each part by a linear classifier of shares that was trained on the others."""
+    """Scores of each fold by a softmax that was trained on the other folds."""
     order = np.random.default_rng([seed, 0x6B65]).permutation(len(features))
     scores = np.zeros(observed.shape, dtype=np.float32)
     rate = min(0.05, 1.28 / features.shape[1])
-    for part in np.array_split(order, _FOLDS):
-        train = np.setdiff1d(order, part)
-        known = torch.from_numpy(observed[train])
-        source = ArraySource(torch.from_numpy(features[train]))
-        network = build_network(
-            "features", observed.shape[1], width=features.shape[1], seed=seed, draws=1.0
-        )
-        optimizer = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1.0)
-        player = FixedPlayer(Setup(known, 1.0, rate), FixedOptions(unobserved_weight=0.0))
-        for epoch in range(-(-_STEPS // -(-len(train) // 64))):
-            batches = training_batches(source, known, 64, seed, epoch)
-            play_epoch(network, player, batches, optimizer, 0.0, 1.0)
-        scores[part] = predict_all(network, ArraySource(torch.from_numpy(features[part])))
+    with distributed.local_only():
+        for part in np.array_split(order, _FOLDS):
+            train = np.setdiff1d(order, part)
+            source = ArraySource(torch.from_numpy(features[train]))
+            method = build_method("sampled", torch.from_numpy(observed[train]))
+            backbone = build_backbone("features", width=features.shape[1])
+            model = build_model(
+                backbone,
+                observed.shape[1],
+                annotation="sampled",
+                trains_sigmoids=False,
+                seed=seed,
+            )
+            optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=1.0)
+
+            def step(loss: Tensor, optimizer: torch.optim.Optimizer = optimizer) -> bool:
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                return True
+
+            for epoch in range(-(-_STEPS // -(-len(train) // 64))):
+                groups = epoch_groups(len(train), 64, seed, epoch)
+                batches = (
+                    readable_batch(rows, images, method.observed)
+                    for rows, images in zip(groups, source.load(groups, epoch), strict=True)
+                )
+                train_epoch(model, method, batches, step, 0.0)
+            scores[part] = predict_all(model, ArraySource(torch.from_numpy(features[part])))
     return scores

@@ -2,28 +2,28 @@
 
 import numpy as np
 
-from g2netpl.base.errors import listed
-from g2netpl.labels.observation import telling
+from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import POSITIVE, LabelTable, per_class
 from g2netpl.runs.bounds import fewest_positives
 from g2netpl.runs.thresholds import parse_rule
+from g2netpl.utils.errors import listed
 
 _NAMED = 5  # classes that are told by name
 
 
-def foresee(rule: str, validation: LabelTable | None, k: float, draws: bool) -> str:
+def foresee(rule: str, validation: LabelTable | None, k: float, is_sampled: bool) -> str:
     """Which classes a precision can be promised for, and what the others need; "" for F1 and k.
 
-    `draws` says that the network's scores are chances of presence.
+    `is_sampled`: scores are calibrated by tags only (annotation sampled).
     """
     name, target = parse_rule(rule)
     if name != "precision":
         return ""
     needed = fewest_positives(target)
-    if validation is None or not len(rows := telling(validation.values, k)):
+    if validation is None or not len(rows := informative_rows(validation.values, k)):
         which = "no images are held out with" if validation is None else "validation has no"
-        instead = f"a label is proposed at a chance of {target:g}, by the draw"
-        if not draws:
+        instead = f"a label is proposed at a chance of {target:g}, by the softmax"
+        if not is_sampled:
             instead = "labels are decided so that k per image come out"
         return (
             f"thresholds {rule}: cannot be promised, since {which} labels of both signs, complete "

@@ -1,16 +1,14 @@
-"""What happened, epoch by epoch: JSON lines on disk, words and warnings for who waits."""
+"""Progress of a run: epochs on the console with warnings, and as JSON lines on disk."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from g2netpl.base.console import Console
-from g2netpl.base.errors import counted
-from g2netpl.base.files import atomic_write
-from g2netpl.base.progress import Work, about
 from g2netpl.runs.records import Epoch, Reading
+from g2netpl.training.trainer import Callback, Trainer
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import counted
+from g2netpl.utils.progress import Work, about
 
 _LATE = 0.75  # of the epochs, from which on predictions should be near k
 _JUMP = 0.3  # mean movement of labels that do not settle; those that do stay below 0.15
@@ -22,16 +20,6 @@ _TERMS = {
     "undecided": "undecided: soft labels between 0.25 and 0.75, neither yes nor no",
 }
 _FORWARD = 1 / 3  # of a step; the way back is about two forwards
-
-
-def write_history(path: Path, history: Sequence[Mapping[str, Any]]) -> None:
-    """Write all epochs, a JSON object per line.
-
-    Not down to the disk, which short epochs would have to wait for: checkpoints hold it too.
-    """
-    lines = "".join(json.dumps(record) + "\n" for record in history)
-    with atomic_write(path, durable=False) as file:
-        file.write(lines.encode())
 
 
 def describe(record: Mapping[str, Any]) -> str:
@@ -63,16 +51,16 @@ def restless(history: Sequence[Reading]) -> bool:
 def restless_words(history: Sequence[Reading]) -> str:
     """What to say of such labels."""
     return (
-        f"the soft labels jump to and fro, by {history[-1]['movement']:.2f} on average in an "
+        f"the pseudo-labels oscillate, by {history[-1]['movement']:.2f} on average in an "
         "epoch: their steps are too long; use a smaller step_size (in proportion to σ² where σ is "
         "small), or with ROLE a smaller estimate_learning_rate"
     )
 
 
 def warn_of_collapse(console: Console, history: list[Epoch], k: float, epochs: int) -> None:
-    """Say once when the predictions of the game stay away from k, in the last of all epochs.
+    """Warn once if the predictions stay away from k, late in the run.
 
-    Before that it is no wonder: soft labels start at 0.5 and decide late.
+    Earlier that is expected: pseudo-labels start at 0.5 and move late.
     """
     away = [collapsed(record, k) and record["soft_positives"] is not None for record in history]
     first = max(2, int(_LATE * epochs))
@@ -122,9 +110,9 @@ class Epochs(Work):
 
     @property
     def place(self) -> str:
-        """Which epoch is played."""
-        played = min(self.done // max(self._images, 1) + 1, self._left)
-        return self._named(self._finished + played)
+        """The epoch in progress."""
+        current = min(self.done // max(self._images, 1) + 1, self._left)
+        return self._named(self._finished + current)
 
     def _named(self, epoch: int) -> str:
         return f"epoch {epoch} of {self._finished + self._left}"
@@ -151,3 +139,48 @@ class Epochs(Work):
             self.tell("; ".join(terms))
         note = describe(record)
         self.say(note if self.shown else f"{self._named(record['epoch'])}: {note}")
+
+
+class Progress(Callback):
+    """Shows the epochs of each phase on a console."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._bar: Epochs | None = None
+
+    def on_phase_start(self, trainer: Trainer) -> None:
+        """Show how many epochs are left."""
+        phase, state, held = trainer.phase, trainer.state, trainer.validation
+        left = phase.epochs * trainer.method.rounds - state.finished
+        finished = phase.first_epoch + state.finished
+        images, held_out = len(trainer.data.training), 0 if held is None else len(held.source)
+        self._bar = Epochs(self.console, left, images, finished, held_out)
+        self._bar.__enter__()
+
+    def on_step_end(self, trainer: Trainer, images: int) -> None:
+        """Move the bar."""
+        if self._bar is not None:
+            self._bar.advance(images)
+
+    def on_epoch_end(self, trainer: Trainer) -> None:
+        """Show the epoch, and warn of what looks wrong."""
+        history = trainer.state.history
+        if self._bar is not None:
+            self._bar.epoch(history[-1])
+        warn_of_collapse(self.console, history, trainer.k, trainer.epochs)
+        warn_of_jumps(self.console, history)
+
+    def on_phase_end(self, trainer: Trainer) -> None:
+        """Say why a phase ended early, and whether it was worth it."""
+        self.on_fit_end(trainer)
+        history = trainer.state.history
+        if trainer.state.is_converged:
+            self.console.print(f"equilibrium after epoch {history[-1]['epoch']}: stopped early")
+        if trainer.phase is trainer.phases[-1]:
+            warn_of_loss(self.console, history, trainer.phase.first_epoch)
+
+    def on_fit_end(self, trainer: Trainer) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None

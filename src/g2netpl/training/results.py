@@ -1,17 +1,14 @@
-"""What a training leaves behind: the chosen network, the completed labels, the metrics."""
+"""The results of a run: the best model, the completed labels, thresholds and metrics."""
 
 import time
 from pathlib import Path
 
 import numpy as np
+from safetensors.torch import save
 
-from g2netpl.base.arrays import Scores
-from g2netpl.base.console import Console
-from g2netpl.base.disk import write_json
-from g2netpl.base.progress import Work
-from g2netpl.game.network.predicting import predict_all
+from g2netpl.core.inference import predict_all
 from g2netpl.images.loader import Source
-from g2netpl.labels.observation import telling
+from g2netpl.labels.missingness import informative_rows
 from g2netpl.labels.table import UNOBSERVED, LabelMatrix, LabelTable
 from g2netpl.runs.chances import thresholds_of_presence
 from g2netpl.runs.folder import EVALUATION, MODEL, THRESHOLDS
@@ -19,55 +16,52 @@ from g2netpl.runs.metrics import can_rank, evaluate, ranked_map
 from g2netpl.runs.records import Metrics, Result
 from g2netpl.runs.tables import HeldOut, write_classes, write_held_out, write_saved_labels
 from g2netpl.runs.thresholds import Thresholds, choose, choose_one
-from g2netpl.training.checkpoints import save_state
-from g2netpl.training.data import TrainingData
-from g2netpl.training.session import Session
-from g2netpl.training.settling import settle
-from g2netpl.training.snapshots import Snapshot, load_network
+from g2netpl.training.calibration import calibrate
+from g2netpl.training.splits import TrainingData
+from g2netpl.training.trainer import Trainer, copy_state
+from g2netpl.utils import distributed
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.console import Console
+from g2netpl.utils.disk import write_json
+from g2netpl.utils.files import replace_file
+from g2netpl.utils.progress import Work
 
 
-def finish(session: Session, snapshot: Snapshot, began: float, console: Console) -> Result | None:
-    """Write the network, the labels, the thresholds and the metrics; returns the figures.
-
-    The ranks predict together, and the first one writes.
-    """
-    config, folder = session.config, Path(session.config.output)
-    settle(session, snapshot)
-    parts = _parts(session)
-    test = parts.get("test")
-    last = None if test is None else _map(session.predict(snapshot.network, test[0]), test[1])
-    best = {
-        name: session.predict(snapshot.best_network, source) for name, (source, _) in parts.items()
-    }
-    load_network(session.learner, snapshot.best_network)
-    every = session.inputs.all(session.mode)
+def write_results(trainer: Trainer, folder: Path, began: float, console: Console) -> Result | None:
+    """Write model, labels, thresholds and metrics; returns the result, on rank 0 only."""
+    config, state = trainer.config, trainer.state
+    calibrate(trainer)
+    splits = _splits(trainer)
+    test = splits.get("test")
+    last = None
+    if test is not None:
+        last = _map(trainer.predict(trainer.last_model, test[0]), test[1])
+    trainer.load_model(state.best_model)
+    best = {name: predict_all(trainer.model, source) for name, (source, _) in splits.items()}
+    every = trainer.inputs.all(trainer.mode)
     with Work(console, "completing labels", len(every)) as work:
-        predicted = predict_all(session.learner, every, None, work.advance, session.processes)
-    if not session.processes.is_main:
+        predicted = predict_all(trainer.model, every, None, work.advance)
+    soft = trainer.pseudo_labels()
+    if not distributed.is_main():
         return None
-    session.network.eval()
-    state = session.network.state_dict()
-    save_state(folder / MODEL, {name: value.cpu() for name, value in state.items()})
-    labels = session.player.soft_labels()
-    soft = None if labels is None else labels.float().cpu().numpy()
-    _write_labels(folder, session.data, predicted, soft)
-    tables = {name: table for name, (_, table) in parts.items()}
-    held_out = {name: HeldOut(tables[name], best[name]) for name in tables}
+    replace_file(folder / MODEL, save(copy_state(trainer.full_model.eval())))
+    _write_labels(folder, trainer.data, predicted, soft)
+    held_out = {name: HeldOut(table, best[name]) for name, (_, table) in splits.items()}
     write_held_out(folder, held_out)
-    _write_thresholds(session, held_out, predicted)
+    _write_thresholds(trainer, folder, held_out, predicted)
     return {
         "method": config.method,
         "setting": config.setting,
         "seed": config.seed,
-        "learning_rate": session.rate(session.mode),
+        "learning_rate": config.lr(trainer.mode),
         "batch_size": config.batch_size,
         "weight": "",
-        "best_epoch": snapshot.best_epoch,
-        "validation_map": snapshot.best_map,
+        "best_epoch": state.best_epoch,
+        "validation_map": state.best_map,
         "test_map": None if test is None else _map(best["test"], test[1]),
         "last_test_map": last,
-        "pseudo_label_map": _pseudo_label_map(session.data, soft),
-        "undecided": snapshot.history[-1]["undecided"],
+        "pseudo_label_map": _pseudo_label_map(trainer.data, soft),
+        "undecided": state.history[-1]["undecided"],
         "seconds": round(time.perf_counter() - began, 3),
     }
 
@@ -83,34 +77,36 @@ def _map(scores: Scores, table: LabelTable) -> float | None:
     return ranked_map(scores, table.values)
 
 
-def _write_thresholds(session: Session, held_out: dict[str, HeldOut], predicted: Scores) -> None:
-    """Thresholds, chosen on validation where there is one, and all metrics by them."""
-    folder, data = Path(session.config.output), session.data
+def _write_thresholds(
+    trainer: Trainer, folder: Path, held_out: dict[str, HeldOut], predicted: Scores
+) -> None:
+    """Thresholds, chosen on validation images if there are any, and all metrics by them."""
+    data = trainer.data
     part = held_out.get("validation")
     held, validation = None, None
     if part is not None:
         held, validation = part.table, (part.scores, part.table.values)
-        rows = telling(held.values, session.k, part.scores)
+        rows = informative_rows(held.values, trainer.k, part.scores)
         held = held.take(rows) if len(rows) else held
-    thresholds = thresholds_of(session, validation, predicted[data.training])
+    thresholds = thresholds_of(trainer, validation, predicted[data.training])
     write_json(folder / THRESHOLDS, thresholds.to_json())
     write_classes(folder, data.table.classes, thresholds, held)
-    metrics = {name: _metrics(thresholds, each, session.k) for name, each in held_out.items()}
+    metrics = {name: _metrics(thresholds, each, trainer.k) for name, each in held_out.items()}
     write_json(folder / EVALUATION, {"classes": list(data.table.classes), **metrics})
 
 
 def thresholds_of(
-    session: Session, validation: tuple[Scores, LabelMatrix] | None, scores: Scores
+    trainer: Trainer, validation: tuple[Scores, LabelMatrix] | None, scores: Scores
 ) -> Thresholds:
-    """Thresholds for what a session's network says, in `scores` of its training images."""
-    if session.config.one_of:
+    """Thresholds for a model, given its scores of the training images."""
+    if trainer.config.one_of:
         return choose_one(validation, scores.shape[1])
-    rule, k = session.config.thresholds, session.k
-    told = validation is not None and len(telling(validation[1], k, validation[0]))
-    if session.network.draws and not told and rule != "expected":
-        expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else session.k
+    rule, k = trainer.config.thresholds, trainer.k
+    told = validation is not None and len(informative_rows(validation[1], k, validation[0]))
+    if trainer.annotation == "sampled" and not told and rule != "expected":
+        expected = float(np.nansum(scores, axis=1).mean()) if len(scores) else trainer.k
         return thresholds_of_presence(rule, scores.shape[1], k, expected)
-    return choose(rule, validation, scores, session.k)
+    return choose(rule, validation, scores, trainer.k)
 
 
 def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
@@ -135,10 +131,10 @@ def _metrics(thresholds: Thresholds, part: HeldOut, k: float) -> Metrics:
     return metrics
 
 
-def _parts(session: Session) -> dict[str, tuple[Source, LabelTable]]:
+def _splits(trainer: Trainer) -> dict[str, tuple[Source, LabelTable]]:
     """Images whose labels the training has not seen, with what is known about them."""
     parts: dict[str, tuple[Source, LabelTable]] = {}
-    inputs, data, mode = session.inputs, session.data, session.mode
+    inputs, data, mode = trainer.inputs, trainer.data, trainer.mode
     if data.validation is not None:
         parts["validation"] = (inputs.held_out(mode), data.validation)
     test = inputs.test(mode)

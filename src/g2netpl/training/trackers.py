@@ -21,8 +21,8 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from g2netpl.base.disk import read_object, write_json
 from g2netpl.runs.folder import TRACKERS as STATE
+from g2netpl.utils.disk import read_object, write_json
 
 Flat = dict[str, Any]
 Say = Callable[[str], object]

@@ -1,56 +1,56 @@
-"""train(config): from a label file and a folder of images to a run folder."""
+"""train(config): from label files and images to a run folder."""
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from g2netpl.base.console import Console
-from g2netpl.base.disk import check_space, sync, told_plainly, write_json
-from g2netpl.base.locks import locked
-from g2netpl.base.processes import Processes, connect
-from g2netpl.base.signals import AGAIN, Interrupts
-from g2netpl.base.terminal import quoted
-from g2netpl.game.plugins import LOADED
-from g2netpl.images.workers import told_how_to_go_on
+from g2netpl.core.plugins import LOADED
+from g2netpl.images.workers import with_resume_advice
 from g2netpl.labels.files import each_file
-from g2netpl.runs.answers import Decision
 from g2netpl.runs.config import PATHS, RunConfig
 from g2netpl.runs.folder import HISTORY, RESULT, RUN, is_finished
 from g2netpl.runs.ownership import check_folder, check_unchanged, is_empty, set_aside
-from g2netpl.runs.records import Result, read_training
+from g2netpl.runs.records import RUN_FORMAT, read_training, write_history
 from g2netpl.runs.run import Run, load_run
 from g2netpl.runs.tracker_names import is_inside
-from g2netpl.training import expected_positives as expected
-from g2netpl.training.agreement import (
-    agree_on_backbone,
-    agree_on_command,
-    agree_on_data,
-    agree_on_folder,
-)
-from g2netpl.training.checkpoints import KEPT, remove_checkpoint, saved
+from g2netpl.training import expected_positives
+from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import load_checkpoint, remove_checkpoints, saved
 from g2netpl.training.checks import check_config
-from g2netpl.training.continuation import (
+from g2netpl.training.data import read_training_data
+from g2netpl.training.datamodule import ImageDataModule, backbone_of
+from g2netpl.training.divergence import check_given_up
+from g2netpl.training.foresight import foresee
+from g2netpl.training.progress import Progress
+from g2netpl.training.resolved import (
+    print_summary,
+    resolve_mode,
+    resolved_configuration,
+    versions,
+    weights_identity,
+)
+from g2netpl.training.results import write_results
+from g2netpl.training.splits import TrainingData
+from g2netpl.training.trackers import Trackers
+from g2netpl.training.trainer import Callback, Trainer
+from g2netpl.training.warm_start import (
     compared_with,
+    continue_from,
     decisions_for,
-    take_over_labels,
-    take_over_network,
     with_decisions,
     write_decided,
 )
-from g2netpl.training.data import TrainingData, read_training_data
-from g2netpl.training.description import announce, describe
-from g2netpl.training.devices import accelerator_of
-from g2netpl.training.divergence import check_given_up
-from g2netpl.training.foresight import foresee
-from g2netpl.training.inputs import ImageInputs, backbone_of
-from g2netpl.training.modes import usual_mode
-from g2netpl.training.results import finish
-from g2netpl.training.saving import CheckpointSaver
-from g2netpl.training.session import Session, Watch
-from g2netpl.training.snapshots import Snapshot
-from g2netpl.training.trackers import Trackers
+from g2netpl.utils import distributed
+from g2netpl.utils.console import Console
+from g2netpl.utils.disk import file_digest, sync, told_plainly, write_json
+from g2netpl.utils.launch import device_of
+from g2netpl.utils.locks import locked
+from g2netpl.utils.signals import AGAIN, Interrupts
+from g2netpl.utils.terminal import quoted
+
+OnEpoch = Callable[[Trainer], None]
 
 
 def train(
@@ -60,200 +60,237 @@ def train(
     overwrite: bool = False,
     progress: bool = False,
     console: Console | None = None,
-    on_epoch: Watch | None = None,
+    on_epoch: OnEpoch | None = None,
     advice: str | None = None,
 ) -> Run:
-    """Train as the configuration says, write the run folder and give the run back.
+    """Train as the configuration says, write the run folder and return the run.
 
-    With `progress` it says what `g2netpl train` says, on standard output: a bar on a terminal,
-    elsewhere a line about every half minute; `console` is another place for that.
-
-    `on_epoch` is called after every epoch with all there is: for experiments. `advice` says how to
-    resume after a stop, if that is not by `g2netpl train`.
+    With `progress` it prints what `g2netpl train` prints; `console` is another place for that.
+    `on_epoch` is called after every epoch. `advice` says how to resume after an interruption, if
+    that is not by `g2netpl train`.
     """
-    with Interrupts(advice) as interrupts, ExitStack() as lock:
+    with Interrupts(advice) as interrupts, ExitStack() as stack:
         if resume:
             interrupts.begun(AGAIN)
-        processes = connect(config.device == "cpu", interrupts)
-        if console is None or not processes.is_main:
-            console = Console(quiet=not (progress and processes.is_main))
-        with processes.together(), told_plainly(Path(config.output)), told_how_to_go_on(interrupts):
-            if resume and config.mode == "auto" and not is_empty(Path(config.output)):
-                began: Any = read_training(config.output)["config"]
-                config = config.model_copy(update={"mode": began["mode"]})
-            undecided = config.mode == "auto"
-            config = check_config(config)
-            agree_on_command(processes, config, resume=resume, overwrite=overwrite)
-            around = (console, interrupts, processes, lock)
-            training = _FolderTraining(config, undecided, overwrite, *around, on_epoch)
-            training.take_folder(resume)
-            return training.run()
+        stack.enter_context(distributed.process_group(device_of(config.device)))
+        if console is None or not distributed.is_main():
+            console = Console(quiet=not (progress and distributed.is_main()))
+        folder = Path(config.output)
+        stack.enter_context(told_plainly(folder))
+        stack.enter_context(with_resume_advice(interrupts))
+        lock = stack.enter_context(ExitStack())
+        again = resume and not distributed.broadcast(is_empty(folder))  # or the first launch
+        config = _resolved(config, again, console)
+        _claim(folder, config, again, overwrite, lock)
+        return _train(config, again, console, on_epoch, interrupts, lock)
 
 
-@dataclass
-class _FolderTraining:
-    """A session that lives in a run folder, step by step."""
-
-    config: RunConfig
-    undecided: bool  # nobody asked for its mode
-    overwrite: bool
-    console: Console
-    interrupts: Interrupts
-    processes: Processes
-    lock: ExitStack
-    on_epoch: Watch | None
-
-    def take_folder(self, resume: bool) -> None:
-        """Make sure that the folder may be written, and that nobody else does."""
-        self.folder = Path(self.config.output)
-        own = "".join(f" --plugin {quoted(path)}" for path in LOADED)
-        elsewhere = [name for name in self.config.track if not is_inside(name)]
-        tracked = f" --track {quoted(','.join(self.config.track))}" if elsewhere else ""
-        again = f"g2netpl train --resume --output {quoted(self.folder)}{tracked}{own}"
-        self.how_to_go_on = f"go on with: {again}"
-        has_content = not self.processes.broadcast(is_empty(self.folder))
-        self.resume = resume and has_content  # a launcher may say --resume the first time too
-        self.replaces = not resume and has_content
-        if self.resume:
-            self.interrupts.begun(self.how_to_go_on)
-        else:
-            inputs = [getattr(self.config, key) for key in PATHS - {"output", "cache"}]
-            given = [path for each in inputs if each is not None for path in each_file(each)]
-            check_folder(self.folder, "train", overwrite=self.overwrite, inputs=given)
-        if self.processes.is_main:
-            self.lock.enter_context(locked(self.folder))
-
-    def run(self) -> Run:
-        """Read, prepare, play, and write down what came of it."""
-        began = time.perf_counter()
-        accelerator = accelerator_of(self.config)
-        decisions = decisions_for(self.config, self.resume, self.processes)
-        data = self.read_data(decisions)
-        description = self.describe(data)
-        if self.resume and self.is_finished(description):
-            return load_run(self.folder)
-        session = self.prepare(data, accelerator)
-        backbone = session.inputs.backbone
-        description |= {
-            "expected_positives": session.k,
-            "observation": session.observation,
-            "pools": session.network.pools,
+def _resolved(config: RunConfig, resume: bool, console: Console) -> RunConfig:
+    if config.mode == "auto":
+        mode, why = resolve_mode(config)
+        if resume:
+            mode = read_training(config.output)["config"]["mode"]
+        config = config.model_copy(update={"mode": mode})
+        console.print(f"mode: {mode} ({why})")
+    config = check_config(config)
+    distributed.check_ranks_match(
+        {
+            "flags": str(config.model_dump(exclude={"workers", "cache", *PATHS})),
+            "versions": str(versions()),
         }
-        description |= {"mean": backbone.mean, "std": backbone.std}
-        if session.mode == "top":
-            description["train_from"] = session.inputs.cut.at
-        self.claim(description, decisions)
-        announce(self.console, self.config, data, session.told)
-        foreseen = foresee(
-            self.config.thresholds, data.validation, session.k, session.network.draws
-        )
-        if foreseen:
-            self.console.print(foreseen)
-        tracked = self.config.track if self.processes.is_main else ()
-        say = None if self.console.quiet else self.console.print
-        with Trackers(tracked, self.folder, description["config"], say) as trackers:
-            snapshot = self.play(session, trackers)
-            result = self.finish(session, snapshot, began)
-            if result is not None:
-                sync(self.folder / HISTORY)
-                write_json(self.folder / RUN, description)
-                write_json(self.folder / RESULT, result)
-                trackers.finish(result)
-                remove_checkpoint(self.folder)
-        self.processes.barrier()
-        return load_run(self.folder)
+    )
+    return config
 
-    def read_data(self, decisions: list[Decision]) -> TrainingData:
-        """The label files, and what people decided since."""
-        data, earlier = read_training_data(self.config), self.config.resume_labels
-        if earlier is not None and not self.resume:
-            data = compared_with(earlier, data)
-        return with_decisions(data, decisions, self.config.one_of)
 
-    def describe(self, data: TrainingData) -> dict[str, Any]:
-        """The content of run.json, the same for all ranks."""
-        before = read_training(self.folder) if self.resume else None
-        description = describe(self.config, data, before)
-        agree_on_data(self.processes, description, data)
-        return description
+def _claim(folder: Path, config: RunConfig, resume: bool, overwrite: bool, lock: ExitStack) -> None:
+    """Check that the folder may be written, and lock it; an old run is renamed."""
+    if not distributed.is_main():
+        return
+    if not resume:
+        inputs = [getattr(config, key) for key in PATHS - {"output", "cache"}]
+        given = [path for each in inputs if each is not None for path in each_file(each)]
+        check_folder(folder, "train", overwrite=overwrite, inputs=given)
+    lock.enter_context(locked(folder))
 
-    def is_finished(self, description: dict[str, Any]) -> bool:
-        """Whether the run that is to be resumed has ended; refused if it is another one."""
-        other, say = check_unchanged(self.folder, description), self.console.print
-        if other:
-            say(f"note: begun with other versions ({other}): results may differ a little")
-        check_given_up(self.folder)
-        if self.processes.broadcast(is_finished(self.folder)):
-            say(f"{self.folder}: this run is finished already")
-            if self.processes.is_main:
-                remove_checkpoint(self.folder)
-            return True
-        if not saved(self.folder):
-            say("nothing was saved yet: beginning with the first epoch")
-        return False
 
-    def prepare(self, data: TrainingData, accelerator: Any) -> Session:
-        """The session, after everything that takes long or can fail."""
-        config, processes = self.config, self.processes
-        backbone = backbone_of(config)
-        agree_on_backbone(processes, backbone.module)
-        backbone.module.to(accelerator.device)
-        inputs = ImageInputs(config, data, backbone, self.console, processes)
-        if self.undecided and not self.console.quiet:
-            self.console.print("mode: {} ({})".format(*usual_mode(config)))
-        k = expected.as_before(self.folder) if self.resume else None
-        session = Session(config, data, inputs, k, accelerator, processes)
-        if config.resume_labels is not None:
-            take_over_network(config.resume_labels, session.network)
-            session.unsettle()
-        inputs.prepare()
-        check_space(self.folder, (1 if self.resume else KEPT + 1) * session.checkpoint_bytes())
-        return session
+def _train(
+    config: RunConfig,
+    resume: bool,
+    console: Console,
+    on_epoch: OnEpoch | None,
+    interrupts: Interrupts,
+    lock: ExitStack,
+) -> Run:
+    began, folder = time.perf_counter(), Path(config.output)
+    command = f"resume with: {_resume_command(config)}"
+    if resume:
+        interrupts.begun(command)
+    decisions = decisions_for(config, resume)
+    data = read_training_data(config)
+    if config.resume_labels is not None and not resume:
+        data = compared_with(config.resume_labels, data)
+    data = with_decisions(data, decisions, config.one_of)
+    about = _description(config, data, read_training(folder) if resume else None)
+    distributed.check_ranks_match(
+        {"labels": str(about["data"]["fingerprints"]), "visible labels": data.visible.fingerprint()}
+    )
+    if resume and _is_finished(folder, about, console):
+        return load_run(folder)
+    backbone = backbone_of(config)
+    backbone.module.to(device_of(config.device))
+    inputs = ImageDataModule(config, data, backbone, console)
+    checkpointing = Checkpointing(config, interrupts)
+    k, annotation = _as_before(config, resume)
+    trainer = Trainer(
+        config,
+        data,
+        inputs,
+        k=k,
+        annotation=annotation,
+        uninterrupted=interrupts.noted,
+    )
+    if config.resume_labels is not None:
+        continue_from(config.resume_labels, trainer)
+    inputs.prepare()
+    about |= {
+        "expected_positives": trainer.k,
+        "annotation": trainer.annotation,
+        "resolved": resolved_configuration(trainer),
+        "mean": backbone.mean,
+        "std": backbone.std,
+    }
+    if distributed.is_main() and not resume:
+        _set_aside_old(folder, lock)
+        write_json(folder / RUN, about)
+        if decisions:
+            write_decided(folder, decisions)
+    interrupts.begun(command)
+    print_summary(console, trainer)
+    is_presence = trainer.annotation == "sampled"
+    note = foresee(config.thresholds, data.validation, trainer.k, is_presence)
+    if note:
+        console.print(note)
+    say = None if console.quiet else console.print
+    names = config.track if distributed.is_main() else ()
+    with Trackers(names, folder, about["config"], say) as trackers:
+        # a checkpoint comes last: who is told of an epoch is told again if it has to be repeated
+        trainer.callbacks = [Progress(console), _Epochs(trackers, on_epoch), checkpointing]
+        checkpoint = load_checkpoint(folder, console.print) if resume else None
+        if checkpoint is not None:
+            _print_resumed(console, folder, trainer, checkpoint["trainer"])
+        with checkpointing.saving(trainer):
+            trainer.fit(checkpoint)
+        interrupts.check()
+        result = write_results(trainer, folder, began, console)
+        for problem in inputs.bad_images():
+            console.print(f"left out: {problem}")
+        if result is not None:
+            if data.test is not None and result["test_map"] is None:
+                console.print(
+                    "No test class has both positives and negatives, so test mAP is undefined; "
+                    "for complete labels use g2netpl convert --absent negative."
+                )
+            sync(folder / HISTORY)
+            write_json(folder / RESULT, result)
+            trackers.finish(result)
+            remove_checkpoints(folder)
+    distributed.barrier()
+    return load_run(folder)
 
-    def claim(self, description: dict[str, Any], decisions: list[Decision]) -> None:
-        """Take the folder, after everything that a mistake of the user could stop."""
-        if self.processes.is_main and not self.resume:
-            if self.replaces:
-                self.lock.close()
-                set_aside(self.folder)
-                self.lock.enter_context(locked(self.folder))
-            write_json(self.folder / RUN, description)
-            if decisions:
-                write_decided(self.folder, decisions)
-        self.interrupts.begun(self.how_to_go_on)
-        agree_on_folder(self.processes, self.folder)
 
-    def play(self, session: Session, trackers: Trackers) -> Snapshot:
-        """Play all phases, from the last checkpoint where there is one."""
-        config, data = self.config, session.data
+def _as_before(
+    config: RunConfig, resume: bool
+) -> tuple[expected_positives.Expected | None, tuple[str, str] | None]:
+    """k and annotation model of the run that is resumed, or of the one that was reviewed.
 
-        def watch(now: Snapshot, *rest: Any) -> None:
-            trackers.epoch(now.history)
-            if self.on_epoch is not None:
-                self.on_epoch(now, *rest)
+    Labels that were chosen to be asked about in a review tell neither.
+    """
+    before = config.output if resume else config.resume_labels
+    if before is None:
+        return None, None
+    origin = "as before" if resume else "as before the review"
+    k: expected_positives.Expected | None = None
+    if resume or config.expected_positives == "estimate":
+        k = expected_positives.as_before(before, origin)
+    if not resume and config.annotation is not None:
+        return k, None
+    return k, (read_training(before)["annotation"], origin)
 
-        saver = CheckpointSaver(config, data, self.interrupts, self.processes)
-        start = saver.last(session.player, self.console)
-        if start is not None:
-            finished = session.phases[start[1]].first_epoch + start[0].finished
-            steps = f", {start[0].step} steps into the next" if start[0].step else ""
-            self.console.print(f"going on after epoch {finished}{steps}")
-        elif config.resume_labels is not None:
-            take_over_labels(config.resume_labels, data, session.player)
-        with saver.watching():
-            return session.play(console=self.console, watch=watch, saver=saver, start=start)
 
-    def finish(self, session: Session, snapshot: Snapshot, began: float) -> Result | None:
-        """The results, and what a person should be told about them; None but in the first rank."""
-        self.interrupts.check()
-        session.accelerator.unwrap_model(session.network, keep_fp32_wrapper=False)  # as it predicts
-        result = finish(session, snapshot, began, self.console)
-        for problem in session.inputs.bad_images():
-            self.console.print(f"left out: {problem}")
-        if result is not None and session.data.test is not None and result["test_map"] is None:
-            self.console.print(
-                "no class has both a positive and a negative among the test labels: no mAP can be "
-                "had from them; where they are complete, say so with g2netpl convert --absent "
-                "negative"
-            )
-        return result
+class _Epochs(Callback):
+    """Trackers and the caller hear of every epoch."""
+
+    def __init__(self, trackers: Trackers, on_epoch: OnEpoch | None) -> None:
+        self.trackers, self.on_epoch = trackers, on_epoch
+
+    def on_epoch_end(self, trainer: Trainer) -> None:
+        self.trackers.epoch(trainer.state.history)
+        if self.on_epoch is not None:
+            self.on_epoch(trainer)
+
+    def on_phase_end(self, trainer: Trainer) -> None:
+        self.trackers.epoch(trainer.state.history)  # of a run that crashed directly after its end
+
+
+def _set_aside_old(folder: Path, lock: ExitStack) -> None:
+    """Rename an old run in the folder, which is locked again after that."""
+    if not is_empty(folder):
+        lock.close()
+        set_aside(folder)
+        lock.enter_context(locked(folder))
+
+
+def _description(
+    config: RunConfig, data: TrainingData, before: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The content of run.json; `before` is that of a run that is resumed."""
+    earlier = config.resume_labels
+    digest = None if earlier is None else file_digest(f"{earlier}/model.safetensors")
+    return {
+        "format": RUN_FORMAT,
+        "command": "train",
+        "config": config.model_dump() | {"epochs": config.epochs_on(len(data.training))},
+        "asked": {"epochs": config.epochs} if before is None else before["asked"],
+        "versions": versions(),
+        "weights": weights_identity(config),
+        "data": {
+            "fingerprints": data.fingerprints,
+            "earlier_model": None if digest is None else digest.hex(),
+            "images": len(data.table),
+            "training_images": len(data.training),
+            "observed_fraction": data.visible.observed_fraction,
+            "chosen_epoch": data.note,
+        },
+        "classes": list(data.table.classes),
+    }
+
+
+def _is_finished(folder: Path, about: dict[str, Any], console: Console) -> bool:
+    """Whether the run that is resumed is finished; another run is rejected."""
+    other = check_unchanged(folder, about)
+    if other:
+        console.print(f"note: the run began with other versions ({other}): results may differ")
+    check_given_up(folder)
+    if distributed.broadcast(is_finished(folder)):
+        console.print(f"{folder}: this run is finished already")
+        if distributed.is_main():
+            remove_checkpoints(folder)
+        return True
+    if not saved(folder):
+        console.print("no checkpoint yet: starting with the first epoch")
+    return False
+
+
+def _print_resumed(console: Console, folder: Path, trainer: Trainer, state: dict[str, Any]) -> None:
+    finished = trainer.phases[state["phase"]].first_epoch + state["finished"]
+    steps = f", {state['step']} steps into the next" if state["step"] else ""
+    console.print(f"resuming after epoch {finished}{steps}")
+    if distributed.is_main():
+        write_history(folder / HISTORY, state["history"])  # it may hold an epoch that was not saved
+
+
+def _resume_command(config: RunConfig) -> str:
+    plugins = "".join(f" --plugin {quoted(path)}" for path in LOADED)
+    outside = [name for name in config.track if not is_inside(name)]
+    trackers = f" --track {quoted(','.join(config.track))}" if outside else ""
+    return f"g2netpl train --resume --output {quoted(config.output)}{trackers}{plugins}"

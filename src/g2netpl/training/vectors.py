@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from g2netpl.base import launch as launched
-from g2netpl.game.network.network import Backbone
+from g2netpl.core.models import Backbone
 from g2netpl.images.engine import quick
+from g2netpl.images.feature_cache import cache_key
 from g2netpl.images.features import Features, compute_features
-from g2netpl.images.kept_tables import cache_key
 from g2netpl.images.loader import ImageSource, in_stretches
 from g2netpl.runs.classifier import OnBatch
 from g2netpl.runs.config import RunConfig
 from g2netpl.runs.parts import Block, Made
 from g2netpl.runs.scoring import FindAt, looked_at
-from g2netpl.training.inputs import backbone_of
+from g2netpl.training.datamodule import backbone_of
+from g2netpl.utils import launch as launched
 
 
 @dataclass(frozen=True)

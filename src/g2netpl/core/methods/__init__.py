@@ -1,17 +1,8 @@
-"""All methods: one small class each, registered by name. `base` has the base class."""
+"""All methods: one file each. `base` has the base class; importing a file registers its methods."""
 
-from g2netpl.core.methods import (
-    asl,
-    em_apl,
-    fixed,
-    fixmatch,
-    g2netpl,
-    gr,
-    hill_splc,
-    large_loss,
-    role,
-    ups,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from g2netpl.core.methods.base import (
     METHODS,
     Entry,
@@ -24,8 +15,6 @@ from g2netpl.core.methods.base import (
     weights_to_try,
 )
 
-_MODULES = (fixed, role, g2netpl, fixmatch, ups, asl, hill_splc, large_loss, em_apl, gr)
-
 __all__ = [
     "METHODS",
     "Entry",
@@ -37,3 +26,6 @@ __all__ = [
     "register",
     "weights_to_try",
 ]
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")

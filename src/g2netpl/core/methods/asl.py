@@ -20,20 +20,14 @@ class AsymmetricLoss(Method):
     """(1 − p)^γ+ · −log p, and q^γ− · −log(1 − q) with q = max(p − shift, 0)."""
 
     class Options(MethodOptions):
-        """Exponents and margin."""
-
         negative_focus: float = Field(default=4.0, ge=0, description="γ−: focus of negatives")
         positive_focus: float = Field(default=1.0, ge=0, description="γ+: focus of positives")
-        shift: float = Field(
-            default=0.05, ge=0, lt=1, description="negatives below it cost nothing"
-        )
+        shift: float = Field(default=0.05, ge=0, lt=1, description="negatives below cost nothing")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """No gradient passes through the focusing factors, as in the authors' code."""
-        positive, p = batch.observed == POSITIVE, output.logits.sigmoid()
-        q = (p - self.options.shift).clamp(min=0.0, max=1 - 1e-7)
+        options, p = self.options, output.logits.sigmoid()
+        positive = batch.observed == POSITIVE
+        q = (p - options.shift).clamp(min=0.0, max=1 - 1e-7)
         entropy = torch.where(positive, -logsigmoid(output.logits), -torch.log1p(-q))
-        focus = torch.where(
-            positive, (1.0 - p) ** self.options.positive_focus, q**self.options.negative_focus
-        )
-        return (focus.detach() * entropy).mean()
+        focus = torch.where(positive, (1 - p) ** options.positive_focus, q**options.negative_focus)
+        return (focus.detach() * entropy).mean()  # no gradient through focus, as the authors do

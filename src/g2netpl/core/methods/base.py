@@ -15,18 +15,16 @@ A method of your own is one class in one file:
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from g2netpl.base.errors import InputError, did_you_mean
-from g2netpl.base.options import Options
 from g2netpl.core.algorithm import UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
-
-if TYPE_CHECKING:
-    from g2netpl.core.models import Model
+from g2netpl.core.models import Model, evaluating
+from g2netpl.utils.errors import InputError, did_you_mean
+from g2netpl.utils.options import Options
 
 MethodOptions = Options
 Annotation = Literal["auto", "sampled", "random"]
@@ -44,10 +42,8 @@ class Method(nn.Module):
     dropout = 0.0  # in front of the last layer
     augmentations = 1  # 2: a weak and a strong augmentation of every image
     trains_sigmoids = True  # False: with sampled-positive labels the softmax predicts by itself
-    negative_weight = 1.0  # of an observed negative, in the loss of the sampled-positive head
-
-    observed: Tensor
-    """(N, L) int8: the observed labels of all training images."""
+    negative_weight = 1.0  # of an observed negative, for the loss of the head
+    observed: Tensor  # (N, L) int8: the observed labels of all training images
 
     def __init__(
         self,
@@ -60,8 +56,7 @@ class Method(nn.Module):
     ) -> None:
         super().__init__()
         self.options: Any = options or self.Options()
-        self.epochs, self.seed = epochs, seed
-        self._k = k
+        self.epochs, self.seed, self._k = epochs, seed, k
         self.register_buffer("observed", observed, persistent=False)
 
     @property
@@ -71,25 +66,25 @@ class Method(nn.Module):
             raise InputError(f"{type(self).__name__} needs k, the expected positives per image")
         return self._k
 
-    def forward(self, model: "Model", batch: Batch) -> Output:
+    def forward(self, model: Model, batch: Batch) -> Output:
         """The forward pass: of two augmentations the model is trained on the strong one."""
-        output: Output = model(strong(batch.images))
+        output: Output = model(batch.strong, batch.prior)
         return output
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         """The loss of one batch; φ is the fraction of epochs finished."""
         raise NotImplementedError
 
-    def predict(self, model: "Model", batch: Batch, output: Output) -> Tensor:
+    def predict(self, model: Model, batch: Batch, output: Output) -> Tensor:
         """Predictions (B, L) for `update`, of the forward pass or the weak augmentation."""
-        if type(self).update is not Method.update and has_two_augmentations(batch.images):
+        if batch.is_pair and type(self).update is not Method.update:
             return self.predict_again(model, batch)
         return model.head.predict_training(output, batch.observed)
 
-    def predict_again(self, model: "Model", batch: Batch) -> Tensor:
+    def predict_again(self, model: Model, batch: Batch) -> Tensor:
         """Predictions by a new forward pass in evaluation mode, without gradients."""
         with evaluating(model), torch.no_grad():
-            output: Output = model(weak(batch.images))
+            output: Output = model(batch.weak, batch.prior)
             return model.head.predict_training(output, batch.observed)
 
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
@@ -112,8 +107,13 @@ class Method(nn.Module):
         """Start from the pseudo-labels of an earlier run."""
 
     def regret(self, rows: Tensor, predicted: Tensor) -> Tensor | None:
-        """What each unobserved pseudo-label (B, L) would gain by its best response; None: none."""
+        """What each unobserved pseudo-label would gain by its best response, 1-d; None: none."""
         return None
+
+    def resolved_options(self) -> dict[str, Any]:
+        """All options, with the values that stand for none."""
+        values: dict[str, Any] = self.options.model_dump()
+        return values
 
     def keep_rows(self, rows: Tensor) -> None:
         """Keep the state of some images only: those that this rank owns."""
@@ -146,16 +146,14 @@ class Entry:
 
 
 METHODS: dict[str, Entry] = {}
-"""All registered methods by name."""
-
 M = TypeVar("M", bound=type[Method])
 
 
 def register(
     name: str,
     summary: str,
-    *,
     source: str = "",
+    *,
     annotation: Annotation = "random",
     full_labels: bool = False,
     grid: tuple[str, tuple[Any, ...]] | None = None,
@@ -163,13 +161,11 @@ def register(
 ) -> Callable[[M], M]:
     """Class decorator: make a method available by name, with these defaults of its options."""
 
-    def add(method: M) -> M:
+    def add(cls: M) -> M:
         if name in METHODS:
             raise InputError(f"method {name!r} is registered already; choose another name")
-        METHODS[name] = Entry(
-            name, method, summary, source, annotation, full_labels, grid, defaults
-        )
-        return method
+        METHODS[name] = Entry(name, cls, summary, source, annotation, full_labels, grid, defaults)
+        return cls
 
     return add
 
@@ -215,32 +211,3 @@ def weights_to_try(name: str, changes: Mapping[str, Any]) -> list[str]:
     if grid is None or grid[0] in changes:
         return [""]
     return [f"{grid[0]}={value}" for value in grid[1]]
-
-
-class evaluating:  # noqa: N801
-    """Context: the model is in evaluation mode."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-
-    def __enter__(self) -> None:
-        self.was_training = self.model.training
-        self.model.eval()
-
-    def __exit__(self, *exception: object) -> None:
-        self.model.train(self.was_training)
-
-
-def has_two_augmentations(images: Tensor | None) -> bool:
-    """Whether these are images in a weak and a strong augmentation, (B, 2, C, H, W)."""
-    return images is not None and images.ndim == 5
-
-
-def weak(images: Tensor | None) -> Tensor | None:
-    """The weak augmentation if there are two, else the images."""
-    return images[:, 0] if images is not None and has_two_augmentations(images) else images
-
-
-def strong(images: Tensor | None) -> Tensor | None:
-    """The strong augmentation if there are two, else the images."""
-    return images[:, 1] if images is not None and has_two_augmentations(images) else images

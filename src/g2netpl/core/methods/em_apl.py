@@ -17,66 +17,51 @@ from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.methods.base import Method, MethodOptions, register
 
-_SOURCE = "Zhou et al., ECCV 2022"
+_SOURCE, _GRID = "Zhou et al., ECCV 2022", ("entropy_weight", (0.01, 0.03, 0.1))
 
 
 class EMOptions(MethodOptions):
-    """Weight of the entropy."""
+    """Of EM."""
 
     entropy_weight: float = Field(default=0.1, ge=0, description="α: weight of the entropy")
 
 
 class APLOptions(EMOptions):
-    """Weights of the entropy and of the negative pseudo-labels."""
+    """Of EM and APL."""
 
-    negatives: float = Field(
-        default=0.9, ge=0, lt=1, description="θ: fraction of negative pseudo-labels at the end"
-    )
+    negatives: float = Field(default=0.9, ge=0, lt=1, description="θ: final fraction of negatives")
     negatives_weight: float = Field(default=0.9, ge=0, description="β: weight of one of them")
     start: float = Field(default=0.5, ge=0, lt=1, description="fraction of epochs before them")
 
 
-@register(
-    "em",
-    "entropy maximisation: keep the predictions of unobserved labels uncertain",
-    source=_SOURCE,
-    grid=("entropy_weight", (0.01, 0.03, 0.1)),
-)
+@register("em", "maximise the entropy of unobserved labels", source=_SOURCE, grid=_GRID)
 class EntropyMaximisation(Method):
     """Cross-entropy of observed labels, negative entropy of unobserved ones."""
 
-    Options = EMOptions
+    Options: type[MethodOptions] = EMOptions
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """The mean over all entries."""
-        unknown = batch.observed == UNOBSERVED
-        targets = (batch.observed == POSITIVE).float()
+        unknown, targets = batch.observed == UNOBSERVED, (batch.observed == POSITIVE).float()
         learnt = binary_cross_entropy_with_logits(output.logits, targets, reduction="none")
-        weight = self.options.entropy_weight
-        return torch.where(unknown, -weight * entropy(output.logits), learnt).mean()
+        uncertain = -self.options.entropy_weight * entropy(output.logits)
+        return torch.where(unknown, uncertain, learnt).mean()
 
 
-@register(
-    "em-apl",
-    "EM, and later the most certain negatives as pseudo-labels",
-    source=_SOURCE,
-    grid=("entropy_weight", (0.01, 0.03, 0.1)),
-)
+@register("em-apl", "EM, and later the surest negatives", source=_SOURCE, grid=_GRID)
 class AsymmetricPseudoLabels(Method):
     """EM with negative pseudo-labels from the middle of training on."""
 
     Options = APLOptions
-    predictions: Tensor
-    thresholds: Tensor
+    predictions: Tensor  # (N, L), of the previous epoch
+    thresholds: Tensor  # (L,): an unobserved label predicted below is a negative pseudo-label
 
     def __init__(self, observed: Tensor, *options: Any, **more: Any) -> None:
         super().__init__(observed, *options, **more)
-        self.register_buffer("predictions", torch.full(observed.shape, 0.5, device=observed.device))
-        none = torch.full(observed.shape[1:], -torch.inf, device=observed.device)
-        self.register_buffer("thresholds", none)
+        half = torch.full(observed.shape, 0.5, device=observed.device)
+        self.register_buffer("predictions", half)
+        self.register_buffer("thresholds", torch.full_like(half[0], -torch.inf))
 
     def start_epoch(self, phi: float) -> None:
-        """Per class the prediction below which an unobserved label is a negative pseudo-label."""
         options = self.options
         if phi < options.start:
             return
@@ -88,7 +73,6 @@ class AsymmetricPseudoLabels(Method):
         self.thresholds = torch.where(count > 0, last, -torch.inf)
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Observed labels, negative pseudo-labels, and entropy for the rest."""
         options, before = self.options, self.predictions[batch.rows]
         unknown = batch.observed == UNOBSERVED
         chosen = unknown & (before <= self.thresholds)
@@ -99,7 +83,6 @@ class AsymmetricPseudoLabels(Method):
         return torch.where(unknown & ~chosen, uncertain, learnt).mean()
 
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
-        """Keep the predictions for the next epoch."""
         self.predictions[batch.rows] = predicted
 
 

@@ -4,54 +4,44 @@ They differ in the weight of an unobserved label, which always counts as negativ
 smoothing and in the weight of the expected-positives regulariser.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
-from g2netpl.base.options import none_from_text
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.losses import expected_positives, soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
+from g2netpl.utils.options import none_from_text
 
 _SPML = "Cole et al., CVPR 2021"
+_SMOOTH = ("smoothing", (0.05, 0.1, 0.2))
 
 
-@register("bce", "full labels: the upper bound", source="reference", full_labels=True)
+@register("bce", "full labels: the upper bound", "reference", full_labels=True)
 @register(
-    "bce-ls",
-    "full labels, smoothed to 0.9 and 0.1",
-    source="reference",
-    full_labels=True,
-    grid=("smoothing", (0.05, 0.1, 0.2)),
-    smoothing=0.1,
+    "bce-ls", "full labels, smoothed", "reference", full_labels=True, grid=_SMOOTH, smoothing=0.1
 )
 @register(
     "an",
     "assume negative: unobserved labels are negative",
-    source="Kundu & Tighe, NeurIPS 2020",
+    "Kundu & Tighe, NeurIPS 2020",
     grid=("unobserved_weight", (0.3, 1.0, 3.0)),
 )
-@register(
-    "an-ls",
-    "AN with labels smoothed to 0.9 and 0.1",
-    source=_SPML,
-    grid=("smoothing", (0.05, 0.1, 0.2)),
-    smoothing=0.1,
-)
+@register("an-ls", "AN with labels smoothed to 0.9 and 0.1", _SPML, grid=_SMOOTH, smoothing=0.1)
 @register(
     "wan",
     "weak AN: unobserved labels are negative with weight 1/(L − 1)",
-    source="Mac Aodha et al., ICCV 2019",
+    "Mac Aodha et al., ICCV 2019",
     grid=("unobserved_weight", (0.005, None, 0.03)),
     unobserved_weight=None,
 )
 @register(
     "epr",
     "ignore unobserved labels, regularise the expected positives per image",
-    source=_SPML,
+    _SPML,
     grid=("regulariser", (0.3, 1.0, 3.0)),
     unobserved_weight=0.0,
     regulariser=1.0,
@@ -60,13 +50,11 @@ class FixedLabels(Method):
     """Observed labels as they are, unobserved ones as negatives of a fixed weight."""
 
     class Options(MethodOptions):
-        """Weights and smoothing."""
-
         unobserved_weight: float | None = Field(
             default=1.0, ge=0, description="weight of an unobserved label; none: 1/(L − 1)"
         )
         smoothing: float = Field(
-            default=0.0, ge=0, lt=0.5, description="targets are 1 − s and s instead of 1 and 0"
+            default=0.0, ge=0, lt=0.5, description="s: targets are 1 − s and s, not 1 and 0"
         )
         unlabelled_images: Literal["negative", "ignore"] = Field(
             default="negative", description="images without any observed label"
@@ -75,31 +63,33 @@ class FixedLabels(Method):
 
         _none = field_validator("unobserved_weight", mode="before")(none_from_text)
 
+    @property
+    def unobserved_weight(self) -> float:
+        """As given, or 1/(L − 1)."""
+        weight: float | None = self.options.unobserved_weight
+        return 1.0 / max(1, self.observed.shape[1] - 1) if weight is None else weight
+
+    def resolved_options(self) -> dict[str, Any]:
+        return super().resolved_options() | {"unobserved_weight": self.unobserved_weight}
+
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Weighted cross-entropy, and R."""
         options, observed = self.options, batch.observed
         targets = (observed == POSITIVE).float()
         if options.smoothing:
             targets = targets * (1.0 - 2.0 * options.smoothing) + options.smoothing
-        loss = soft_bce(output.logits, targets, self._weights(observed))
+        weights = torch.where(observed == UNOBSERVED, self.unobserved_weight, 1.0)
+        if options.unlabelled_images == "ignore":
+            weights = weights * (observed != UNOBSERVED).any(dim=1, keepdim=True)
+        loss = soft_bce(output.logits, targets, weights)
         if options.regulariser > 0:
             loss = loss + options.regulariser * expected_positives(output.logits, self.k)
         return loss
-
-    def _weights(self, observed: Tensor) -> Tensor:
-        weight = self.options.unobserved_weight
-        if weight is None:
-            weight = 1.0 / max(1, observed.shape[1] - 1)
-        weights = torch.where(observed == UNOBSERVED, weight, 1.0)
-        if self.options.unlabelled_images == "ignore":
-            weights = weights * (observed != UNOBSERVED).any(dim=1, keepdim=True)
-        return weights
 
 
 @register(
     "iu",
     "ignore unobserved labels (needs observed negatives, as in positives:1+1)",
-    source="Durand et al., CVPR 2019",
+    "Durand et al., CVPR 2019",
     unobserved_weight=0.0,
 )
 class IgnoreUnobserved(FixedLabels):
@@ -108,17 +98,11 @@ class IgnoreUnobserved(FixedLabels):
     trains_sigmoids = False
 
 
-@register(
-    "sampled",
-    "the sampled-positive model by itself: a softmax over classes on the tags",
-    source="ours",
-    annotation="sampled",
-)
+@register("sampled", "the softmax of the sampled-positive model only", "ours", annotation="sampled")
 class SampledOnly(Method):
     """No loss in addition to that of the head."""
 
     trains_sigmoids = False
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Zero."""
         return output.logits.new_zeros(())

@@ -5,7 +5,7 @@ p ≤ 1 − τ), the strong one learns that label. The weak augmentation of labe
 observed labels, with unobserved ones negative (as in AN) or left out (as in IU).
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -13,24 +13,20 @@ from torch import Tensor
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.losses import soft_bce
-from g2netpl.core.methods.base import Method, MethodOptions, has_two_augmentations, register
-
-if TYPE_CHECKING:
-    from g2netpl.core.models import Model
+from g2netpl.core.methods.base import Method, MethodOptions, register
+from g2netpl.core.models import Model
 
 
 @register(
     "fixmatch",
     "confident predictions of a weak augmentation train the strong one (our form)",
-    source="Sohn et al., NeurIPS 2020",
+    "Sohn et al., NeurIPS 2020",
     grid=("threshold", (0.8, 0.9, 0.95)),
 )
 class FixMatch(Method):
     """The weak augmentation trains the strong one."""
 
     class Options(MethodOptions):
-        """When a prediction is confident, and what it counts."""
-
         threshold: float = Field(default=0.95, gt=0.5, lt=1, description="τ: confident from there")
         weight: float = Field(default=1.0, ge=0, description="weight of the strong augmentation")
         unobserved: Literal["negative", "ignore"] = Field(
@@ -40,18 +36,18 @@ class FixMatch(Method):
     augmentations = 2
     _strong: tuple[Tensor, Tensor] | None = None  # logits, and predictions of the weak augmentation
 
-    def forward(self, model: "Model", batch: Batch) -> Output:
+    def forward(self, model: Model, batch: Batch) -> Output:
         """Both augmentations in one forward pass; the output is that of the weak one."""
-        if batch.images is None or not has_two_augmentations(batch.images):
+        if batch.images is None or not batch.is_pair:
             self._strong = None  # one augmentation only: diagnostics
             return super().forward(model, batch)
         predicted = self.predict_again(model, batch)
-        both: Output = model(batch.images.transpose(0, 1).flatten(0, 1))
+        prior = None if batch.prior is None else batch.prior.repeat(2, 1)
+        both: Output = model(batch.images.transpose(0, 1).flatten(0, 1), prior)
         self._strong = both.logits[len(batch) :], predicted
         return both.first(len(batch))
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Observed labels for the weak augmentation, confident predictions for the strong one."""
         known = batch.observed != UNOBSERVED
         if self.options.unobserved == "negative":
             known = known.any(dim=1, keepdim=True).expand_as(known)
@@ -61,5 +57,5 @@ class FixMatch(Method):
         logits, predicted = self._strong
         positive = predicted >= self.options.threshold
         confident = positive | (predicted <= 1.0 - self.options.threshold)
-        weight: float = self.options.weight
-        return loss + weight * soft_bce(logits, positive.float(), confident.float())
+        strong: Tensor = self.options.weight * soft_bce(logits, positive.float(), confident.float())
+        return loss + strong

@@ -9,46 +9,33 @@ g2netpl-paper  the paper's words read literally
 plmcl          the authors' other paper: momentum, and û = sigmoid(y)
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor
 
-from g2netpl.base.errors import InputError
-from g2netpl.base.options import list_from_text, none_from_text
+from g2netpl.core import equations
 from g2netpl.core.algorithm import NEGATIVE, POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
-from g2netpl.core.equations import (
-    GaussianMap,
-    LabelCost,
-    SigmoidMap,
-    best_response,
-    confidence_weight,
-    label_gradient,
-    penalty_at,
-    regret,
-)
+from g2netpl.core.equations import GaussianMap, LabelCost, SigmoidMap
 from g2netpl.core.losses import expected_positives, reversed_bce, soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
+from g2netpl.core.models import Model
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.options import list_from_text, none_from_text
 
-if TYPE_CHECKING:
-    from g2netpl.core.models import Model
-
-_PAPER = "Abdelfattah et al., BMVC 2022"
+_PAPER, _GRID = "Abdelfattah et al., BMVC 2022", ("unobserved_weight", (0.05, 0.1, 0.2))
 
 
 class G2NetPLOptions(MethodOptions):
     """Readings of the paper, and weights."""
 
     response: Literal["gradient", "best_response", "fixed"] = Field(
-        default="gradient",
-        description="update of û: a gradient step, the exact minimum, or (control) none",
+        default="gradient", description="update of û: a gradient step, the exact minimum, or none"
     )
     step_size: float = Field(default=4.0, ge=0, description="η, size of a gradient step")
-    step_growth: float = Field(
-        default=2.0, ge=0, description="the step is η·φ^growth; 0 keeps it constant"
-    )
+    step_growth: float = Field(default=2.0, ge=0, description="g: the step is η·φ^g")
     momentum: float = Field(default=0.0, ge=0, lt=1, description="momentum of the gradient steps")
     map: Literal["sigmoid", "cdf"] = Field(default="cdf", description="F: sigmoid or Gaussian CDF")
     sigma: float = Field(default=1.0, gt=0, description="σ of the Gaussian CDF")
@@ -63,26 +50,16 @@ class G2NetPLOptions(MethodOptions):
     beta: float = Field(default=0.8, ge=0, le=1, description="β of ξ: confidence against time")
     gamma: float = Field(default=0.3, ge=0, le=1, description="γ of ξ: discount of uncertain û")
     uncertain_train: Literal["head", "model"] = Field(
-        default="head",
-        description="what uncertain û train; head: the backbone only by the factor |2û − 1|",
+        default="head", description="what uncertain û train; head: the backbone only by |2û − 1|"
     )
     unobserved_weight: float | None = Field(
-        default=None,
-        ge=0,
-        description="w, weight of L_unobs; none: 0.1, and if the backbone is trained "
-        "0.1 · (L / 10)^(m − 1) for L > 10 classes, m ≤ 1 observed positives per image",
-    )
+        default=None, ge=0, description="w of L_unobs; none: 0.1, × N^(m − 1) for a deep model"
+    )  # N = max(1, L / 10), m ≤ 1 observed positives per image; deep: the backbone is trained
     negative_weight: float | None = Field(
-        default=None,
-        ge=0,
-        description="weight of an observed negative; none: w + (1 − w)·f, f the fraction of "
-        "labels that is observed",
-    )
+        default=None, ge=0, description="of an observed negative; none: w + (1 − w)·f"
+    )  # f, the fraction of labels that is observed
     regulariser: float | None = Field(
-        default=None,
-        ge=0,
-        description="weight of R; none: 10 / L^1.5, and if the backbone is trained × (L / 10)^m "
-        "for L > 10",
+        default=None, ge=0, description="v of R; none: 10 / L^1.5, × N^m for a deep model"
     )
     order: Literal["pseudo_target", "literal"] = Field(
         default="pseudo_target", description="CE(û, ŷ) as the words say, or CE(ŷ, û) as printed"
@@ -109,14 +86,14 @@ class G2NetPLOptions(MethodOptions):
 @register(
     "g2netpl",
     "soft pseudo-labels that move with the predictions; our weights",
-    source=_PAPER,
+    _PAPER,
     annotation="auto",
-    grid=("unobserved_weight", (0.05, 0.1, 0.2)),
+    grid=_GRID,
 )
 @register(
     "g2netpl-paper",
     "the same, the paper's words read literally, all sums over B·L",
-    source=_PAPER,
+    _PAPER,
     grid=("unobserved_weight", (0.03, 0.1, 1.0)),
     step_size=1.0,
     step_growth=0.0,
@@ -132,8 +109,8 @@ class G2NetPLOptions(MethodOptions):
 @register(
     "plmcl",
     "pseudo-labels with momentum and û = sigmoid(y), after that paper's abstract",
-    source="Abdelfattah et al., arXiv 2208.09999",
-    grid=("unobserved_weight", (0.05, 0.1, 0.2)),
+    "Abdelfattah et al., arXiv 2208.09999",
+    grid=_GRID,
     map="sigmoid",
     momentum=0.9,
     step_size=0.4,
@@ -149,30 +126,24 @@ class G2NetPL(Method):
 
     def __init__(self, observed: Tensor, *options: Any, **more: Any) -> None:
         super().__init__(observed, *options, **more)
-        self.map = (
-            SigmoidMap() if self.options.map == "sigmoid" else GaussianMap(self.options.sigma)
-        )
-        self.has_latent = self.options.response != "best_response"  # F has no effect on the minimum
+        chosen, classes = self.options, observed.shape[1]
+        self.map = SigmoidMap() if chosen.map == "sigmoid" else GaussianMap(chosen.sigma)
+        self.has_latent = chosen.response != "best_response"  # F has no effect on the minimum
         start = self.map.start if self.has_latent else 0.5
         self.register_buffer("latent", torch.full(observed.shape, start, device=observed.device))
-        if self.options.momentum > 0:
+        if chosen.momentum > 0:
             self.register_buffer("velocity", torch.zeros_like(self.latent))
+        self.penalty: float | Tensor = chosen.penalty
+        if isinstance(chosen.penalty, tuple):
+            if len(chosen.penalty) != classes:
+                given = f"expected 1 or {classes} values (classes), got {len(chosen.penalty)}"
+                raise InputError(f"penalty: {given}")
+            self.penalty = torch.tensor(chosen.penalty, device=observed.device)
         self.has_negatives = bool((observed == NEGATIVE).any())
-        self.penalty = self._penalty(observed)
         self.observed_fraction = float((observed != UNOBSERVED).float().mean())
         self.tags_per_image = int((observed == POSITIVE).count_nonzero()) / max(1, len(observed))
         self.start_phase(0.0, deep=False)
         self._current: tuple[Tensor, Tensor, Tensor | float] | None = None  # y, û, F′ of the batch
-
-    def _penalty(self, observed: Tensor) -> float | Tensor:
-        penalty = self.options.penalty
-        if isinstance(penalty, float):
-            return penalty
-        if len(penalty) != observed.shape[1]:
-            raise InputError(
-                f"penalty: expected 1 or {observed.shape[1]} values (classes), got {len(penalty)}"
-            )
-        return torch.tensor(penalty, device=observed.device)
 
     def start_phase(self, lr: float, deep: bool) -> None:
         """Weights of the parts of the loss: given, or by rules for any number of classes."""
@@ -188,25 +159,32 @@ class G2NetPL(Method):
         self.unobserved_weight, self.regulariser, self.negative_weight = w, v, negative
         self.deep = deep
 
+    def resolved_options(self) -> dict[str, Any]:
+        names = ("unobserved_weight", "regulariser", "negative_weight")
+        return super().resolved_options() | {name: getattr(self, name) for name in names}
+
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
         """L_obs + w·Σ ξ(û, φ)·CE(û, ŷ) + v·R (Eq. 7 and 8)."""
         options, logits, known = self.options, output.logits, batch.observed != UNOBSERVED
         self._current = _, soft, _ = self._read(batch.rows)
-        targets = self._with_observed(soft, batch.observed, known)
-        weights = confidence_weight(soft, phi, options.beta, options.gamma, self.unobserved_weight)
+        targets = torch.where(known, batch.observed, soft)
+        w, beta, gamma = self.unobserved_weight, options.beta, options.gamma
+        weights = equations.confidence_weight(soft, phi, beta, gamma, w).masked_fill_(known, 1.0)
+        if self.has_negatives:
+            weights.masked_fill_(batch.observed == NEGATIVE, self.negative_weight)
         if self.deep and options.uncertain_train == "head":
-            confidence = (2.0 * targets - 1.0).abs_()  # 1 where observed
+            confidence = (2.0 * targets - 1.0).abs()  # 1 where observed
             logits = torch.lerp(output.head_only_logits, logits, confidence)
-        if options.order == "literal":
-            loss = reversed_bce(logits, targets, weights.masked_fill(known, 0.0))
-            loss = loss + soft_bce(logits, targets, self._of_observed(batch.observed, known, 0.0))
+        if options.order == "pseudo_target":
+            loss = soft_bce(logits, targets, weights)
         else:
-            loss = soft_bce(logits, targets, self._of_observed(batch.observed, known, weights))
+            loss = soft_bce(logits, targets, weights * known)
+            loss = loss + reversed_bce(logits, targets, weights * ~known)
         if self.regulariser > 0:
             loss = loss + self.regulariser * expected_positives(output.logits, self.k)
         return loss
 
-    def predict(self, model: "Model", batch: Batch, output: Output) -> Tensor:
+    def predict(self, model: Model, batch: Batch, output: Output) -> Tensor:
         """Predictions of the step, or of a new forward pass after it."""
         if self.options.prediction == "fresh":
             return self.predict_again(model, batch)
@@ -214,16 +192,16 @@ class G2NetPL(Method):
 
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
         """Lower the cost of û: one gradient step on y (Eq. 3), or the exact minimum."""
-        options = self.options
+        options, penalty = self.options, self._penalty_at(predicted)
         latent, soft, slope = self._current or self._read(batch.rows)
         self._current = None
         if options.response == "fixed":
             return
-        penalty = self._penalty_at(predicted)
         if options.response == "best_response":
-            self.latent[batch.rows] = best_response(predicted, penalty, options.cost, soft)
+            best = equations.best_response(predicted, penalty, options.cost, current=soft)
+            self.latent[batch.rows] = best
             return
-        move = label_gradient(soft, slope, predicted, penalty, options.cost)
+        move = equations.label_gradient(soft, slope, predicted, penalty, options.cost)
         if options.momentum > 0:
             move = options.momentum * self.velocity[batch.rows] + move
             self.velocity[batch.rows] = move
@@ -231,19 +209,17 @@ class G2NetPL(Method):
         self.latent.index_copy_(0, batch.rows, torch.sub(latent, move, alpha=size))
 
     def pseudo_labels(self, rows: Tensor) -> Tensor:
-        """û, and observed labels."""
         latent = self.latent[rows]
         soft = self.map.soft(latent) if self.has_latent else latent
         return self.with_observed(soft, self.observed[rows])
 
     def init_pseudo_labels(self, rows: Tensor, labels: Tensor) -> None:
-        """Start from the pseudo-labels of an earlier run."""
         self.latent[rows] = self.map.latent(labels) if self.has_latent else labels
 
     def regret(self, rows: Tensor, predicted: Tensor) -> Tensor:
         """cost(û) − cost(best response) of the unobserved labels."""
         soft, penalty = self._read(rows)[1], self._penalty_at(predicted)
-        gain = regret(soft, predicted, penalty, self.options.cost)
+        gain = equations.regret(soft, predicted, penalty, self.options.cost)
         return gain[self.observed[rows] == UNOBSERVED]
 
     def _read(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor | float]:
@@ -251,18 +227,6 @@ class G2NetPL(Method):
         latent = self.latent.index_select(0, rows)
         return latent, *(self.map.soft_and_slope(latent) if self.has_latent else (latent, 1.0))
 
-    def _with_observed(self, soft: Tensor, observed: Tensor, known: Tensor) -> Tensor:
-        if not self.has_negatives:  # the usual case, and cheaper
-            return soft.masked_fill(known, 1.0)
-        return torch.where(known, observed, soft)
-
-    def _of_observed(self, observed: Tensor, known: Tensor, rest: Tensor | float) -> Tensor:
-        """Weights: 1 for an observed positive, less for an observed negative, `rest` elsewhere."""
-        weights = torch.where(known, 1.0, rest)
-        if self.has_negatives:
-            weights = weights.masked_fill_(observed == NEGATIVE, self.negative_weight)
-        return weights
-
     def _penalty_at(self, predicted: Tensor) -> float | Tensor:
         width = self.options.penalty_width if self.options.penalty_shape == "gaussian" else None
-        return penalty_at(predicted, self.penalty, width)
+        return equations.penalty_at(predicted, self.penalty, width)

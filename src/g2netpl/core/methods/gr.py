@@ -14,55 +14,48 @@ from pydantic import Field, PositiveFloat, field_validator
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from g2netpl.base.options import list_from_text
 from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.methods.base import Method, MethodOptions, register
+from g2netpl.utils.options import list_from_text
 
 Pair = tuple[float, float]
+Width = tuple[PositiveFloat, PositiveFloat]
 
 
 @register(
     "gr",
     "a robust loss whose shape follows the prediction",
-    source="Chen et al., IJCAI 2024",
+    "Chen et al., IJCAI 2024",
     grid=("negative_shape", (0.5, 0.7, 1.0)),
 )
 class GeneralizedRobust(Method):
     """Cross-entropy of observed labels, the robust loss for unobserved ones."""
 
     class Options(MethodOptions):
-        """Shapes of the loss, at the start and at the end."""
-
         positive_shape: float = Field(default=0.01, gt=0, le=1, description="q₂: 0 is CE, 1 is L1")
         negative_shape: float = Field(default=1.0, gt=0, le=1, description="q₃: 0 is CE, 1 is L1")
         slope: Pair = Field(default=(0.0, 2.0), description="w of k(p), first and last")
         offset: Pair = Field(default=(-2.0, -2.0), description="b of k(p), first and last")
         centre: Pair = Field(default=(0.5, 0.8), description="μ of v(p), first and last")
-        width: tuple[PositiveFloat, PositiveFloat] = Field(
-            default=(2.0, 0.5), description="σ of v(p), first and last"
-        )
+        width: Width = Field(default=(2.0, 0.5), description="σ of v(p), first and last")
 
         _pairs = field_validator("slope", "offset", "centre", "width", mode="before")(
             list_from_text
         )
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """The mean over all entries."""
         options, logits = self.options, output.logits
-
-        def now(pair: Pair) -> float:
-            return pair[0] + (pair[1] - pair[0]) * phi
-
+        pairs = (options.slope, options.offset, options.centre, options.width)
+        w, b, mu, sigma = (first + (last - first) * phi for first, last in pairs)
         p, fixed = logits.sigmoid(), logits.detach().sigmoid()
-        is_positive = torch.sigmoid(now(options.slope) * fixed + now(options.offset))
-        weight = torch.exp(-0.5 * ((fixed - now(options.centre)) / now(options.width)) ** 2)
+        is_positive = torch.sigmoid(w * fixed + b)  # k(p)
+        weight = torch.exp(-0.5 * ((fixed - mu) / sigma) ** 2)  # v(p)
         robust = weight * (
             is_positive * generalized(p, options.positive_shape)
             + (1.0 - is_positive) * generalized(1.0 - p, options.negative_shape)
         )
-        positive = batch.observed == POSITIVE
-        known = torch.where(positive, -logsigmoid(logits), -logsigmoid(-logits))
+        known = -logsigmoid(torch.where(batch.observed == POSITIVE, logits, -logits))
         return torch.where(batch.observed == UNOBSERVED, robust, known).mean()
 
 

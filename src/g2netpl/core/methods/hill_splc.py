@@ -15,21 +15,18 @@ _SOURCE = "Zhang et al., arXiv 2112.07368"
 @register(
     "hill",
     "assume negative; negatives that the model doubts fade out",
-    source=_SOURCE,
+    _SOURCE,
     grid=("peak", (1.1, 1.3, 1.5)),
 )
 class Hill(Method):
     """Focal margin loss for positives, (λ − p)·p² for the rest."""
 
     class Options(MethodOptions):
-        """Shape of the loss."""
-
         peak: float = Field(default=1.5, gt=1, description="λ of (λ − p)·p²")
         margin: float = Field(default=1.0, ge=0, description="subtracted from a positive's logit")
         focus: float = Field(default=2.0, ge=0, description="γ of the positives")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """The mean over all entries."""
         options, p = self.options, output.logits.sigmoid()
         of_positive = focal(output.logits - options.margin, options.focus)
         of_negative = (options.peak - p) * p**2
@@ -39,27 +36,22 @@ class Hill(Method):
 @register(
     "splc",
     "assume negative; labels that the model predicts positive are corrected",
-    source=_SOURCE,
+    _SOURCE,
     grid=("threshold", (0.5, 0.6, 0.75)),
 )
 class SPLC(Method):
     """Focal margin loss; an unobserved label above the threshold counts as positive."""
 
     class Options(MethodOptions):
-        """When an unobserved label counts as positive."""
-
-        threshold: float = Field(
-            default=0.6, gt=0, lt=1, description="p above which it is positive"
-        )
+        threshold: float = Field(default=0.6, gt=0, lt=1, description="positive above this p")
         start: float = Field(default=0.1, ge=0, lt=1, description="fraction of epochs before that")
         margin: float = Field(default=1.0, ge=0, description="subtracted from a positive's logit")
         focus: float = Field(default=2.0, ge=0, description="γ of positives and negatives")
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Corrected labels have no margin."""
         options, logits = self.options, output.logits
         positive = batch.observed == POSITIVE
-        shifted = logits - torch.where(positive, options.margin, 0.0)
+        shifted = logits - torch.where(positive, options.margin, 0.0)  # none for corrected labels
         if phi >= options.start:
             predicted = logits.detach().sigmoid() > options.threshold
             positive = positive | ((batch.observed == UNOBSERVED) & predicted)

@@ -19,83 +19,64 @@ from g2netpl.core.algorithm import POSITIVE, UNOBSERVED, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.methods.base import Method, MethodOptions, register
 
-_SOURCE = "Kim et al., CVPR 2022"
+_SOURCE, _RATES = "Kim et al., CVPR 2022", ("rate", (0.005, 0.02, 0.05))
 
 
 @register(
-    "ll-r",
-    "assume negative; reject the largest losses",
-    source=_SOURCE,
-    grid=("rate", (0.02, 0.05, 0.1)),
+    "ll-r", "assume negative; reject the largest losses", _SOURCE, grid=("rate", (0.02, 0.05, 0.1))
 )
 @register(
     "ll-ct",
     "assume negative; the largest losses are positive for this step",
-    source=_SOURCE,
-    grid=("rate", (0.005, 0.02, 0.05)),
+    _SOURCE,
+    grid=_RATES,
     action="temporary",
+)
+@register(
+    "ll-cp",
+    "assume negative; the largest losses become positive for good",
+    _SOURCE,
+    grid=_RATES,
+    action="permanent",
 )
 class LargeLoss(Method):
     """Assumed negatives, except for those with the largest loss."""
 
     class Options(MethodOptions):
-        """What happens to which fraction."""
-
-        action: Literal["reject", "temporary"] = Field(
+        action: Literal["reject", "temporary", "permanent"] = Field(
             default="reject", description="leave a large loss out, or count it as positive"
         )
-        rate: float = Field(
-            default=0.02, ge=0, le=1, description="fraction of unobserved labels after all epochs"
-        )
+        rate: float = Field(default=0.02, ge=0, le=1, description="final fraction of unobserved")
 
-    def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Cross-entropy with the largest losses left out or corrected."""
-        positive, unobserved = batch.observed == POSITIVE, batch.observed == UNOBSERVED
-        large = largest(output.logits.detach(), unobserved, self.options.rate * phi)
-        targets = (positive | large).float()
-        entropy = binary_cross_entropy_with_logits(output.logits, targets, reduction="none")
-        if self.options.action == "reject":
-            entropy = entropy.masked_fill(large, 0.0)
-        return entropy.mean()
-
-
-@register(
-    "ll-cp",
-    "assume negative; the largest losses become positive for good",
-    source=_SOURCE,
-    grid=("rate", (0.005, 0.02, 0.05)),
-)
-class PermanentCorrection(Method):
-    """Assumed negatives that become positive once their loss was among the largest."""
-
-    class Options(MethodOptions):
-        """Which fraction becomes positive."""
-
-        rate: float = Field(
-            default=0.02, ge=0, le=1, description="fraction of unobserved labels after all epochs"
-        )
-
-    corrected: Tensor
+    corrected: Tensor  # (N, L) bool, if corrections are permanent
 
     def __init__(self, observed: Tensor, *options: Any, **more: Any) -> None:
         super().__init__(observed, *options, **more)
-        self.register_buffer("corrected", torch.zeros_like(observed, dtype=torch.bool))
+        self.is_permanent = self.options.action == "permanent"
+        if self.is_permanent:
+            self.register_buffer("corrected", torch.zeros_like(observed, dtype=torch.bool))
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Cross-entropy; the largest losses of this step count as positive already."""
-        corrected = self.corrected[batch.rows]
-        positive = (batch.observed == POSITIVE) | corrected
-        positive = positive | self._large(output.logits.detach(), batch, corrected, phi)
-        return binary_cross_entropy_with_logits(output.logits, positive.float())
+        positive, large = batch.observed == POSITIVE, self._large(output.logits, batch, phi)
+        if self.is_permanent:
+            positive = positive | self.corrected[batch.rows]
+        targets = (positive | large).float()
+        if self.options.action != "reject":
+            return binary_cross_entropy_with_logits(output.logits, targets)
+        entropy = binary_cross_entropy_with_logits(output.logits, targets, reduction="none")
+        return entropy.masked_fill(large, 0.0).mean()
 
     def update(self, batch: Batch, predicted: Tensor, phi: float) -> None:
-        """The largest losses stay positive."""
-        corrected = self.corrected[batch.rows]
-        self.corrected[batch.rows] = corrected | self._large(predicted, batch, corrected, phi)
+        if self.is_permanent:
+            self.corrected[batch.rows] |= self._large(predicted, batch, phi)
 
-    def _large(self, scores: Tensor, batch: Batch, corrected: Tensor, phi: float) -> Tensor:
-        fraction = self.options.rate / max(1, self.epochs) if phi > 0 else 0.0
-        return largest(scores, (batch.observed == UNOBSERVED) & ~corrected, fraction)
+    def _large(self, scores: Tensor, batch: Batch, phi: float) -> Tensor:
+        """The unobserved labels whose loss is among the largest, (B, L) bool."""
+        among, fraction = batch.observed == UNOBSERVED, self.options.rate * phi
+        if self.is_permanent:
+            among = among & ~self.corrected[batch.rows]
+            fraction = self.options.rate / max(1, self.epochs) if phi > 0 else 0.0
+        return largest(scores.detach(), among, fraction)
 
 
 def largest(scores: Tensor, among: Tensor, fraction: float) -> Tensor:

@@ -12,11 +12,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from g2netpl.base.errors import InputError
 from g2netpl.core.algorithm import NEGATIVE, POSITIVE, Batch
 from g2netpl.core.annotation import Output
 from g2netpl.core.losses import expected_positives, soft_bce
 from g2netpl.core.methods.base import Method, MethodOptions, register
+from g2netpl.utils.errors import InputError
 
 _MOST_LABELS = 300_000_000  # each takes 16 bytes: estimate, gradient and two moments
 
@@ -24,15 +24,13 @@ _MOST_LABELS = 300_000_000  # each takes 16 bytes: estimate, gradient and two mo
 @register(
     "role",
     "estimate every label online, together with the model",
-    source="Cole et al., CVPR 2021",
+    "Cole et al., CVPR 2021",
     grid=("regulariser", (0.03, 0.1, 1.0)),
 )
 class ROLE(Method):
     """Online estimation of all labels."""
 
     class Options(MethodOptions):
-        """Learning rate of the estimates and weight of R."""
-
         estimate_learning_rate: float = Field(
             default=10.0, gt=0, description="learning rate of the estimates, × the model's"
         )
@@ -53,7 +51,6 @@ class ROLE(Method):
         self.adam = torch.optim.Adam([self.logits])
 
     def keep_rows(self, rows: Tensor) -> None:
-        """Keep the estimates of some images only."""
         super().keep_rows(rows)
         self._set_logits(self.logits.detach()[rows])
 
@@ -81,19 +78,15 @@ class ROLE(Method):
         return loss + weight * expected_positives(logits, self.k)
 
     def pseudo_labels(self, rows: Tensor) -> Tensor:
-        """The estimates."""
         return self.with_observed(self.logits.detach()[rows].sigmoid(), self.observed[rows])
 
     def init_pseudo_labels(self, rows: Tensor, labels: Tensor) -> None:
-        """Observed labels start as always."""
         estimates = self.with_observed(labels, self.observed[rows])
         with torch.no_grad():
             self.logits[rows] = estimates.clamp(0.005, 0.995).logit()
 
     def get_extra_state(self) -> Any:
-        """The state of Adam."""
         return self.adam.state_dict()
 
     def set_extra_state(self, state: Any) -> None:
-        """Restore the state of Adam."""
         self.adam.load_state_dict(copy.deepcopy(state))  # it would share the tensors

@@ -23,40 +23,37 @@ from g2netpl.core.methods.base import Method, MethodOptions, register
 @register(
     "ups",
     "rounds of training on pseudo-labels that were confident and stable (our form)",
-    source="Rizve et al., ICLR 2021",
+    "Rizve et al., ICLR 2021",
     grid=("positive_mean", (0.6, 0.7, 0.8)),
 )
 class UPS(Method):
     """Observed labels, and those that the previous round was certain about."""
 
     class Options(MethodOptions):
-        """When a label is selected, and how often the model predicts."""
-
         rounds: int = Field(default=2, ge=1, description="training runs, each from the same start")
         passes: int = Field(default=10, ge=2, description="predictions with dropout between rounds")
         dropout: float = Field(default=0.3, gt=0, lt=1, description="in front of the last layer")
         positive_mean: float = Field(default=0.7, gt=0.5, lt=1, description="positive from here on")
         positive_deviation: float = Field(
-            default=0.05, gt=0, description="and below this deviation"
+            default=0.05, gt=0, description="if its deviation is less"
         )
         negative_mean: float = Field(default=0.05, gt=0, lt=0.5, description="negative up to here")
         negative_deviation: float = Field(
-            default=0.005, gt=0, description="and below this deviation"
+            default=0.005, gt=0, description="if its deviation is less"
         )
         unobserved: Literal["negative", "ignore"] = Field(
             default="negative", description="unselected labels of labelled images"
         )
 
-    selected: Tensor
+    selected: Tensor  # (N, L) int8: observed labels and pseudo-labels
 
     def __init__(self, observed: Tensor, *options: Any, **more: Any) -> None:
         super().__init__(observed, *options, **more)
-        self.rounds, self.passes = self.options.rounds, self.options.passes
-        self.dropout = self.options.dropout
+        chosen = self.options
+        self.rounds, self.passes, self.dropout = chosen.rounds, chosen.passes, chosen.dropout
         self.register_buffer("selected", observed.clone())
 
     def start_round(self, predictions: Iterable[tuple[Tensor, Tensor, Tensor]]) -> None:
-        """Select pseudo-labels."""
         options = self.options
         for rows, mean, deviation in predictions:
             positive = (mean >= options.positive_mean) & (deviation < options.positive_deviation)
@@ -66,7 +63,6 @@ class UPS(Method):
             self.selected[rows] = self.with_observed(chosen, self.observed[rows])
 
     def loss(self, output: Output, batch: Batch, phi: float) -> Tensor:
-        """Observed and selected labels, each with weight 1."""
         labels = self.selected[batch.rows]
         known = labels != UNOBSERVED
         if self.options.unobserved == "negative":

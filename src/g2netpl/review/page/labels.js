@@ -31,9 +31,9 @@ export function show(question) {
   ask(...wording(question.class));
   $("why").textContent = reason(question);
   $("class-name").textContent = question.class;
-  showSaid(question);
+  showProbabilities(question);
   showKnown(question.known);
-  showGuesses(question.guesses);
+  showLikely(question.likely);
 }
 
 function wording(name) {
@@ -42,54 +42,55 @@ function wording(name) {
   isolated.textContent = name;
   strong.append(isolated);
   const plain = /^[a-z][a-z -]*$/.test(name);
-  if (!plain) return ["Is “", strong, "” in this picture?"];
-  if (/[^su]s$/.test(name)) return ["Are there ", strong, " in this picture?"];
+  if (!plain) return ["Is “", strong, "” in this photo?"];
+  if (/[^su]s$/.test(name)) return ["Are there ", strong, " in this photo?"];
   const article = /^(a|e(?!u)|i|o(?!ne)|u(?!ni|se|r|k))/.test(name) ? "an" : "a";
-  return [`Is there ${article} `, strong, " in this picture?"];
+  return [`Is there ${article} `, strong, " in this photo?"];
 }
 
-function reason({ order, soft, predicted, value, column, has_soft }) {
+function reason({ order, pseudo, predicted, value, column, has_pseudo }) {
   const { known } = page.state.classes.find((each) => each.column === column);
-  const says = has_soft ? "The soft label" : "The prediction";
-  const rare = known === 1 ? "1 picture is known to show it" : `${known} pictures are known to show it`;
-  if (order === "useful" && soft !== null) return `${says} is unsure, and ${rare}.`;
-  if (order === "disagreement" && soft !== null && predicted !== null) {
-    return `Soft label and prediction are ${Math.round(100 * Math.abs(soft - predicted))} points apart.`;
+  const source = has_pseudo ? "pseudo-label" : "prediction";
+  const count = known === 1 ? "1 photo" : known ? `${known} photos` : "no photo";
+  const rare = `${count} ${known > 1 ? "are" : "is"} known to show this class`;
+  const isUncertain = pseudo >= 0.25 && pseudo <= 0.75;
+  if (order === "useful") return isUncertain ? `The ${source} is uncertain, and ${rare}.` : `A rare class: ${rare}.`;
+  if (order === "disagreement" && pseudo !== null && predicted !== null) {
+    return `Pseudo-label and prediction are ${Math.round(100 * Math.abs(pseudo - predicted))} points apart.`;
   }
-  if (order === "doubtful") return `The labels say ${word(value)}; the network doubts it.`;
-  return "Drawn at random.";
+  if (order === "doubtful") return `The label file has ${word(value)}; the network disagrees.`;
+  return "Chosen at random.";
 }
 
 const word = (value) => (value === YES ? "yes" : value === NO ? "no" : "unknown");
 
-function showSaid({ value, soft, predicted, has_soft }) {
+function showProbabilities({ value, pseudo, predicted, has_pseudo }) {
   const rows = [...textRow("Label", word(value))];
-  if (has_soft) rows.push(...(soft === null ? [] : barRow("Soft label", soft)));
-  else if (predicted === null) predicted = soft;
-  rows.push(...(predicted === null ? textRow("Prediction", "not kept") : barRow("Prediction", predicted)));
-  $("said").replaceChildren(...rows);
+  if (has_pseudo && pseudo !== null) rows.push(...barRow("Pseudo-label", pseudo));
+  rows.push(...(predicted === null ? textRow("Prediction", "none") : barRow("Prediction", predicted)));
+  $("probabilities").replaceChildren(...rows);
 }
 
 const textRow = (name, text) => [element("dt", name), element("dd", text, "text")];
 
-function barRow(name, chance) {
+function barRow(name, probability) {
   const track = element("span", "", "track");
   const filled = document.createElement("span");
-  filled.style.width = `${100 * chance}%`;
+  filled.style.width = `${100 * probability}%`;
   track.append(filled);
   const value = document.createElement("dd");
-  value.append(track, element("span", percent(chance), "number"));
+  value.append(track, element("span", percent(probability), "number"));
   return [element("dt", name), value];
 }
 
-function showGuesses(guesses) {
-  $("likely").hidden = $("guesses").hidden = !guesses.length;
-  const rows = guesses.map(({ name, soft, predicted }) => {
+function showLikely(likely) {
+  $("likely-title").hidden = $("likely").hidden = !likely.length;
+  const rows = likely.map(({ class: name, pseudo, predicted }) => {
     const row = document.createElement("tr");
     const head = document.createElement("td");
     head.append(element("bdi", name));
-    row.append(head, element("td", percent(soft)), element("td", percent(predicted)));
+    row.append(head, element("td", percent(pseudo)), element("td", percent(predicted)));
     return row;
   });
-  $("guesses").tBodies[0].replaceChildren(...rows);
+  $("likely").tBodies[0].replaceChildren(...rows);
 }

@@ -1,4 +1,4 @@
-// Which classes are in the picture? Tags to set right, and saved together.
+// Which classes are in the photo? Tags are corrected and saved together.
 
 import { $, ask, element, page, percent, showKnown } from "/page.js";
 
@@ -29,8 +29,8 @@ export const skip = () => give("skip");
 export const subject = (question) => question.image;
 
 export function show(question) {
-  ask("What is in this picture?");
-  $("why").textContent = "What is off is saved as not in it. What is not shown stays unknown.";
+  ask("What is in this photo?");
+  $("why").textContent = "Tags that are off are saved as absent. Classes not shown stay unknown.";
   $("find").value = "";
   showFound();
   showTags();
@@ -50,14 +50,14 @@ function showTags() {
     button.type = "button";
     button.setAttribute("aria-pressed", tag.on);
     if (place < KEYED) button.setAttribute("aria-keyshortcuts", place + 1);
-    const about = tag.known ? "known" : tag.chance === null ? "" : percent(tag.chance);
-    const said = element("span", "", "said");
-    said.append(element("bdi", tag.name), element("span", about, "soft"));
-    button.append(element("span", "", "mark"), said);
+    const about = tag.known ? "known" : tag.probability === null ? "" : percent(tag.probability);
+    const text = element("span", "", "said");
+    text.append(element("bdi", tag.name), element("span", about, "soft"));
+    button.append(element("span", "", "mark"), text);
     if (place < KEYED) button.append(element("kbd", place + 1));
     button.addEventListener("click", (event) => {
       toggle(place);
-      if (event.detail) $("question").focus(); // by hand: Enter is to save, not to press it again
+      if (event.detail) $("question").focus(); // after a click, Enter saves and does not press the tag again
       else $("tags").children[place]?.firstChild.focus();
     });
     const item = document.createElement("li");
@@ -75,11 +75,11 @@ function toggle(place) {
 }
 
 function turn(tag, on) {
-  if (on && page.state.one_of) for (const other of tags()) other.on = false;
+  if (on && page.state.single_label) for (const other of tags()) other.on = false;
   tag.on = on;
 }
 
-// A no is a no only of what could be seen: where tags are out of sight, saving shows them first.
+// Only tags that could be seen are saved: if some are out of sight, they are shown first.
 function allSeen(question) {
   const last = $("tags").lastElementChild;
   const bar = $("answers"), covers = getComputedStyle(bar).position === "fixed";
@@ -97,10 +97,10 @@ function give(kind) {
   if (kind !== "skip" && !allSeen(question)) return;
   const [on, off] = [true, false].map((side) => question.tags.filter((tag) => tag.on === side));
   const columns = (found) => found.map(({ column }) => column);
-  const told = on.length ? on.map(({ name }) => name).join(", ") : "nothing of what was shown";
-  const said = kind === "skip" ? { skipped: on.length + off.length } : { yes: on.length, no: off.length };
-  const words = { save: told, rest: `${on.length ? told : "nothing"}, and nothing else`, skip: `${question.image}: skipped` };
-  page.answer({ answer: kind, on: columns(on), off: columns(off) }, words[kind], said);
+  const summary = on.length ? on.map(({ name }) => name).join(", ") : "none of the tags shown";
+  const counts = kind === "skip" ? { skipped: on.length + off.length } : { yes: on.length, no: off.length };
+  const words = { save: summary, rest: `${on.length ? summary : "nothing"}, and nothing else`, skip: `${question.image}: skipped` };
+  page.answer({ answer: kind, on: columns(on), off: columns(off) }, words[kind], counts);
 }
 
 // Other classes
@@ -118,7 +118,7 @@ function showFound() {
   const hits = folded ? page.state.classes.filter(({ name }) => name.toLowerCase().includes(folded)) : [];
   const begins = ({ name }) => name.toLowerCase().startsWith(folded);
   hits.sort((a, b) => begins(b) - begins(a) || a.name.length - b.name.length);
-  const found = hits.slice(0, MOST_FOUND).map(({ column, name }) => choice(name, () => pick(column, name), there.has(name) ? "is shown" : ""));
+  const found = hits.slice(0, MOST_FOUND).map(({ column, name }) => choice(name, () => pick(column, name), there.has(name) ? "shown" : ""));
   $("found").replaceChildren(...(folded && !found.length ? [element("p", "no such class", "soft")] : found));
 }
 
@@ -132,7 +132,7 @@ function choice(name, act, about) {
 
 function pick(column, name) {
   let tag = tags().find((each) => each.column === column);
-  if (!tag) page.upcoming[0]?.tags.push((tag = { column, name, known: false, on: false, chance: null }));
+  if (!tag) page.upcoming[0]?.tags.push((tag = { column, name, known: false, on: false, probability: null }));
   turn(tag, true);
   $("find").value = "";
   showFound();

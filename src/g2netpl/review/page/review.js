@@ -1,19 +1,19 @@
-// The review page: questions come, answers go. What is asked is up to labels.js or photos.js.
+// The review page: fetches questions, shows photos, saves answers. labels.js or photos.js shows the question.
 
 import { $, ask, page } from "/page.js";
 import * as labels from "/labels.js";
 import * as photos from "/photos.js";
 
-const WAYS = { labels, photos };
-const AHEAD = 6; // questions to have at hand
-const COUNT = 12; // questions to ask for at a time
+const KINDS = { labels, photos };
+const AHEAD = 6; // questions to hold
+const COUNT = 12; // questions to fetch at a time
 const RETRY = 1000; // milliseconds between tries while the server is away
 
 const buttons = () => $("answers").querySelectorAll("button:not(#undo)");
 const key = (question) => `${question.row} ${question.column ?? ""}`;
 
-class NotWelcome extends Error {}
-class Refused extends Error {}
+class BadToken extends Error {}
+class Rejected extends Error {}
 
 async function call(path, body) {
   const headers = { "X-G2netpl-Token": page.token };
@@ -24,11 +24,11 @@ async function call(path, body) {
     options.body = JSON.stringify(body);
   }
   const response = await fetch(path, options);
-  if (response.status === 401) throw new NotWelcome();
+  if (response.status === 401) throw new BadToken();
   if (!response.ok) {
-    const refusal = new Refused((await response.json()).error);
-    refusal.again = response.status === 507; // full disk, or another program replaced the file
-    throw refusal;
+    const rejection = new Rejected((await response.json()).error);
+    rejection.again = response.status === 507; // full disk, or another program replaced the file
+    throw rejection;
   }
   return response;
 }
@@ -50,7 +50,7 @@ async function start() {
     page.state = await (await call("/api/state")).json();
   } catch (problem) {
     complain(problem);
-    if (!(problem instanceof NotWelcome)) setTimeout(start, RETRY);
+    if (!(problem instanceof BadToken)) setTimeout(start, RETRY);
     return;
   }
   page.unsent = stored("unsent");
@@ -60,8 +60,8 @@ async function start() {
   complain(null);
   for (const each of document.querySelectorAll("[data-ask]")) each.hidden = !each.dataset.ask.split(" ").includes(page.state.asks);
   fillFilters();
-  way().start();
-  keys = { ...KEYS, ...way().keys };
+  kind().start();
+  keys = { ...KEYS, ...kind().keys };
   showProgress(page.state.progress);
   document.title = `${page.state.run} · g2netpl review`;
   $("run").textContent = page.state.run;
@@ -69,7 +69,7 @@ async function start() {
   await changeFilter();
 }
 
-const way = () => WAYS[page.state.asks];
+const kind = () => KINDS[page.state.asks];
 const stored = (name) => JSON.parse(sessionStorage.getItem(`${name} ${page.state.key}`) ?? "[]");
 const store = (name) => sessionStorage.setItem(`${name} ${page.state.key}`, JSON.stringify(page[name]));
 const isUndo = ({ path }) => path === "/api/undo";
@@ -148,13 +148,13 @@ function show() {
     const { limit, answered } = page.state.progress;
     const done = limit !== null && answered >= limit;
     const filtered = $("class").value || $("search").value.trim();
-    ask(done ? "All done: the limit is reached." : filtered ? "Nothing to ask here." : "All done.");
+    ask(done ? "Done: the limit is reached." : filtered ? "No open question matches." : "Done: no open question is left.");
     $("image").textContent = "";
     showPicture(null);
     return;
   }
   $("image").textContent = question.image;
-  way().show(question);
+  kind().show(question);
   showPicture(question);
 }
 
@@ -187,7 +187,7 @@ function picture(row, size) {
 
 async function showPicture(question) {
   const image = $("picture");
-  image.hidden = true; // never an old picture under a new question
+  image.hidden = true; // never an old photo under a new question
   $("no-picture").hidden = true;
   $("enlarge").disabled = !question;
   if (!question) return;
@@ -204,8 +204,8 @@ async function showPicture(question) {
     place(await large);
   } catch (problem) {
     if (!isCurrent()) return;
-    const why = problem instanceof Refused ? problem.message : "the server does not answer";
-    $("no-picture").textContent = `This picture cannot be shown: ${why}.`;
+    const why = problem instanceof Rejected ? problem.message : "the server does not answer";
+    $("no-picture").textContent = `This photo cannot be shown: ${why}.`;
     $("no-picture").hidden = false;
   } finally {
     clearTimeout(timer);
@@ -223,17 +223,17 @@ function toggleLarge() {
 
 // Answers
 
-// `more` is what a way of asking says of the question on the screen, `said` what it adds to the progress.
-function answer(more, told, said) {
+// `more` completes the body of the request, `summary` is shown once it is saved, `counts` add to the progress.
+function answer(more, summary, counts) {
   const question = page.upcoming[0];
   if (!question || page.undoing) return;
   page.upcoming.shift();
   page.answered.add(key(question));
   const id = newId();
   page.given.push(id);
-  save("/api/decide", { id, row: question.row, ...more }, told);
+  save("/api/decide", { id, row: question.row, ...more }, summary);
   const progress = { ...page.state.progress };
-  for (const [name, number] of Object.entries({ answered: 1, ...said })) progress[name] += number;
+  for (const [name, number] of Object.entries({ answered: 1, ...counts })) progress[name] += number;
   showProgress(progress);
   if (page.upcoming.length) show();
   else wait();
@@ -253,8 +253,8 @@ function newId() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-function save(path, body, told) {
-  page.unsent.push({ path, body, told });
+function save(path, body, summary) {
+  page.unsent.push({ path, body, summary });
   keep();
   send();
 }
@@ -280,13 +280,13 @@ async function send() {
       if (isUndo(first)) undone(result.question);
       else {
         page.confirmed.push(key(first.body));
-        $("status").textContent = `Saved. ${first.told}`;
+        $("status").textContent = `Saved. ${first.summary}`;
       }
       if (!page.unsent.length) showProgress(result.progress);
     }
   } catch (problem) {
     const first = page.unsent[0];
-    if (problem instanceof Refused && (isUndo(first) || !problem.again)) {
+    if (problem instanceof Rejected && (isUndo(first) || !problem.again)) {
       page.unsent.shift();
       if (isUndo(first)) page.undoing = Math.max(0, page.undoing - 1);
       else {
@@ -296,7 +296,7 @@ async function send() {
       keep();
     }
     complain(problem);
-    if (!(problem instanceof NotWelcome)) setTimeout(send, RETRY);
+    if (!(problem instanceof BadToken)) setTimeout(send, RETRY);
   } finally {
     page.sending = false;
   }
@@ -307,7 +307,7 @@ function undone(question) {
   page.answered.delete(key(question));
   page.confirmed = page.confirmed.filter((each) => each !== key(question));
   page.upcoming = [question, ...page.upcoming.filter((each) => key(each) !== key(question))];
-  $("status").textContent = `Taken back: ${way().subject(question)}`;
+  $("status").textContent = `Taken back: ${kind().subject(question)}`;
   show();
 }
 
@@ -326,23 +326,23 @@ function showProgress(progress) {
 
 function complain(problem) {
   const waiting = page.unsent.filter(({ path }) => path === "/api/decide").length;
-  const kept = !waiting ? "" : ` ${waiting === 1 ? "1 answer is" : `${waiting} answers are`} kept in this tab until then.` +
-    ` If g2netpl review has to be started again: with --port ${location.port}, and open its address in this tab.`;
+  const kept = !waiting ? "" : ` ${waiting === 1 ? "1 answer is" : `${waiting} answers are`} kept in this tab.` +
+    ` To save: restart g2netpl review with --port ${location.port} and open its address in this tab.`;
   let text = "";
-  if (problem instanceof NotWelcome) text = `Please open the address that g2netpl review has printed.${kept}`;
-  else if (problem instanceof Refused) text = problem.again ? `${problem.message}.${kept}` : problem.message;
+  if (problem instanceof BadToken) text = `Open the address that g2netpl review printed.${kept}`;
+  else if (problem instanceof Rejected) text = problem.again ? `${problem.message}.${kept}` : problem.message;
   else if (problem) text = `The server does not answer. Is g2netpl review still running?${kept}`;
   $("alert").hidden = !text;
   if ($("alert").textContent !== text) $("alert").textContent = text;
 }
 
 const KEYS = {
-  s: () => way().skip(),
+  s: () => kind().skip(),
   u: () => !$("undo").disabled && undo(), Backspace: () => !$("undo").disabled && undo(),
   z: toggleLarge,
   "?": () => $("help").showModal(),
 };
-let keys = KEYS; // and those of the way of asking
+let keys = KEYS; // and those of the kind of question
 
 document.addEventListener("keydown", (event) => {
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || !$("shortcuts").checked) return;
@@ -355,7 +355,7 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
-$("skip").addEventListener("click", () => way().skip());
+$("skip").addEventListener("click", () => kind().skip());
 $("undo").addEventListener("click", undo);
 $("enlarge").addEventListener("click", toggleLarge);
 $("show-help").addEventListener("click", () => $("help").showModal());
@@ -374,7 +374,7 @@ $("shortcuts").checked = localStorage.getItem("shortcuts") !== "off";
 $("shortcuts").addEventListener("change", () => {
   localStorage.setItem("shortcuts", $("shortcuts").checked ? "on" : "off");
 });
-const roomy = matchMedia("(min-width: 761px)"); // on a phone the choice is folded up
+const roomy = matchMedia("(min-width: 761px)"); // on a phone the filters are folded up
 const fold = () => ($("choice").open = roomy.matches);
 roomy.addEventListener("change", fold);
 fold();

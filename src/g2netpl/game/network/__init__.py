@@ -1,1 +1,0 @@
-"""The network: a backbone, pooling, a classifier; weights, optimizers, and what it predicts."""

@@ -1,1 +1,0 @@
-"""The label players, one per file: what each method proposes for labels nobody observed."""

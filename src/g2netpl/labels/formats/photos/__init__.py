@@ -1,1 +1,0 @@
-"""Tags that photos carry, in their headers and in sidecars; the format is `photo_tags`."""

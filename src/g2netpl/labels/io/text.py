@@ -1,0 +1,113 @@
+"""Text, JSON and XML from the bytes of a file; issues name the line."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from g2netpl.labels.io.issues import Issue, Issues, LabelFileError
+from g2netpl.utils.errors import InputError
+
+IMAGE_HEADERS = ("image", "file_name")
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+LARGEST_FILE = 8 << 30  # bytes
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # Excel's "Unicode text" begins with one
+_UNUSED = {"segmentation", "keypoints", "rle"}  # large, and not needed
+_KINDS = {list: "a list", dict: "an object", str: "a text", int: "a whole number"}
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a regular file."""
+    try:
+        if path.is_file():
+            if path.stat().st_size > LARGEST_FILE:
+                raise InputError(f"{path}: larger than 8 GB; split it, or convert it to Parquet")
+            return path.read_bytes()
+        problem = "not a regular file" if path.exists() else "no such file"
+    except OSError as trouble:
+        problem = f"cannot be read ({trouble.strerror})"
+    raise InputError(f"{path}: {problem}")
+
+
+def encoding_of(content: bytes, encoding: str | None = None) -> str:
+    """The encoding that a byte order mark names, or else the given one, or UTF-8."""
+    if content.startswith(_UTF_16):
+        return "utf-16"
+    return "utf-8-sig" if content.startswith(codecs.BOM_UTF8) else encoding or "utf-8"
+
+
+def read_text(path: Path, issues: Issues, encoding: str | None = None) -> str:
+    """The whole file as text, without a byte order mark."""
+    content = read_bytes(path)
+    used = encoding_of(content, encoding)
+    try:
+        text = content.decode(used)
+    except (UnicodeError, LookupError) as problem:
+        at = problem.start if isinstance(problem, UnicodeDecodeError) else 0
+        line = f"{path}:{1 + content[:at].count(10)}"
+        message = f"expected text in the encoding {used}, which it is not (byte {at})"
+        if used == "utf-8":
+            message = f"expected UTF-8 text, byte {at} is 0x{content[at]:02x}; save the file as "
+            message += "UTF-8, or for CSV name its encoding, as --encoding cp1252"
+        issues.stop(line, "encoding", message)
+    if "\0" in text:
+        line = f"{path}:{1 + text.count(chr(10), 0, text.index(chr(0)))}"
+        issues.stop(line, "encoding", "a NUL character; is this a text file?")
+    return text.removeprefix("\ufeff")
+
+
+def numbered_lines(path: Path, issues: Issues) -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, stripped, with their numbers."""
+    for line, text in enumerate(read_text(path, issues).split("\n"), start=1):
+        if text.strip():
+            yield line, text.strip()
+
+
+def beginning(path: Path) -> str:
+    """The first line of a file, or as much of it as is needed to recognise it."""
+    try:
+        with open(path, "rb") as file:
+            content = file.read(4096)
+    except OSError:
+        return ""
+    text = content.decode(encoding_of(content), errors="replace").strip()
+    return text.replace("\r", "\n").partition("\n")[0]
+
+
+def read_json(path: Path, issues: Issues) -> Any:
+    """The content of a JSON file."""
+    return parse_json(read_text(path, issues), str(path), issues)
+
+
+def parse_json(text: str, where: str, issues: Issues) -> Any:
+    """The content of a JSON text."""
+    try:
+        return json.loads(text, object_hook=_without_unused)
+    except json.JSONDecodeError as problem:
+        line = f"{where}:{problem.lineno}" if "\n" in text.strip() else where
+        issues.stop(line, "JSON", f"not valid JSON ({problem.msg}, column {problem.colno})")
+    except (ValueError, RecursionError) as problem:  # a number or a nesting beyond Python's limits
+        issues.stop(where, "JSON", str(problem).partition(";")[0])
+
+
+def member(value: Any, key: str, kind: type, where: str) -> Any:
+    """`value[key]`, which must be there and of a kind."""
+    if not isinstance(value, dict):
+        raise json_issue(where, f"expected an object with {key!r}, got {value!r:.60}")
+    found = value.get(key)
+    if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
+        came = f"{found!r:.60}" if key in value else "nothing"
+        raise json_issue(where, f"expected {key!r}, {_KINDS[kind]}, got {came}")
+    return found
+
+
+def json_issue(where: str, message: str) -> LabelFileError:
+    """An issue at a place of a JSON file."""
+    return LabelFileError([Issue(where, "JSON", message)])
+
+
+def _without_unused(content: dict[str, Any]) -> dict[str, Any]:
+    for key in _UNUSED & content.keys():
+        del content[key]
+    return content

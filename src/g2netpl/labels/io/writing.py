@@ -1,0 +1,168 @@
+"""Tables out: rows as CSV or a workbook, columns as CSV, a workbook or Parquet."""
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+import numpy as np
+import pyarrow
+from pyarrow.parquet import ParquetWriter
+
+from g2netpl.labels.io.frames import PARQUET_ENDINGS
+from g2netpl.utils.disk import text_written_whole, writing
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.files import atomic_write
+
+_MOST_ROWS, _MOST_COLUMNS = 1 << 20, 1 << 14  # of a sheet of Excel
+_MOST_TEXT = 32_767  # characters of a cell of Excel
+_CHANGED = re.compile(r"^=|[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_")
+
+
+class RowWriter(Protocol):
+    """Writes rows."""
+
+    def write(self, cells: Iterable[Any]) -> None:
+        """A row."""
+
+
+class CsvWriter:
+    """Writes rows of CSV."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._usual = csv.writer(file, lineterminator="\n")
+        self._quoted = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL)
+
+    def write(self, cells: Iterable[Any]) -> None:
+        """A row."""
+        row = list(cells)
+        odd = any(isinstance(cell, str) and "\r" in cell for cell in row)  # csv leaves them bare
+        (self._quoted if odd else self._usual).writerow(row)
+
+
+class BookWriter:
+    """Writes rows of a sheet."""
+
+    def __init__(self, sheet: Any, path: Path) -> None:
+        self._sheet, self._path, self._rows = sheet, path, 0
+
+    def write(self, cells: Iterable[Any]) -> None:
+        """A row."""
+        row = [book_cell(cell, self._path) for cell in cells]
+        self._rows += 1
+        if self._rows > _MOST_ROWS or len(row) > _MOST_COLUMNS:
+            raise InputError(
+                f"{self._path}: a sheet has {_MOST_ROWS:,} rows and {_MOST_COLUMNS:,} columns at "
+                "most; write csv or parquet instead"
+            )
+        self._sheet.append(row)
+
+
+def book_cell(cell: Any, path: Path) -> Any:
+    """A cell that a workbook keeps as it is; an empty one is None."""
+    if isinstance(cell, str) and (_CHANGED.search(cell) or len(cell) > _MOST_TEXT):
+        raise InputError(f"{path}: {cell[:40]!r} cannot stand in a workbook as it is")
+    return None if cell == "" else cell
+
+
+@contextmanager
+def sheet_written(path: Path) -> Iterator[RowWriter]:
+    """A table that takes its name once it is complete: a workbook by its ending, or else CSV."""
+    if path.suffix.lower() not in (".xlsx", ".xlsm"):
+        with text_written_whole(path) as file:
+            yield CsvWriter(file)
+        return
+    book = load_openpyxl().Workbook(write_only=True)
+    sheet = book.create_sheet("labels")
+    sheet.freeze_panes = "B2"
+    try:
+        yield BookWriter(sheet, path)
+    except BaseException:
+        sheet.close()
+        raise
+    save_book(book, path)
+
+
+def save_book(book: Any, path: Path) -> None:
+    """Save a workbook of openpyxl, whole or not at all."""
+    content = io.BytesIO()  # openpyxl leaves its archive open if a disk is full
+    book.save(content)
+    with atomic_write(path) as file:
+        file.write(content.getbuffer())
+
+
+def load_openpyxl() -> Any:
+    """The package openpyxl."""
+    try:
+        import openpyxl
+    except ImportError:
+        raise InputError(
+            "writing workbooks needs openpyxl: pip install 'g2netpl[xlsx]', or write CSV"
+        ) from None
+    return openpyxl
+
+
+def write_rows(path: str | Path, header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table that a person or a command named, whole or not at all."""
+    with writing(path), sheet_written(Path(path)) as writer:
+        for row in chain([header], rows):
+            writer.write(row)
+
+
+def write_columns(path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]) -> None:
+    """Write columns of `text`, `int`, `float` or `vector`, some rows at a time.
+
+    A fraction that is NaN is empty, and so is a vector that begins with one.
+    """
+    with writing(path):
+        if path.suffix.lower() in PARQUET_ENDINGS:
+            write_parquet_columns(path, kinds, parts)
+            return
+        with sheet_written(path) as writer:
+            writer.write(kinds)
+            for columns in parts:
+                for row in zip(*map(_cells, columns.values()), strict=True):
+                    writer.write(row)
+
+
+def _cells(values: Any) -> Sequence[Any]:
+    """A column for text: fractions of four digits, without the tail that float32 would show."""
+    if not isinstance(values, np.ndarray):
+        return list(values)
+    if values.dtype.kind != "f":
+        return list(values.tolist())  # None where masked
+    shortened = values.astype(np.float64).round(4).tolist()
+    return [None if each != each else each for each in shortened]
+
+
+def write_parquet_columns(
+    path: Path, kinds: Mapping[str, str], parts: Iterable[Mapping[str, Any]]
+) -> None:
+    """The same as Parquet."""
+    types = {
+        **{"text": pyarrow.string(), "int": pyarrow.int8(), "float": pyarrow.float32()},
+        "vector": pyarrow.list_(pyarrow.float32()),
+    }
+    fields = [(name, types[kind]) for name, kind in kinds.items()]
+    schema = pyarrow.schema(fields)
+    with (
+        atomic_write(path) as file,
+        ParquetWriter(file, schema, compression="zstd") as writer,
+    ):
+        for columns in parts:
+            arrays = [_array(columns[name], kind) for name, kind in fields]
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
+
+
+def _array(values: Any, kind: Any) -> Any:
+    """A column for Arrow, of a list or an array."""
+    if getattr(values, "ndim", 1) == 1:
+        return pyarrow.array(values, kind, from_pandas=True)
+    rows = pyarrow.array(values.ravel(), kind.value_type)
+    starts = np.arange(len(values) + 1) * values.shape[1]
+    mask = pyarrow.array(np.isnan(values[:, 0]))
+    return pyarrow.ListArray.from_arrays(pyarrow.array(starts, pyarrow.int32()), rows, mask=mask)

@@ -1,0 +1,141 @@
+"""How labels came to be known, and how many positives there are, as far as the labels tell.
+
+sampled   what was named is drawn from what is in the image: tags, one positive per image
+random    every label was looked at by chance, and its sign written down
+complete  everything about an image is known
+
+k is the number of positives per image.
+"""
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from g2netpl.labels.table import (
+    NEGATIVE,
+    POSITIVE,
+    UNOBSERVED,
+    IndexArray,
+    LabelMatrix,
+    per_class,
+    per_image,
+)
+
+Observation = Literal["sampled", "random", "complete"]
+
+_ENOUGH_COMPLETE = 10
+_MANY_COMPLETE = 50  # beside others that are known in part
+_ALIKE = 1.15  # times as often as others, and chance, are likely labels known at most
+
+
+def infer_mechanism(labels: LabelMatrix, k: float, alike: bool = True) -> tuple[Observation, str]:
+    """Which of them these labels look like if there are k, and why.
+
+    `alike` says that likely labels are known as often as others, as far as anybody looked.
+    """
+    positives = int(per_class(labels, POSITIVE).sum())
+    negatives = int(per_class(labels, NEGATIVE).sum())
+    images, classes = labels.shape
+    if classes < 2:
+        return "random", "there is one class"
+    if not negatives:
+        return "sampled", "there are positives alone"
+    if positives + negatives == images * classes:
+        return "complete", "everything is known"
+    some = from_complete(labels) is not None or from_both_signs(labels) is not None
+    if alike and some and observed_alike(labels, k):
+        return "random", "labels of both signs are missing at random"
+    return "sampled", "positives are known more often than negatives"
+
+
+def informative_rows(
+    labels: LabelMatrix, k: float, scores: npt.NDArray[np.floating] | None = None
+) -> IndexArray:
+    """Images whose known labels are positive as often as all labels are, where there are k.
+
+    Those of which everything is known, and the others too if both signs are missing at random
+    there, also by the scores of a network that has not learnt from them; none where people named
+    what they saw, and now and then what they did not see.
+    """
+    everything, complete = np.arange(len(labels)), _complete(labels)
+    partly = np.setdiff1d(np.flatnonzero(per_image(labels)), complete)
+    if len(partly):
+        said = None if scores is None else scores[partly]
+        if _at_random(labels[partly], k, said):
+            return everything
+    enough = from_complete(labels) is not None and (
+        not len(partly) or len(complete) >= _MANY_COMPLETE
+    )
+    return complete if enough else everything[:0]
+
+
+def can_choose_by(labels: LabelMatrix) -> bool:
+    """Whether a ranking of these labels tells which network is better.
+
+    A few negatives beside many tags do not: hardly a class could be ranked, and by chance.
+    """
+    positives, negatives = (per_class(labels, sign) for sign in (POSITIVE, NEGATIVE))
+    named = positives > 0
+    ranked = int((named & (negatives > 0)).sum())
+    partly = int((per_image(labels) > 0).sum()) - len(_complete(labels))
+    if not partly or from_complete(labels) is not None:
+        return ranked > 0
+    return 0 < ranked >= named.sum() / 2 and bool(2 * negatives.sum() >= positives.sum())
+
+
+def observed_alike(labels: LabelMatrix, k: float) -> bool:
+    """Whether positives are observed at most twice as often as negatives, if there are k."""
+    images, classes = labels.shape
+    positives, negatives = per_class(labels, POSITIVE).sum(), per_class(labels, NEGATIVE).sum()
+    return bool(positives / (images * k) <= 2.0 * negatives / (images * max(classes - k, 1e-9)))
+
+
+def looked_alike(scores: npt.NDArray[np.floating], labels: LabelMatrix) -> bool:
+    """Whether likely labels are known about as often as the others of their class.
+
+    As many of each class as are known to be positive are taken to be likely.
+    """
+    readable = ~np.isnan(scores).any(axis=1)
+    scores, known = scores[readable], labels[readable] != UNOBSERVED
+    count = (labels[readable] == POSITIVE).sum(axis=0)
+    places = np.argsort(np.argsort(-scores, axis=0, kind="stable"), axis=0)
+    found = (known & (places < count)).sum()
+    due = (count * known.mean(axis=0)).sum() if len(known) else 0.0
+    return bool(found <= _ALIKE * due + 3.0 * np.sqrt(due))
+
+
+def from_complete(labels: LabelMatrix) -> float | None:
+    """k from images whose labels are all known; None if there are hardly any."""
+    complete = labels[_complete(labels)]
+    if len(complete) < _ENOUGH_COMPLETE or not per_class(complete, NEGATIVE).any():
+        return None
+    return float(per_image(complete, POSITIVE).mean())
+
+
+def from_both_signs(labels: LabelMatrix) -> float | None:
+    """k where labels of both signs are missing at random; None where they are not.
+
+    At random means that the number of observed negatives varies from image to image as it does
+    when every label is drawn by itself; observers who name a fixed number per image give it away.
+    """
+    positives, negatives = per_class(labels, POSITIVE), per_image(labels, NEGATIVE)
+    share = negatives.mean() / labels.shape[1]
+    if not positives.any() or negatives.var() < 0.5 * labels.shape[1] * share * (1.0 - share):
+        return None
+    if share == 0.0:
+        return None
+    return float((positives / np.maximum(per_class(labels), 1)).sum())
+
+
+def _at_random(
+    labels: LabelMatrix, k: float, scores: npt.NDArray[np.floating] | None = None
+) -> bool:
+    if from_both_signs(labels) is None or not observed_alike(labels, k):
+        return False
+    return scores is None or looked_alike(scores, labels)
+
+
+def _complete(labels: LabelMatrix) -> IndexArray:
+    """The images of which everything is known."""
+    return np.flatnonzero(per_image(labels) == labels.shape[1])

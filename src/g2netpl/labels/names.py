@@ -1,0 +1,171 @@
+"""Names of images and classes: one spelling (Unicode NFC), and the file that a name means.
+
+People and programs write `IMG_1` without its ending, `2019\\trip\\IMG_1.JPG` from Windows,
+`img_1.jpg` for `IMG_1.JPG`, `1879` for `0001879.jpg`, and leave out folders. Label Studio stores
+`photo one.jpg` as `1a2b3c4d-photo_one.jpg`. Only listed files can be meant, so no name leads
+anywhere else.
+"""
+
+import os
+import re
+import string
+import unicodedata
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
+
+import numpy as np
+
+from g2netpl.utils.errors import InputError, counted
+
+_IDLE = re.compile(r"(^|/)(?:\.?/)+")  # parts of a name that lead nowhere
+_UPLOAD = re.compile(r"[0-9a-f]{8}-([^/]+)")
+_MARKS = b"/. \n"
+_SIMPLE = string.ascii_letters.encode() + string.digits.encode() + b"_-" + _MARKS
+_IS_MARK = np.isin(np.arange(256), list(_MARKS))
+_ZEROS = re.compile(r"^0+(?=\d+(\.[^.]*)?$)")  # before a name that is a number
+
+
+def normalize_name(name: str) -> str:
+    """A name with its accents as parts of their letters (NFC)."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def name_problem(name: str) -> str | None:
+    """Why an image name must not be looked for below a folder; None if it may."""
+    if not name.strip():
+        return "the name is empty"
+    if "\0" in name:
+        return "the name contains a NUL character"
+    if "://" in name:
+        return "expected a file name, not an address"
+    if name[0] in "/\\" or (len(name) > 1 and name[1] == ":" and name[0].isalpha()):
+        return "leads out of the image folder; expected a name relative to it"
+    if ".." in name.replace("\\", "/").split("/"):
+        return "leads out of the image folder ('..')"
+    return None
+
+
+def plain_name(name: str) -> str:
+    """An image name without `./` and doubled slashes; one that may not be used stays as it is."""
+    if ("./" in name or "//" in name) and name_problem(name) is None:
+        return _IDLE.sub(r"\1", name)
+    return name
+
+
+def plain_names(names: list[str]) -> list[str]:
+    """Image names as all readers give them: plain, and in NFC."""
+    if _are_simple(names):
+        return names
+    return [normalize_name(plain_name(name)) for name in names]
+
+
+def odd_names(names: Sequence[str]) -> dict[int, str]:
+    """The places of names that must not be looked for, and why."""
+    if _are_simple(names):
+        return {}
+    found = ((place, name_problem(name)) for place, name in enumerate(names))
+    return {place: problem for place, problem in found if problem is not None}
+
+
+def _are_simple(names: Sequence[str]) -> bool:
+    """Whether all names hold letters, digits and single marks between them: seen at a glance."""
+    content = "\n".join(["", *names, ""]).encode("utf-8", "replace")
+    if content.translate(None, _SIMPLE) or len(content) < 3:
+        return False
+    is_mark = _IS_MARK[np.frombuffer(content, dtype=np.uint8)]
+    return not (is_mark[1:] & is_mark[:-1]).any()
+
+
+def stored_name(name: str) -> str:
+    """A name as Label Studio stores it: letters, digits, `-`, `_` and `.`."""
+    return re.sub(r"[^-\w.]", "", normalize_name(name).strip().replace(" ", "_"))
+
+
+def name_before_upload(name: str) -> str | None:
+    """The name of an upload before, as stored; None if the name does not look like an upload."""
+    found = _UPLOAD.fullmatch(name)
+    return None if found is None else normalize_name(found[1])
+
+
+class FileIndex:
+    """Files by the last part of their names: whole, without ending, or without leading zeros."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self._keys: tuple[dict[str, list[str]], ...] = tuple(defaultdict(list) for _ in range(4))
+        whole, stems, numbers, stored = self._keys
+        for file in files:
+            last = _key(file.rpartition("/")[2])
+            stem = os.path.splitext(last)[0]
+            whole[last].append(file)
+            stems[stem].append(file)
+            for form in {last, stem}:
+                if _ZEROS.search(form):
+                    numbers[_ZEROS.sub("", form)].append(file)
+            stored[stored_name(file)].append(file)
+
+    def files(self, parts: Sequence[str]) -> list[str]:
+        """The files whose names end with these parts; those with no other folder count first."""
+        *folders, last = map(_key, parts)
+        looked_for = (last, last, last, name_before_upload("/".join(parts)) or "")
+        for key, table in zip(looked_for, self._keys, strict=True):
+            found = []
+            for file in table.get(key, ()):
+                above = _key(file).split("/")[:-1]
+                if above[len(above) - len(folders) :] == folders and len(above) >= len(folders):
+                    found.append((len(above) > len(folders), file))
+            if found:
+                nearest = min(deeper for deeper, _ in found)
+                return [file for deeper, file in found if deeper == nearest]
+        return []
+
+
+def match_filenames(
+    names: Sequence[str], files: Sequence[str], root: str, listed: Collection[str]
+) -> dict[str, str]:
+    """The file that each name means, if there is one; none that is `listed` by its own name.
+
+    Folders that all names begin with may be left out. A name that may mean two files is an error.
+    """
+    parts = {name: plain_name(name.replace("\\", "/")).split("/") for name in names}
+    folders = zip(*(each[:-1] for each in parts.values()), strict=False)
+    shared = len(list(takewhile(lambda level: len(set(level)) == 1, folders)))
+    index, best = FileIndex(files), dict[str, list[str]]()
+    for left_out in range(shared + 1):
+        found = {name: index.files(each[left_out:]) for name, each in parts.items()}
+        best = max(best, {name: hits for name, hits in found.items() if hits}, key=len)
+    meant: dict[str, str] = {}
+    by: dict[str, str] = {}
+    for name, hits in best.items():
+        if len(hits) > 1:
+            both = " and ".join(map(repr, hits[:2]))
+            raise InputError(f"image {name!r}: {root} has {both}; write the one that is meant")
+        other = by.setdefault(hits[0], hits[0] if hits[0] in listed else name)
+        if other != name:
+            raise InputError(
+                f"images {other!r} and {name!r}: both are listed, and one file is in {root}, "
+                f"{hits[0]!r}; write it as that, and give --duplicates unite"
+            )
+        meant[name] = hits[0]
+    return meant
+
+
+def match_known(names: Iterable[str], known: Iterable[str], where: str) -> dict[str, str]:
+    """The known image that each other name means, if it means one; all in NFC."""
+    there = dict.fromkeys(map(normalize_name, known))
+    asked = dict.fromkeys(map(normalize_name, names))
+    others = [name for name in asked if name not in there]
+    free = [name for name in there if name not in asked]
+    return match_filenames(others, free, where, ()) if others and free else {}
+
+
+def matched_note(meant: Mapping[str, str]) -> list[str]:
+    """How many images were found under another name."""
+    if not meant:
+        return []
+    name, file = next(iter(meant.items()))
+    return [f"{counted(len(meant), 'image')} found by another name, as {name!r} = {file!r}"]
+
+
+def _key(name: str) -> str:
+    return normalize_name(name).casefold()

@@ -1,0 +1,337 @@
+"""What the model sees: image files, features or activations of frozen blocks, or arrays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from g2netpl.core.freezing import SplitBackbone, frozen_below
+from g2netpl.core.methods import find_method
+from g2netpl.core.models import Backbone, build_backbone
+from g2netpl.images.activations import ActivationSource, InTurn, Look, Mirroring
+from g2netpl.images.engine import Unfit, faster, worth
+from g2netpl.images.feature_cache import cache_key, default_cache, file_bytes, get_or_compute
+from g2netpl.images.features import Features, compute_features
+from g2netpl.images.loader import (
+    ArraySource,
+    DrawnPart,
+    ImageSource,
+    MirroredPart,
+    Part,
+    Source,
+    by_headers,
+)
+from g2netpl.images.pixels import Tried, check_bad
+from g2netpl.images.sources import shards_of
+from g2netpl.images.transforms import PAIR, ViewName, kept_views
+from g2netpl.labels.table import IndexArray
+from g2netpl.runs.metrics import Truth
+from g2netpl.runs.train_config import USUAL_EPOCHS, PhaseMode, TrainConfig
+from g2netpl.training.splits import TrainingData
+from g2netpl.utils import distributed
+from g2netpl.utils.arrays import finite_rows
+from g2netpl.utils.console import Console
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.memory import show_size
+from g2netpl.utils.progress import Work
+
+
+def backbone_of(config: TrainConfig) -> Backbone:
+    """The backbone that a run asks for."""
+    return build_backbone(
+        config.backbone,
+        pretrained=config.pretrained,
+        weights=config.weights,
+        image_size=config.image_size,
+        seed=config.seed,
+    )
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Held-out images that choose the epoch, and their known labels."""
+
+    source: Source
+    truth: Truth
+
+
+class DataModule:
+    """Where the images of each split come from, for each mode of training."""
+
+    data: TrainingData
+    backbone: Backbone
+
+    @property
+    def split(self) -> SplitBackbone:
+        """Frozen and trained blocks of the backbone, for partial fine-tuning."""
+        raise NotImplementedError
+
+    def prepare(self) -> None:
+        """Do before the first epoch what can fail."""
+
+    def all(self, mode: PhaseMode) -> Source:
+        """Every image of the table, in its order."""
+        raise NotImplementedError
+
+    def training(self, mode: PhaseMode) -> Source:
+        """The training part."""
+        return Part(self.all(mode), self.data.training)
+
+    def validation(self, mode: PhaseMode) -> Validation | None:
+        """The validation part with what is known about it."""
+        if self.data.validation is None:
+            return None
+        return Validation(self.held_out(mode), self.data.validation.values)
+
+    def held_out(self, mode: PhaseMode) -> Source:
+        """The images that the epoch is chosen by."""
+        return Part(self.all(mode), self.data.held_out)
+
+    def test(self, mode: PhaseMode) -> Source | None:
+        """The test images."""
+        return None
+
+    def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
+        """Vectors of some training images, for the estimate of k."""
+        raise NotImplementedError
+
+    def bad_images(self) -> list[str]:
+        """What was wrong with the images that could not be read so far."""
+        return []
+
+
+class TensorDataModule(DataModule):
+    """Arrays in memory: features, which are the classifier's inputs, or small images."""
+
+    def __init__(
+        self,
+        data: TrainingData,
+        inputs: Tensor,
+        test: Tensor | None = None,
+        backbone: Backbone | None = None,
+    ) -> None:
+        self.data, self._all = data, ArraySource(inputs)
+        self._test = None if test is None else ArraySource(test)
+        self.backbone = backbone or Backbone(nn.Identity(), inputs.shape[1])
+
+    def all(self, mode: PhaseMode) -> Source:
+        """Every row."""
+        return self._all
+
+    def test(self, mode: PhaseMode) -> Source | None:
+        """The test rows."""
+        return self._test
+
+    def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
+        """The rows as they are, as vectors."""
+        chosen = torch.from_numpy(self.data.training[rows])
+        features: Features = self._all.inputs[chosen].flatten(1).numpy()
+        return features
+
+
+class ImageDataModule(DataModule):
+    """Image files, or what a frozen part of the backbone makes of them, computed once and kept."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        data: TrainingData,
+        backbone: Backbone,
+        console: Console,
+    ) -> None:
+        self.config, self.data, self.backbone, self.console = config, data, backbone, console
+        self._sources: dict[tuple[str, PhaseMode], Source] = {}
+        self._bad: dict[str, str] = {}
+        self._engines: dict[int, nn.Module] = {}
+
+    def prepare(self) -> None:
+        """Do before the first epoch what can fail: compute the features, or look at the files."""
+        test = [] if self.data.test is None else self.data.test.paths
+        parts = (self.data.paths, self.data.validation_paths or [], test)
+        most = self.config.most_bad
+        check_bad(*(by_headers(paths, most(len(paths))) for paths in parts))
+        for mode in self.config.phases:
+            self.all(mode)
+            self.validation(mode)
+            if mode != "full":
+                self.test(mode)
+
+    def bad_images(self) -> list[str]:
+        """What was wrong with the images that could not be read so far."""
+        for source in self._sources.values():
+            if isinstance(source, ImageSource):
+                self._bad |= {source.dataset.paths[row]: text for row, text in source.bad.items()}
+        return sorted(self._bad.values())
+
+    def all(self, mode: PhaseMode) -> Source:
+        """Every image of the label file, in its order."""
+        return self._source("file", self.data.paths, mode)
+
+    def held_out(self, mode: PhaseMode) -> Source:
+        """Of the label file, or of the user's own validation file."""
+        own = self.data.validation_paths
+        return super().held_out(mode) if own is None else self._source("validation", own, mode)
+
+    def test(self, mode: PhaseMode) -> Source | None:
+        """The test images."""
+        test = self.data.test
+        return None if test is None else self._source("test", test.paths, mode)
+
+    def some_features(self, rows: IndexArray, mode: PhaseMode) -> Features:
+        """Features of some training images, for the estimate of k."""
+        chosen = self.data.training[rows]
+        if mode != "full":  # they are computed for the training anyway
+            part = Part(self.all(mode), chosen)
+            upper = self.split.upper if mode == "partial" else nn.Identity()
+            return compute_features(upper, part)
+        allowed = self.config.most_bad(len(self.data.paths))
+        source = self._images([self.data.paths[row] for row in chosen], max_bad=len(chosen))
+        found = self._computed(self.backbone.module, source, "features for k")
+        bad = {source.dataset.paths[row]: problem for row, problem in source.bad.items()}
+        check_bad(Tried(bad.values(), allowed))
+        return found
+
+    @property
+    def _view(self) -> ViewName | tuple[ViewName, ...]:
+        """Of training images, or two."""
+        both, asked = find_method(self.config.method).method.augmentations == 2, self.config.view
+        return PAIR if both or asked == "pair" else asked
+
+    def _images(self, paths: list[str], max_bad: int | None = None) -> ImageSource:
+        config, backbone = self.config, self.backbone
+        return ImageSource(
+            paths,
+            config.image_size,
+            backbone.mean,
+            backbone.std,
+            seed=config.seed,
+            view=self._view,
+            workers=config.workers,
+            max_bad=config.most_bad(len(paths)) if max_bad is None else max_bad,
+            shards=None if config.order == "images" else shards_of(paths),
+        )
+
+    def _source(self, name: str, paths: list[str], mode: PhaseMode) -> Source:
+        if (name, mode) not in self._sources:
+            made: Source
+            if mode == "full":
+                made = self._images(paths)
+            elif mode == "partial":
+                made = self._activations(name, paths)
+            else:
+                made = ArraySource(torch.from_numpy(self.features(paths)))
+            self._sources[name, mode] = made
+        return self._sources[name, mode]
+
+    @cached_property
+    def split(self) -> SplitBackbone:
+        """Frozen and trained blocks of the backbone, for partial fine-tuning."""
+        return frozen_below(self.backbone.module, self.config.train_from, self.config.image_size)
+
+    def features(self, paths: list[str]) -> Features:
+        """What the backbone makes of all images, from the cache where it is there."""
+        keep = partial(get_or_compute, shape=(self.backbone.width,), kind=np.float32)
+        return np.array(self._frozen(keep, self.backbone.module, paths))
+
+    def _activations(self, name: str, paths: list[str]) -> ActivationSource:
+        """What the frozen blocks make of all images, and for the training of views of them."""
+        shape, at = self.split.shape, f"before {self.split.at}, "
+        keep = partial(self._frozen, partial(get_or_compute, shape=shape), self.split.lower, paths)
+        if name != "file":
+            return ActivationSource(keep(at))
+        view, seed = self._view, self.config.seed
+        if view == PAIR and len(shape) != 3:
+            raise InputError(
+                f"two views with --mode partial: expected feature maps before {self.split.at}; use "
+                "--mode full, or another --train-from"
+            )
+        mirrors, drawn = kept_views(view, self.config.epochs or USUAL_EPOCHS)
+        size = show_size((1 + mirrors + drawn) * file_bytes(len(paths), shape))
+        folder = self.config.cache or default_cache()
+        self._say(f"partial: {self.split}; activations below take {size} in {folder}")
+        plain, looks = keep(at), list[Look]()
+        if mirrors:
+            looks.append(Mirroring(plain, keep(f"{at}mirrored, ", MirroredPart), seed))
+        if drawn:
+            tables = [
+                keep(f"{at}strong {seed} {number}, ", partial(DrawnPart, epoch=number))
+                for number in range(drawn)
+            ]
+            looks.append(InTurn(tables))
+        return ActivationSource(plain, looks)
+
+    def _frozen(
+        self,
+        keep: Callable[..., Any],
+        module: nn.Module,
+        paths: list[str],
+        view: str = "",
+        part: Callable[..., Part] = Part,
+    ) -> Any:
+        """What a frozen module makes of all images, computed or kept; of a bad one all NaN."""
+        made_by = partial(self._made_by, keep, module, paths, view, part)
+        try:
+            found, bad = made_by(by_engine=worth(module, len(paths)))
+        except Unfit as why:
+            self._say(f"note: features by PyTorch: {why}")
+            found, bad = made_by(by_engine=False)
+        check_bad(Tried(bad.values(), self.config.most_bad(len(paths))))
+        self._bad = bad | self._bad
+        return found
+
+    def _made_by(
+        self,
+        keep: Callable[..., Any],
+        module: nn.Module,
+        paths: list[str],
+        view: str,
+        part: Callable[..., Part],
+        by_engine: bool,
+    ) -> tuple[Any, dict[str, str]]:
+        """The same, and the bad images; what onnxruntime and PyTorch make is never mixed."""
+        config, bad, source = self.config, dict[str, str](), self._images(paths)
+        what = "activations" if view else "features"
+
+        def compute(rows: IndexArray) -> Features:
+            some = part(source, rows)
+            fast = self._fast(module, some) if by_engine else module
+            found = self._computed(fast, some, what)
+            strange = ~finite_rows(found.reshape(len(rows), -1))
+            found[strange] = np.nan
+            for row in rows[strange]:
+                none = f"{paths[row]}: the backbone makes no finite numbers of it"
+                bad[paths[row]] = source.bad.get(int(row), none)
+            return found
+
+        view += f"squash, at least 2 x {config.image_size} {self.backbone.mean} {self.backbone.std}"
+        view = f"{config.backbone} {view}" + " onnxruntime" * by_engine
+        key = cache_key(module, paths, view)
+        folder = Path(config.cache) if config.cache else None
+        found = keep(folder, key, paths, compute=compute, say=self._say)
+        return found, bad
+
+    def _computed(self, module: nn.Module, source: Source, what: str) -> Features:
+        """What a module makes of images, while somebody may be waiting."""
+        with Work(self.console, what, len(source)) as work:
+            return compute_features(module, source, on_batch=work.advance)
+
+    def _fast(self, module: nn.Module, source: Source) -> nn.Module:
+        """A frozen module by onnxruntime, on every rank or on none."""
+        why = ""
+        if id(module) not in self._engines:
+            try:
+                self._engines[id(module)] = faster(module, source)
+            except Unfit as problem:
+                why = str(problem)
+        reasons = [text for text in distributed.gather(why) if text]
+        if reasons:
+            raise Unfit(reasons[0])
+        return self._engines[id(module)]
+
+    def _say(self, line: str) -> None:
+        self.console.print(line)

@@ -1,0 +1,160 @@
+"""TrainingData: labels split into training and held-out images, observed as the setting says."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from g2netpl.labels.io.single_label import complete_single_labels
+from g2netpl.labels.missingness import can_choose_by
+from g2netpl.labels.settings import SPML_SEED, Setting, observe
+from g2netpl.labels.splits import split_indices, split_table
+from g2netpl.labels.table import POSITIVE, IndexArray, LabelTable, per_class
+from g2netpl.runs.metrics import can_rank
+from g2netpl.runs.train_config import TrainConfig
+from g2netpl.utils.errors import InputError
+
+
+@dataclass(frozen=True)
+class ListedImages:
+    """The images of one label file: what is known about them, and where they are."""
+
+    table: LabelTable
+    paths: list[str]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """All images, and what may be known about which of them; in memory they have no paths."""
+
+    table: LabelTable  # the file as it is, and the images that it does not list
+    training: IndexArray  # rows that are trained on
+    visible: LabelTable  # their labels, as far as the training may know them
+    held_out: IndexArray  # rows of the same file that are not trained on; may be empty
+    validation: LabelTable | None = None  # their labels, or those of an own validation file
+    test: ListedImages | None = None
+    paths: list[str] = field(default_factory=list)  # of all images
+    validation_paths: list[str] | None = None  # of the user's own file
+    note: str = ""  # how the epoch will be chosen
+    notes: tuple[str, ...] = ()  # what else a person should be told
+
+    @property
+    def hides_truth(self) -> bool:
+        """True where the setting hid labels that the file knows."""
+        return self.table.take(self.training).observed_fraction > self.visible.observed_fraction
+
+    @property
+    def all_paths(self) -> list[str]:
+        """Every picture that the training looks at."""
+        test = [] if self.test is None else self.test.paths
+        return [*self.paths, *(self.validation_paths or []), *test]
+
+    @property
+    def all_images(self) -> list[tuple[str, str, str, int]]:
+        """Path, name, group and part of every picture: 0 training, 1 validation, 2 test."""
+        parts = np.zeros(len(self.table), dtype=np.int64)
+        parts[self.held_out] = 1
+        tables = [(self.paths, self.table, parts.tolist())]
+        if self.validation_paths is not None and self.validation is not None:
+            tables.append((self.validation_paths, self.validation, [1] * len(self.validation)))
+        if self.test is not None:
+            tables.append((self.test.paths, self.test.table, [2] * len(self.test.table)))
+        return [
+            each
+            for paths, table, places in tables
+            for each in zip(
+                paths, table.images, table.groups or [""] * len(table), places, strict=True
+            )
+        ]
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """What the label files say, in short."""
+        tables = {
+            "training": self.table,
+            "validation": None if self.validation_paths is None else self.validation,
+            "test": None if self.test is None else self.test.table,
+        }
+        return {name: table.fingerprint() for name, table in tables.items() if table is not None}
+
+
+def observe_data(config: TrainConfig, table: LabelTable) -> TrainingData:
+    """A table in memory, split and observed as the configuration says."""
+    setting = Setting.parse(config.setting)
+    table = complete_single_labels(table) if config.one_of else table
+    data = split_and_observe(table, setting, config.validation, config.seed, config.one_of)
+    check_learnable(data.visible, "labels")
+    return data
+
+
+def split_and_observe(
+    table: LabelTable,
+    setting: Setting,
+    share: float,
+    seed: int,
+    by_one: bool = False,
+    apart: IndexArray | None = None,
+) -> TrainingData:
+    """Hold out a share of the images that something is known about, observe the others.
+
+    None are held out that nothing could be chosen by, or that nothing could be learnt without.
+    `by_one` says that each image has one class, so that who knows it knows all. Without a share,
+    rows that are kept `apart` are not trained on.
+    """
+    training, held_out = _split(table, setting, share, seed)
+    validation, why = table.take(held_out), ""
+    if not len(held_out):
+        asked = round(share * int(table.labelled.sum())) > 0
+        why = "every group has all of a class, or all images" if asked else "no validation images"
+    elif not can_choose_by(validation.values):
+        why = unranked(validation, "held-out images")
+    elif not per_class(table.take(training).values, POSITIVE).any():
+        why = "the others have no positive"
+    if why:
+        held_out = held_out[:0] if apart is None else apart
+        training = np.setdiff1d(np.arange(len(table)), held_out)
+    if setting.spml_compatible:  # as the benchmark does it: mask first, then split
+        visible = observe(table, setting, SPML_SEED).take(training)
+    else:
+        visible = observe(table.take(training), setting, seed)
+    if by_one:
+        visible = complete_single_labels(visible)
+    if why:
+        return TrainingData(table, training, visible, held_out, note=last_epoch(why))
+    note = f"chosen by mAP on {len(held_out):,} held-out images"
+    return TrainingData(table, training, visible, held_out, validation, note=note)
+
+
+def check_learnable(visible: LabelTable, where: str) -> None:
+    """Refuse labels without a positive, and one class that every image has."""
+    positive = per_class(visible.values, POSITIVE)
+    if not positive.any():
+        raise InputError(f"{where}: no positive label is observed; nothing to learn from")
+    if positive.tolist() == [len(visible)]:
+        raise InputError(
+            f"{where}: {visible.classes[0]!r} is the one class, and on every image; nothing tells "
+            "it from the rest: give some images 0"
+        )
+
+
+def last_epoch(why: str) -> str:
+    """The note of a run that has nothing to choose an epoch by."""
+    return f"the last one ({why}), all images are trained on"
+
+
+def unranked(table: LabelTable, whose: str) -> str:
+    """Why no epoch can be chosen by these labels."""
+    if can_rank(table.values):
+        return f"too few negatives are known among the {whose}"
+    return f"no class has both a positive and a negative among the {whose}"
+
+
+def _split(
+    table: LabelTable, setting: Setting, share: float, seed: int
+) -> tuple[IndexArray, IndexArray]:
+    if not setting.spml_compatible:
+        return split_table(table, share, seed, np.flatnonzero(table.labelled))
+    if share and table.groups is not None:
+        raise InputError(
+            f"setting {setting}: the benchmark's split knows no groups; leave out @spml"
+        )
+    return split_indices(len(table), share, SPML_SEED, True)

@@ -1,0 +1,538 @@
+"""The Trainer: trains a model with a method, phase by phase, and keeps the best epoch.
+
+    trainer = Trainer(config, data, inputs)      # builds the model and the method
+    trainer.fit()
+
+linear   the head is trained on features of the frozen backbone, which are computed once
+partial  the upper blocks are trained too; activations of the frozen blocks are computed once
+full     everything is trained
+lp-ft    linear, then full or partial
+
+Nothing here sees test data. The best epoch is the one with the best validation mAP; if no class has
+both positives and negatives there, mAP is undefined and the last epoch is kept.
+
+Order, augmentation and dropout are functions of (seed, epoch, image or step). So a run that was
+interrupted and resumed from a checkpoint gives the same weights and pseudo-labels, bitwise.
+"""
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, fields
+from itertools import takewhile
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel
+
+from g2netpl.core.algorithm import Batch, train_epoch
+from g2netpl.core.inference import mc_dropout, predict_all, readable_batch
+from g2netpl.core.methods import build_method
+from g2netpl.core.models import Model, batch_norms, build_model, build_optimizer, is_pretrained
+from g2netpl.images.loader import Part, Rows, Source, epoch_groups, shards_in
+from g2netpl.runs.metrics import can_rank, mean_average_precision
+from g2netpl.runs.records import Epoch
+from g2netpl.runs.train_config import PhaseMode, TrainConfig
+from g2netpl.training import expected_positives
+from g2netpl.training.datamodule import DataModule
+from g2netpl.training.diagnostics import Diagnostics
+from g2netpl.training.resolved import resolve_annotation
+from g2netpl.training.splits import TrainingData
+from g2netpl.utils import distributed
+from g2netpl.utils.arrays import Scores
+from g2netpl.utils.errors import UserError
+from g2netpl.utils.launch import device_of
+
+State = dict[str, Tensor]
+
+_FEW_STEPS = 1000  # in longer runs the softmax, which learns faster, has a smaller learning rate
+_SMALLEST_SCALE = 0.3
+_NON_FINITE = 3  # batches in a row
+
+
+class NumericalStop(UserError):
+    """The loss or the weights are no longer finite."""
+
+    exit_code = 5
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Epochs in which the same parameters are trained."""
+
+    mode: PhaseMode
+    epochs: int
+    first_epoch: int = 0
+
+
+@dataclass
+class TrainerState:
+    """How far the training is: everything in a checkpoint that is not a tensor of model or method.
+
+    In the middle of an epoch `step` batches of it are finished.
+    """
+
+    phase: int = 0
+    finished: int = 0  # epochs of this phase
+    round: int = 0
+    step: int = 0
+    loss_sum: float = 0.0  # over the images of this epoch
+    images: int = 0
+    seconds: float = 0.0
+    non_finite: int = 0  # batches in a row
+    best_epoch: int = 0  # from 1; 0 before the first
+    best_map: float | None = None
+    best_model: State = field(default_factory=dict)
+    history: list[Epoch] = field(default_factory=list)
+    is_converged: bool = False
+
+
+class Callback:
+    """What happens beside the training: checkpoints, progress, loggers."""
+
+    def on_phase_start(self, trainer: "Trainer") -> None:
+        """A phase begins, or is resumed."""
+
+    def on_step_end(self, trainer: "Trainer", images: int) -> None:
+        """A step is finished, pseudo-labels included."""
+
+    def on_epoch_end(self, trainer: "Trainer") -> None:
+        """An epoch is finished and validated."""
+
+    def on_phase_end(self, trainer: "Trainer") -> None:
+        """A phase is finished."""
+
+    def on_fit_end(self, trainer: "Trainer") -> None:
+        """The training is finished, or was interrupted."""
+
+    def on_non_finite(self, trainer: "Trainer", batch: Batch, loss: float) -> None:
+        """A batch was skipped, since its loss is not finite."""
+
+
+class Trainer:
+    """Model, method, data and optimizer of one training run.
+
+    `k` and `annotation`, each with its origin, follow from configuration and data unless given.
+    `uninterrupted` is entered while a step or a change of state must not be interrupted.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        data: TrainingData,
+        inputs: DataModule,
+        *,
+        k: expected_positives.Expected | None = None,
+        annotation: tuple[str, str] | None = None,
+        callbacks: Sequence[Callback] = (),
+        uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:
+        self.config, self.data, self.inputs = config, data, inputs
+        self.callbacks, self.uninterrupted = list(callbacks), uninterrupted
+        self.device = torch.device(device_of(config.device))
+        self.phases = _phases(config, len(data.training))
+        self.k, self.k_origin, at_random = distributed.broadcast(
+            k or expected_positives.find(config, data, inputs)
+        )
+        found = annotation or resolve_annotation(config, data, self.k, at_random)
+        self.annotation, self.annotation_reason = found
+        self.rows = distributed.own_rows(len(data.training))  # and their pseudo-labels
+        observed = torch.tensor(data.visible.values, device=self.device)
+        self.method = build_method(
+            config.method,
+            observed,
+            k=self.k,
+            epochs=sum(phase.epochs for phase in self.phases),
+            seed=config.seed,
+            **config.options,
+        )
+        self.method.start_phase(config.lr(self.phases[-1].mode), self.mode != "linear")
+        self.full_model = build_model(
+            inputs.backbone,
+            observed.shape[1],
+            annotation=self.annotation,
+            k=self.k,
+            hidden=config.hidden,
+            dropout=self.method.dropout,
+            trains_sigmoids=self.method.trains_sigmoids,
+            seed=config.seed,
+        ).to(self.device)
+        if distributed.size() > 1:
+            self.method.keep_rows(torch.from_numpy(self.rows).to(self.device))
+        self.state = TrainerState()
+        self._batch: Batch
+
+    @property
+    def mode(self) -> PhaseMode:
+        """What is trained in the last phase."""
+        return self.phases[-1].mode
+
+    @property
+    def phase(self) -> Phase:
+        """The current phase."""
+        return self.phases[self.state.phase]
+
+    @property
+    def epochs(self) -> int:
+        """Epochs of all phases."""
+        return sum(phase.epochs for phase in self.phases)
+
+    @property
+    def softmax_scale(self) -> float:
+        """Learning rate of the softmax in proportion to that of the sigmoids."""
+        steps = self.epochs * -(-len(self.data.training) // self.config.batch_size)
+        return min(1.0, max(_SMALLEST_SCALE, _FEW_STEPS / max(steps, 1)))
+
+    @property
+    def evaluated(self) -> Model:
+        """The model that is validated and kept: the average of the weights if there is one."""
+        model: Any = self.model if self.averaged is None else self.averaged.module
+        return model  # type: ignore[no-any-return]
+
+    def fit(self, checkpoint: Mapping[str, Any] | None = None) -> TrainerState:
+        """Train all phases, or what is left of them after a checkpoint."""
+        first = 0 if checkpoint is None else checkpoint["trainer"]["phase"]
+        try:
+            for number in range(first, len(self.phases)):
+                self._start_phase(number, checkpoint if number == first else None)
+                self._notify("on_phase_start")
+                with _one_thread() if self.phase.mode == "linear" else nullcontext():
+                    while not self._is_finished:
+                        self._run_epoch()
+                self.last_model = copy_state(self.evaluated)
+                self.load_model(self.state.best_model)
+                self._notify("on_phase_end")
+        finally:
+            self._notify("on_fit_end")
+        return self.state
+
+    def model_of(self, mode: PhaseMode) -> Model:
+        """The part of the model that a phase trains, on the inputs of that phase."""
+        if mode == "full":
+            return self.full_model
+        upper = self.inputs.split.upper if mode == "partial" else nn.Identity()
+        return Model(upper, self.full_model.head)
+
+    def load_model(self, state: Mapping[str, Tensor]) -> None:
+        """Give the model of the current phase these weights."""
+        self.model.load_state_dict(state)
+
+    def predict(self, state: Mapping[str, Tensor], source: Source) -> Scores:
+        """Probabilities (N, L) by these weights, which the model then has."""
+        self.load_model(state)
+        return predict_all(self.model, source)
+
+    def pseudo_labels(self) -> Scores | None:
+        """Pseudo-labels (N, L) of all training images, on every rank; None if there are none."""
+        with torch.no_grad():
+            labels = self.method.pseudo_labels(torch.arange(len(self.rows), device=self.device))
+        if labels is None:
+            return None
+        return distributed.gather_rows(labels.float().cpu().numpy(), len(self.data.training))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that `fit` needs to resume; tensors are not copied."""
+        is_between = self.state.step == 0  # epochs: the next one moves on from these pseudo-labels
+        state: dict[str, Any] = {
+            "trainer": {each.name: getattr(self.state, each.name) for each in fields(self.state)},
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "method": self.method.state_dict(),
+            "scaler": self.scaler.state_dict(),
+            "labels_before": None if is_between else self.diagnostics.before,
+        }
+        if self.averaged is not None:
+            state["averaged"] = self.averaged.state_dict()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a checkpoint of the current phase."""
+        self.state = TrainerState(**state["trainer"])
+        self.load_model(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.method.load_state_dict(state["method"])
+        self.scaler.load_state_dict(state["scaler"])
+        if self.averaged is not None:
+            self.averaged.load_state_dict(state["averaged"])
+        self.diagnostics.remember()
+        if state["labels_before"] is not None:
+            self.diagnostics.before = state["labels_before"].to(self.device)
+
+    # --- phases ----------------------------------------------------------------------------------
+
+    def _start_phase(self, number: int, checkpoint: Mapping[str, Any] | None) -> None:
+        self.state = TrainerState(phase=number, history=self.state.history)
+        config, phase = self.config, self.phase
+        # linear epochs were trained on pretrained batch statistics; new ones would undo them
+        self.full_model.freezes_statistics = phase.first_epoch > 0 and is_pretrained(
+            config.backbone, config.pretrained, config.weights
+        )
+        self.model = self.model_of(phase.mode)
+        self.model.autocast = _autocast(config.precision, self.device)
+        lr = config.lr(phase.mode)
+        groups = self.full_model.head.parameter_groups(lr, self.softmax_scale)
+        backbone = list(self.model.backbone.parameters())
+        if backbone:
+            groups.append({"params": backbone, "lr": lr})
+        self.optimizer = build_optimizer(config.optimizer, groups, lr)
+        self.scaler = torch.amp.GradScaler(
+            self.device.type, enabled=config.precision == "fp16" and self.device.type == "cuda"
+        )
+        self.method.start_phase(lr, phase.mode != "linear")
+        self._start_average()
+        self.source = self.inputs.training(phase.mode)
+        if distributed.size() > 1:
+            self.source = Part(self.source, self.rows)
+        self.validation = self.inputs.validation(phase.mode)
+        if self.method.rounds > 1:
+            self._initial = copy_state(self.model), copy.deepcopy(self.optimizer.state_dict())
+        norms = batch_norms(self.model.backbone)
+        self._statistics = [buffer for norm in norms for buffer in norm.buffers()]
+        self._kept = [buffer.clone() for buffer in self._statistics]
+        self.diagnostics = Diagnostics(self.model, self.method, self.source, config.seed)
+        self.diagnostics.remember()
+        if checkpoint is not None:
+            self.load_state_dict(checkpoint)
+        self.parallel: Any = distributed.parallel(self.model)
+
+    def _start_average(self) -> None:
+        self.averaged: AveragedModel | None = None
+        if self.config.ema is not None:
+            average = _average_with_warmup(self.config.ema)
+            self.averaged = AveragedModel(self.model, multi_avg_fn=average)
+
+    def _start_round(self) -> None:
+        """The method sees the predictions of this round; the model starts again."""
+        with torch.random.fork_rng(devices=_gpus()):
+            torch.manual_seed(self.config.seed * 1_000_003 + self.state.finished)
+            model, passes = self.evaluated, self.method.passes
+            self.method.start_round(mc_dropout(model, self.source, passes))
+        state, optimizer = self._initial
+        self.load_model(state)
+        self.optimizer.load_state_dict(copy.deepcopy(optimizer))
+        self._start_average()
+        self.diagnostics.remember()
+        self.state.round += 1
+
+    @property
+    def _is_finished(self) -> bool:
+        return (
+            self.state.finished >= self.phase.epochs * self.method.rounds or self.state.is_converged
+        )
+
+    # --- epochs ----------------------------------------------------------------------------------
+
+    def _run_epoch(self) -> None:
+        state, phase = self.state, self.phase
+        if state.finished // phase.epochs > state.round:
+            with self.uninterrupted():
+                self._start_round()
+        epoch = phase.first_epoch + state.finished
+        phi = epoch / (self.epochs * self.method.rounds)  # fraction of all epochs finished
+        self._began = time.perf_counter() - state.seconds
+        with self.uninterrupted(), torch.random.fork_rng(devices=_gpus()):
+            batches, resumed = self._batches(epoch), state.step > 0
+            train_epoch(self.parallel, self.method, batches, self._step, phi, resumed)
+        seconds = state.seconds
+        self._check_finite(epoch)
+        with self.uninterrupted() if distributed.size() > 1 else nullcontext():
+            record: Epoch = {
+                "epoch": epoch + 1,
+                "cost": self._mean_loss(),
+                "validation_map": self._validate(),
+                **self.diagnostics.read(phi),
+                "seconds": seconds,
+                "images_per_second": len(self.data.training) / max(seconds, 1e-9),
+            }
+        with self.uninterrupted():
+            self._finish_epoch(record)
+            self._notify("on_epoch_end")
+
+    def _batches(self, epoch: int) -> Iterator[Batch]:
+        """The batches that are left of an epoch. When the next one is asked for, the step and the
+        update of the pseudo-labels are finished."""
+        state = self.state
+        groups = self._groups(epoch)[state.step :]
+        self.parallel.train()
+        for rows, images in zip(groups, self.source.load(groups, epoch, self.device), strict=True):
+            self._seed(epoch, state.step)
+            batch = readable_batch(rows, images, self.method.observed)
+            self._is_empty = not len(batch)
+            if self._is_empty and distributed.size() > 1:  # all ranks make the same steps
+                batch = readable_batch(rows[:1], images[:1].nan_to_num(), self.method.observed)
+            if len(batch):
+                self._batch = batch
+                _copy(self._statistics, self._kept)
+                with _statistics_kept(self.model, len(batch) == 1):
+                    yield batch
+            state.step += 1
+            state.seconds = time.perf_counter() - self._began
+            self._notify("on_step_end", len(rows) * distributed.size())
+
+    def _groups(self, epoch: int) -> list[Rows]:
+        """The rows of each batch; all ranks have the same number of batches."""
+        config, count = self.config, len(self.data.training)
+        if distributed.size() == 1:
+            shards = shards_in(self.source)
+            return epoch_groups(count, config.batch_size, config.seed, epoch, shards)
+        steps = max(1, min(-(-count // config.batch_size), count // distributed.size()))
+        seed = config.seed + 7919 * distributed.rank()
+        order = epoch_groups(len(self.rows), len(self.rows), seed, epoch, shards_in(self.source))
+        return np.array_split(np.concatenate(order), steps)
+
+    def _step(self, loss: Tensor) -> bool:
+        """One optimizer step; False if the loss is not finite, on this rank or another."""
+        loss = loss * 0.0 if self._is_empty else loss
+        value, state = loss.item(), self.state
+        if distributed.any_rank(not np.isfinite(value)):
+            self._skip(value)
+            return False
+        self.optimizer.zero_grad()
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        if self.averaged is not None:
+            self.averaged.update_parameters(self.model)
+        state.loss_sum += value * len(self._batch)
+        state.images += len(self._batch)
+        state.non_finite = 0
+        return True
+
+    def _skip(self, loss: float) -> None:
+        """Restore the batch statistics; several such batches in a row stop the run."""
+        _copy(self._kept, self._statistics)
+        self._notify("on_non_finite", self._batch, loss)
+        self.state.non_finite += 1
+        if self.state.non_finite == _NON_FINITE:
+            raise NumericalStop(
+                f"epoch {self.phase.first_epoch + self.state.finished + 1}: the loss is {loss} in "
+                f"{_NON_FINITE} batches in a row; use a smaller --learning-rate"
+            )
+
+    def _mean_loss(self) -> float:
+        parts = distributed.gather((self.state.loss_sum, self.state.images))
+        return sum(loss for loss, _ in parts) / max(sum(images for _, images in parts), 1)
+
+    def _check_finite(self, epoch: int) -> None:
+        """The loss of a step may be finite while its gradients are not."""
+        if not all(bool(torch.isfinite(weights).all()) for weights in self.model.parameters()):
+            raise NumericalStop(
+                f"epoch {epoch + 1}: the weights are not finite; use a smaller --learning-rate"
+            )
+
+    def _validate(self) -> float | None:
+        """The validation mAP; None if it is undefined."""
+        held = self.validation
+        if held is None or not can_rank(held.truth):
+            return None
+        return distributed.broadcast(
+            mean_average_precision(predict_all(self.evaluated, held.source), held.truth)
+        )
+
+    def _finish_epoch(self, record: Epoch) -> None:
+        state, score = self.state, record["validation_map"]
+        state.history = [*state.history, record]
+        is_first = state.finished % self.phase.epochs == 0  # of the round
+        weights = copy_state(self.evaluated)
+        if is_first or score is None or state.best_map is None or score > state.best_map:
+            state.best_model, state.best_map = weights, score
+            state.best_epoch = record["epoch"]
+        state.finished += 1
+        state.step, state.images, state.loss_sum, state.seconds = 0, 0, 0.0, 0.0
+        state.is_converged = distributed.broadcast(self._is_converged())
+
+    def _is_converged(self) -> bool:
+        """Whether pseudo-labels and model have been at equilibrium for some epochs."""
+        config, first = self.config, self.phase.first_epoch
+        own = (each for each in reversed(self.state.history) if each["epoch"] > first)
+        quiet = sum(1 for _ in takewhile(lambda each: _is_quiet(each, config), own))
+        return 0 < config.patience <= quiet
+
+    def _seed(self, epoch: int, step: int) -> None:
+        """Dropout depends on the step and not on the history of the process."""
+        number = ((self.config.seed * 1_000_003 + epoch) * 1_000_003 + step) * 1_000_003
+        torch.manual_seed((number + distributed.rank()) % 2**63)
+
+    def _notify(self, event: str, *arguments: Any) -> None:
+        for callback in self.callbacks:
+            getattr(callback, event)(self, *arguments)
+
+
+def _copy(values: list[Tensor], into: list[Tensor]) -> None:
+    if values:
+        torch._foreach_copy_(into, values)
+
+
+def copy_state(model: nn.Module) -> State:
+    """A copy of the weights in main memory."""
+    return {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in model.state_dict().items()
+    }
+
+
+def _phases(config: TrainConfig, images: int) -> list[Phase]:
+    *before, last = config.phases
+    return [
+        *(Phase(mode, config.linear_epochs) for mode in before),
+        Phase(last, config.epochs_on(images), len(before) * config.linear_epochs),
+    ]
+
+
+def _is_quiet(record: Epoch, config: TrainConfig) -> bool:
+    """Nothing moves any more; pseudo-labels that are all uncertain have not begun to."""
+    regret, movement, undecided = record["regret"], record["movement"], record["undecided"]
+    return (
+        regret is not None
+        and movement is not None
+        and undecided is not None
+        and undecided < 1
+        and regret < config.regret_tolerance
+        and movement < config.movement_tolerance
+    )
+
+
+def _autocast(precision: str, device: torch.device) -> AbstractContextManager[Any]:
+    if precision == "float32":
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16 if precision == "bf16" else torch.float16)
+
+
+def _average_with_warmup(decay: float) -> Callable[..., None]:
+    """An exponential moving average whose decay grows from 2/11 to its value."""
+
+    @torch.no_grad()
+    def average(averages: list[Tensor], weights: list[Tensor], steps: Tensor) -> None:
+        now = min(decay, (1.0 + float(steps)) / (10.0 + float(steps)))
+        torch._foreach_lerp_(averages, weights, 1.0 - now)
+
+    return average
+
+
+@contextmanager
+def _statistics_kept(model: Model, keep: bool) -> Iterator[None]:
+    """A single image has no batch statistics: the gathered ones are used."""
+    norms = [norm for norm in batch_norms(model.backbone) if norm.training] if keep else []
+    for norm in norms:
+        norm.eval()
+    yield
+    for norm in norms:
+        norm.train()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Tensors of a head are small: more threads would only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _gpus() -> list[int]:
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []

@@ -1,0 +1,134 @@
+"""Checked settings: frozen models that refuse unknown keys and values out of range, in one line.
+
+What our own files hold is checked in the same way when it is read again.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Self, TypeVar, cast, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+
+from g2netpl.utils.errors import InputError, did_you_mean
+
+MOST_EPOCHS, MOST_PROCESSES = 1_000_000, 512
+LARGEST_IMAGE, LARGEST_BATCH, WIDEST = 8_192, 1_048_576, 65_536  # pixels a side, images, units
+
+
+class Options(BaseModel):
+    """Base of every set of options: immutable, no unknown keys, every value checked."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
+
+    def __init__(self, /, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as problem:
+            raise InputError(_first_line(type(self).model_fields, problem)) from None
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _true_is_not_one(cls, value: object, info: ValidationInfo) -> object:
+        kind = cls.model_fields[info.field_name or ""].annotation
+        parts = value if isinstance(value, list | tuple) else [value]
+        if bool not in (kind, *get_args(kind)) and any(isinstance(part, bool) for part in parts):
+            raise ValueError("must not be true or false")
+        return value
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], where: str) -> Self:
+        """Build from plain values; a mistake becomes one line that starts with `where`."""
+        try:
+            return cls(**values)
+        except InputError as problem:
+            raise InputError(f"{where}: {problem}") from None
+
+
+Record = TypeVar("Record")
+
+
+def parse_record(kind: type[Record], text: str | bytes, where: str) -> Record:
+    """The content of a JSON text; a mistake in it becomes one line that starts with `where`."""
+    try:
+        return check_record(kind, json.loads(text), where)
+    except (ValueError, RecursionError) as problem:
+        raise InputError(f"{where}: not valid JSON ({str(problem)[:200]})") from None
+
+
+def check_record(kind: type[Record], content: object, where: str) -> Record:
+    """The content as it is, once it is of this kind, a TypedDict; other keys are let alone."""
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: expected an object, got a {type(content).__name__}")
+    try:
+        _adapter(kind).validate_python(content, strict=True)
+    except ValidationError as problem:
+        raise InputError(f"{where}: {_first_line((), problem)}") from None
+    return cast(Record, content)
+
+
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def in_full(number: float) -> str:
+    """A number in few digits, or in all where those would be another number."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)
+
+
+def check_range(name: str, value: float | None, least: int, most: int | None = None) -> None:
+    """Refuse a number that is too small or too large; None is not there to be refused."""
+    if value is not None and value < least:
+        raise InputError(f"{name}: must be {least} or more, got {value}")
+    if value is not None and most is not None and value > most:
+        raise InputError(f"{name}: must be {most:,} or less, got {value}")
+
+
+def none_from_text(value: object) -> object:
+    """`none` on the command line and in files without a null."""
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
+def list_from_text(value: object) -> object:
+    """`0,2`, `[0,2]` or `(0,2)` on the command line; a single value without brackets stays one."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    bracketed = text[:1] + text[-1:] in ("[]", "()")
+    if not bracketed and "," not in text:
+        return value
+    return [part.strip() for part in (text[1:-1] if bracketed else text).split(",")]
+
+
+def _first_line(known: Iterable[str], problem: ValidationError) -> str:
+    order = ("extra_forbidden", "missing")  # a misspelt key explains a missing one
+    errors = sorted(problem.errors(), key=lambda each: each["type"] not in order[:1])
+    error = errors[0]
+    key = str(error["loc"][0]) if error["loc"] else ""
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key!r:.100} ({did_you_mean(key[:100], known)})"
+    # a key of several types has an error for each of them
+    forms = [each["msg"] for each in problem.errors() if each["loc"][:1] == error["loc"][:1]]
+    forms = [form.removeprefix("Value error, ") for form in dict.fromkeys(forms)]
+    message = " or ".join(form[:1].lower() + form[1:] for form in forms)
+    if not key:
+        return message
+    if error["type"] == "missing":
+        return f"{key}: required, but not given"
+    return f"{key}: {message}, got {_in_short(error['input'])}"
+
+
+def _in_short(value: object) -> str:
+    try:
+        return f"{value!r:.200}"
+    except (ValueError, RecursionError):
+        return f"what is too large to be shown ({type(value).__name__})"

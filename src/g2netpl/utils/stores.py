@@ -1,0 +1,195 @@
+"""Files in object stores such as s3://, gs:// and hf://, through fsspec (the extra `remote`).
+
+A file is copied into the user's cache folder when it is first read. The copy is keyed by address,
+size and version. The files that were not used for longest are removed when the folder grows beyond
+the environment variable G2NETPL_REMOTE_CACHE (default 10GB). fsspec's own simplecache is not used:
+it leaves half a file after a kill, does not notice a changed object, and never removes anything.
+
+Credentials come from the environment only: an address with credentials is rejected.
+"""
+
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from filelock import FileLock
+
+from g2netpl.utils.disk import user_cache
+from g2netpl.utils.errors import InputError
+from g2netpl.utils.memory import parse_size
+from g2netpl.utils.places import ImageRef, Opened, Stamp, Unreachable
+
+SCHEMES = ("s3", "gs", "gcs", "hf", "az", "abfs", "memory")
+_SIZE, _USUAL_SIZE = "G2NETPL_REMOTE_CACHE", "10GB"
+_VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "LastModified", "updated", "created")
+_CREDENTIALS = re.compile(r"://[^/]*[@:]|://.*\?.*=")  # before the host, or in a signed address
+_written = 0  # bytes by this process since the size of the cache was checked
+
+Result = TypeVar("Result")
+
+
+class Remote(ImageRef):
+    """A file of a store, as it was listed."""
+
+    __slots__ = ("listed",)
+    listed: Stamp
+
+    def __new__(cls, address: str, listed: Stamp) -> Self:
+        """The text is the address."""
+        made = super().__new__(cls, address)
+        made.listed = listed
+        return made
+
+    def stamp(self) -> Stamp:
+        """As it was listed."""
+        return self.listed
+
+    def open(self) -> Opened:
+        """Open the local copy."""
+        try:
+            return open(self.local(), "rb")
+        except FileNotFoundError:  # another process has just removed it for want of room
+            return open(self.local(), "rb")
+
+    def local(self) -> Path:
+        """The local copy, which is downloaded if it is not there."""
+        key = hashlib.sha256(f"{self}\0{self.listed}".encode()).hexdigest()
+        path = user_cache("remote", "set XDG_CACHE_HOME") / key[:2] / key
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(path.parent / ".lock"):  # other processes may want the same shard
+                if not path.exists():
+                    self._download(path)
+        with suppress(OSError):
+            os.utime(path)  # it was used now
+        return path
+
+    def _download(self, path: Path) -> None:
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+        try:
+            _ask(self, lambda store: store.get_file(str(self), str(temporary)))
+            size = temporary.stat().st_size
+            if size != self.listed[0]:
+                raise Unreachable(
+                    f"{self}: {size:,} bytes arrived of {self.listed[0]:,}; the file changed, or "
+                    "the connection broke: run the command again"
+                )
+            os.replace(temporary, path)
+        except FileNotFoundError:
+            raise Unreachable(f"{self}: was listed, but is not there any more") from None
+        finally:
+            temporary.unlink(missing_ok=True)
+        _limit_size(path, size)
+
+    def __getnewargs__(self) -> tuple[str, Stamp]:  # type: ignore[override]
+        return str(self), self.listed
+
+
+def _limit_size(newest: Path, written: int) -> None:
+    """Remove the files that were not used for longest, if there are too many bytes."""
+    global _written
+    limit = _limit()
+    _written += written
+    if _written < limit // 20:
+        return
+    _written = 0
+    files = []
+    for path in newest.parent.parent.glob("*/*"):
+        with suppress(OSError):
+            status = path.stat()
+            files.append((status.st_mtime_ns, status.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= limit * 9 // 10:
+            return
+        if path == newest or path.name == ".lock":
+            continue
+        with suppress(OSError):
+            path.unlink()
+            total -= size
+
+
+def _limit() -> int:
+    text = os.environ.get(_SIZE) or _USUAL_SIZE
+    try:
+        return parse_size(text)
+    except ValueError as problem:
+        raise InputError(f"{_SIZE}={text}: {problem}") from None
+
+
+def check_secrets(address: str) -> None:
+    """Reject an address with credentials, without repeating it."""
+    if _CREDENTIALS.search(address):
+        raise InputError(
+            "an address with credentials is rejected, since the run folder would contain it; set "
+            "them in the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        )
+
+
+def check_address(address: str) -> None:
+    """Reject what is not an address of a store."""
+    check_secrets(address)
+    scheme, _, rest = address.partition("://")
+    if scheme not in SCHEMES or not rest.strip("/"):
+        known = ", ".join(f"{name}://" for name in SCHEMES if name != "memory")
+        raise InputError(f"{address}: expected an address that begins with {known}")
+
+
+def object_at(address: str) -> Remote:
+    """One file, as the store lists it."""
+    check_address(address)
+    try:
+        about = _ask(address, lambda store: store.info(address))
+    except FileNotFoundError:
+        about = {}
+    if about.get("type") != "file":
+        raise InputError(f"{address}: {'a folder, not a file' if about else 'nothing there'}")
+    return _listed(about, address)
+
+
+def objects_at(address: str) -> list[Remote]:
+    """All files below an address, or those that a pattern names."""
+
+    def list_files(store: Any) -> dict[str, Any]:
+        find = store.glob if set(address) & set("*?[") else store.find
+        files: dict[str, Any] = find(address, detail=True)
+        return files
+
+    try:
+        found = [about for about in _ask(address, list_files).values() if about["type"] == "file"]
+    except FileNotFoundError:
+        found = []
+    if not found:
+        raise InputError(f"{address}: nothing there")
+    return [_listed(about, address) for about in found]
+
+
+def _listed(about: dict[str, Any], address: str) -> Remote:
+    scheme = address.partition("://")[0]
+    name = str(about["name"]).removeprefix(f"{scheme}://").lstrip("/")
+    version = next((str(about[key]) for key in _VERSIONS if about.get(key)), "")
+    number = int.from_bytes(hashlib.sha256(version.encode()).digest()[:8]) >> 1
+    return Remote(f"{scheme}://{name}", (int(about["size"]), number, 0))
+
+
+def _ask(address: str, action: Callable[[Any], Result]) -> Result:
+    """Ask the store; its library retries. Errors are one line."""
+    try:
+        import fsspec
+
+        store = fsspec.filesystem(address.partition("://")[0])
+    except (ImportError, ValueError) as problem:
+        raise InputError(f"{address}: {problem}; pip install 'g2netpl[remote]'") from None
+    try:
+        store.invalidate_cache()
+        return action(store)
+    except FileNotFoundError:
+        raise
+    except Exception as problem:  # of any store, any library, any network
+        why = " ".join(str(problem).split())[:200] or type(problem).__name__
+        raise Unreachable(f"{address}: cannot be read ({why})") from None

@@ -1,0 +1,157 @@
+import random
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from g2netpl.images.pixels import resize
+from g2netpl.images.transforms import apply
+
+SIZE, REACH = 32, 4  # a shift goes up to an eighth
+NAMES = ["plain", "paper", "weak", "strong"]
+RANDOM = ["paper", "weak", "strong"]
+
+
+def view(name, image, size, key):
+    return apply(name, resize(image, size), key)
+
+
+@pytest.fixture(scope="module")
+def pattern():
+    """Each pixel tells its own row and column, so a shift can be read off."""
+    down, across = np.mgrid[0:SIZE, 0:SIZE]
+    return np.stack([down * 7, across * 7, (down * 5 + across * 3) % 256], -1).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def image(pattern):
+    return Image.fromarray(pattern)
+
+
+def keys(count):
+    return [(7, epoch, row) for epoch in range(2) for row in range(count // 2)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_view_is_square_bytes(name):
+    wide = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 80, 3), dtype=np.uint8))
+    for size in (1, 7, 8, 24):
+        pixels = view(name, wide, size, (0, 0, 0))
+        assert pixels.shape == (size, size, 3)
+        assert pixels.dtype == np.uint8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_same_key_gives_the_same_view_for_any_global_seed(name, image):
+    torch.manual_seed(1)
+    np.random.seed(1)
+    first = [view(name, image, SIZE, key) for key in keys(20)]
+    torch.manual_seed(2)
+    np.random.seed(2)
+    again = [view(name, image, SIZE, key) for key in reversed(keys(20))]
+    np.testing.assert_array_equal(first, again[::-1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_image_itself_stays_as_it_was(name, image, pattern):
+    view(name, image, SIZE, (0, 0, 0))[...] = 0
+    np.testing.assert_array_equal(np.asarray(image), pattern)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_global_random_state_is_touched(name, image, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda _: pytest.fail("CUDA is seeded"))
+    monkeypatch.setattr(torch.cuda, "manual_seed", lambda _: pytest.fail("CUDA is seeded"))
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
+    place = np.random.get_state()[2]
+    for key in keys(10):
+        view(name, image, SIZE, key)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (np.random.get_state()[1] == before[1]).all()
+    assert np.random.get_state()[2] == place
+    assert random.getstate() == before[2]
+
+
+@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("part", [0, 1, 2], ids=["seed", "epoch", "image"])
+def test_each_part_of_the_key_matters(name, part, image):
+    views = []
+    for value in range(12):
+        key = [3, 3, 3]
+        key[part] = value
+        views.append(view(name, image, SIZE, tuple(key)).tobytes())
+    expected = {"paper": 2, "weak": 9, "strong": 12}[name]
+    assert len(set(views)) >= expected
+
+
+def test_plain_is_the_squashed_image():
+    wide = Image.fromarray(np.random.default_rng(0).integers(0, 256, (30, 80, 3), dtype=np.uint8))
+    for key in keys(6):
+        np.testing.assert_array_equal(view("plain", wide, 24, key), resize(wide, 24))
+
+
+def test_paper_mirrors_about_half_of_the_images(image, pattern):
+    mirrored = 0
+    for key in keys(400):
+        pixels = view("paper", image, SIZE, key)
+        turned = np.array_equal(pixels, np.fliplr(pattern))
+        assert turned or np.array_equal(pixels, pattern)
+        mirrored += turned
+    assert 160 < mirrored < 240  # four standard deviations of 10
+
+
+def shift_of(pixels, pattern):
+    """Where the middle of the view comes from; (mirrored, rows down, columns right)."""
+    middle = SIZE // 2
+    for mirrored in (False, True):
+        source = np.fliplr(pattern) if mirrored else pattern
+        found = np.argwhere((source == pixels[middle, middle]).all(-1))
+        right = pixels[middle, middle + 1]
+        for row, column in found:
+            if column + 1 < SIZE and (source[row, column + 1] == right).all():
+                return mirrored, middle - row, middle - column
+    return None
+
+
+def test_weak_shows_the_shifted_image_and_nothing_else(image, pattern):
+    shifts = []
+    for key in keys(300):
+        pixels = view("weak", image, SIZE, key)
+        mirrored, down, across = shift_of(pixels, pattern)
+        source = np.fliplr(pattern) if mirrored else pattern
+        moved = np.roll(source, (down, across), axis=(0, 1))
+        top, bottom = max(down, 0), SIZE + min(down, 0)
+        left, right = max(across, 0), SIZE + min(across, 0)
+        np.testing.assert_array_equal(pixels[top:bottom, left:right], moved[top:bottom, left:right])
+        shifts.append((down, across))
+    for along in zip(*shifts, strict=True):
+        assert set(along) == set(range(-REACH, REACH + 1))
+        assert abs(np.mean(along)) < 0.6  # four standard errors of 2.58 / √300
+    assert abs(np.corrcoef(np.transpose(shifts))[0, 1]) < 0.25
+
+
+def test_what_comes_in_at_the_edges_is_reflected(image, pattern):
+    for key in keys(60):
+        pixels = view("weak", image, SIZE, key)
+        mirrored, down, across = shift_of(pixels, pattern)
+        source = np.fliplr(pattern) if mirrored else pattern
+        last = SIZE - 1
+        for row in range(SIZE):
+            for column in range(SIZE):
+                # −1 shows 1, −2 shows 2; 32 shows 30, 33 shows 29
+                y, x = abs(row - down), abs(column - across)
+                y, x = last - abs(last - y), last - abs(last - x)
+                assert (pixels[row, column] == source[y, x]).all()
+
+
+def test_strong_differs_from_weak_and_erases_a_rectangle(image):
+    grey = 0
+    for key in keys(60):
+        strong = view("strong", image, SIZE, key)
+        assert (strong != view("weak", image, SIZE, key)).any()
+        erased = (strong == 127).all(-1)
+        rows, columns = np.flatnonzero(erased.any(1)), np.flatnonzero(erased.any(0))
+        grey += erased[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1].all()
+        assert 0.01 <= erased.mean() <= 0.45
+    assert grey >= 50  # a stray grey pixel elsewhere hides some

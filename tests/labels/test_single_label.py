@@ -1,0 +1,86 @@
+"""One class per image: what follows from a name, and what contradicts it."""
+
+import numpy as np
+import pytest
+
+from g2netpl import LabelTable, ReadOptions, read_labels
+from g2netpl.labels.io import LabelFileError
+from g2netpl.labels.io.single_label import apply_answers, complete_single_labels, looks_single_label
+
+ONE_OF = ReadOptions(one_of=True)
+
+
+def table(*rows):
+    return LabelTable([f"{row}.jpg" for row in range(len(rows))], ("ant", "bee", "fly"), rows)
+
+
+def test_a_name_says_all_and_the_last_that_is_left_is_the_one():
+    found = complete_single_labels(
+        table([1, -1, -1], [-1, 1, 0], [-1, -1, -1], [0, -1, -1], [0, -1, 0])
+    )
+    assert found.values.tolist() == [[1, 0, 0], [0, 1, 0], [-1, -1, -1], [0, -1, -1], [0, 1, 0]]
+    assert complete_single_labels(found).values.tolist() == found.values.tolist()
+
+
+WIDE = "image,ant,bee,fly\n1.jpg,1,,\n11.jpg,,1,\n2.jpg,1,,1\n"
+TAGS = "image,labels\n1.jpg,ant\n11.jpg,bee\n2.jpg,ant;fly\n"
+ROWS = "ImageID,LabelName,Confidence\n1,ant,1\n2,ant,1\n11,fly,1\n2,fly,1\n"
+LINES = (
+    '{"file_name": "1.jpg", "labels": ["ant"]}\n{"file_name": "2.jpg", "labels": ["ant", "fly"]}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [("a.csv", WIDE, 4), ("a.csv", TAGS, 4), ("a.csv", ROWS, 0), ("metadata.jsonl", LINES, 0)],
+)
+def test_two_names_are_told_with_their_line(tmp_path, name, text, line):
+    path = tmp_path / name
+    path.write_text(text)
+    assert len(read_labels(path).images) >= 2
+    with pytest.raises(LabelFileError) as problem:
+        read_labels(path, options=ONE_OF)
+    shown = str(problem.value)
+    assert shown.startswith(f"{path}:{line}: image '2" if line else f"{path}: image '2")
+    assert "has 2 positives, 'ant', 'fly'; expected one class with --one-of" in shown
+
+
+def test_all_of_them_are_told_and_so_is_an_image_that_lacks_every_class():
+    with pytest.raises(LabelFileError) as problem:
+        complete_single_labels(table([1, 1, 1], [0, 0, 0], [1, -1, -1]), "labels.csv")
+    assert [each.message.split(";")[0] for each in problem.value.issues] == [
+        "image '0.jpg' has 3 positives, 'ant', 'bee', 'fly'",
+        "image '1.jpg' lacks all classes",
+    ]
+
+
+def test_a_folder_per_class_is_read_as_complete(tmp_path):
+    for name in ("ant/a.png", "bee/a.png"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(b"")
+    assert read_labels(tmp_path, options=ONE_OF).values.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("rows", "so"),
+    [
+        ([[1, -1]] * 10 + [[-1, 1]] * 10, True),  # tags
+        ([[1, 0]] * 10 + [[0, 1]] * 10 + [[-1, -1]] * 5, True),  # full, and some unlabelled
+        ([[1, -1]] * 10 + [[-1, 1]] * 9, False),  # few
+        ([[1, -1]] * 20, False),  # of one class alone
+        ([[1, -1]] * 10 + [[-1, 1]] * 10 + [[1, 1]], False),
+        ([[1, -1]] * 10 + [[-1, 1]] * 10 + [[0, -1]], False),  # a negative without the one
+        ([[-1, -1]] * 30, False),
+    ],
+)
+def test_labels_that_look_so(rows, so):
+    assert looks_single_label(np.array(rows, dtype=np.int8)) == so
+
+
+def test_answers_of_people():
+    """Yes denies the others, no to the one opens them, no to another changes nothing else."""
+    values = np.array([[1, 0, 0], [1, 0, 0], [1, 0, 0], [-1, 0, -1]], dtype=np.int8)
+    said = values.copy()
+    said[0, 1], said[1, 0], said[2, 1], said[3, 0] = 1, 0, 0, 0
+    found = apply_answers(said, {0: {1: 1}, 1: {0: 0}, 2: {1: 0}, 3: {0: 0}})
+    assert found.tolist() == [[0, 1, 0], [0, -1, -1], [1, 0, 0], [0, 0, -1]]

@@ -1,0 +1,544 @@
+"""Spreadsheets as they come: each is read as the table it says, or refused in one line.
+
+The files in `sheets/` were made by LibreOffice 7.4, pandas and XlsxWriter; the others are written
+here byte by byte, as Excel and others are known to write them.
+"""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from malformed import put
+from PIL import Image
+
+from g2netpl.cli import main
+from g2netpl.labels.io import ReadOptions, read_labels, write_labels
+from g2netpl.labels.io.cells import looks_separated
+from g2netpl.labels.names import match_filenames
+from g2netpl.labels.paths import find
+from g2netpl.labels.table import LabelTable
+from g2netpl.utils.errors import InputError
+
+SHEETS = Path(__file__).parent / "sheets"
+
+
+# Workbooks, part by part
+
+MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+PACKAGE = "http://schemas.openxmlformats.org/package/2006"
+TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+
+
+def workbook(rows, more="", dimension="A1:C3", **others):
+    """The bytes of a workbook, whose rows are given as XML; `others` replace whole parts."""
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{PACKAGE}/content-types">'
+        '<Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{TYPE}.sheet.main+xml"/>'
+        f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{TYPE}.worksheet+xml"/>'
+        "</Types>",
+        "_rels/.rels": f'<Relationships xmlns="{PACKAGE}/relationships"><Relationship Id="r1" '
+        f'Type="{RELATIONS}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{MAIN}" xmlns:r="{RELATIONS}"><sheets>'
+        '<sheet name="one" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{PACKAGE}/relationships">'
+        f'<Relationship Id="r1" Type="{RELATIONS}/worksheet" Target="worksheets/sheet1.xml"/>'
+        "</Relationships>",
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{MAIN}"><dimension ref="{dimension}"/>'
+        f"<sheetData>{rows}</sheetData>{more}</worksheet>",
+    } | others
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def row(*cells, number=""):
+    return f"<row{number}>{''.join(cells)}</row>"
+
+
+def text(content):
+    return f'<c t="inlineStr"><is><t>{content}</t></is></c>'
+
+
+def number(value, kind="n"):
+    return f'<c t="{kind}"><v>{value}</v></c>'
+
+
+def merged(*ranges):
+    """What stands behind the rows."""
+    cells = "".join(f'<mergeCell ref="{each}"/>' for each in ranges)
+    return f"<mergeCells>{cells}</mergeCells>"
+
+
+WIDE = row(text("image"), text("cat"), text("dog"))
+LAST = row(text("b.jpg"), number(0), number("1.0"))
+
+
+# What must be read
+
+TWO = ("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [0, 1]]
+BOTH = ("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]
+THREE = ("a.jpg", "b.jpg", "c.jpg"), ("cat", "dog"), [[1, 1], [-1, 1], [1, -1]]
+PHOTOS = tuple(f"2019/IMG_{number}.JPG" for number in range(1, 5))
+WORDS = ("Café", "Größe", "Hund", "Vogel")
+TAGGED = (
+    PHOTOS,
+    WORDS,
+    [[1, -1, 1, -1], [-1, -1, 1, -1], [-1, -1, -1, -1], [-1, 1, -1, 1]],
+)
+PANDAS = ("a.jpg", "b.jpg", "c.jpg"), ("cat", "dog"), [[1, -1], [0, 1], [-1, 0]]
+FORMULAS = ("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 0], [0, 1]]
+
+READ = {
+    "LibreOffice, tags beside other columns": ("libreoffice-tags.xlsx", {}, TAGGED),
+    "LibreOffice, UTF-16 with tabs": ("libreoffice-tags-utf16.csv", {}, TAGGED),
+    "LibreOffice, cp1252": ("libreoffice-tags-cp1252.csv", {"encoding": "cp1252"}, TAGGED),
+    "LibreOffice, formulas": ("libreoffice-formula.xlsx", {}, FORMULAS),
+    "LibreOffice, dates, bools, marks": (
+        "libreoffice-wide.xlsx",
+        {"ignore_columns": ("datum",)},
+        (
+            ("IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"),
+            ("Café", "Hund", "Vogel"),
+            [[1, 0, -1], [1, 0, -1], [1, -1, 1]],
+        ),
+    ),
+    "Excel's old format": (
+        "libreoffice-wide.xls",
+        {"ignore_columns": ("datum",)},
+        (
+            ("IMG_1.JPG", "IMG_2.JPG", "IMG_3.JPG"),
+            ("Café", "Hund", "Vogel"),
+            [[1, 0, -1], [1, 0, -1], [1, -1, 1]],
+        ),
+    ),
+    "pandas with its index": ("pandas-index.xlsx", {}, PANDAS),
+    "XlsxWriter": ("xlsxwriter.xlsx", {}, PANDAS),
+    "a workbook of numbers": (
+        workbook(WIDE + row(text("a.jpg"), number(1), "<c/>") + LAST),
+        {},
+        TWO,
+    ),
+    "commas": ("image,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
+    "Excel of much of Europe": ("image;cat;dog\r\na.jpg;1;\r\nb.jpg;0;1\r\n", {}, TWO),
+    "Excel's line for itself": ("sep=;\r\nimage;cat;dog\r\na.jpg;1;\r\nb.jpg;0;1\r\n", {}, TWO),
+    "Excel's CSV UTF-8": ("\ufeffimage,cat,dog\r\na.jpg,1,\r\nb.jpg,0,1\r\n", {}, TWO),
+    "empty rows and columns": (
+        "image,cat,dog,,\na.jpg,1,,,\n,,,,\nb.jpg,0,1,,\n,,,,\n,,,,\n",
+        {},
+        TWO,
+    ),
+    "decimal commas": ("image;cat;dog\na.jpg;1,0;\nb.jpg;0,0;1,0\n", {}, TWO),
+    "TRUE and FALSE": ("image,cat,dog\na.jpg,TRUE,\nb.jpg,FALSE,True\n", {}, TWO),
+    "yes and no": ("image,cat,dog\na.jpg,yes,\nb.jpg,No,YES\n", {}, TWO),
+    "marks": ("image,cat,dog\na.jpg,x,\nb.jpg,0,X\n", {}, TWO),
+    "pandas, NaN": ("image,cat,dog\na.jpg,1.0,NaN\nb.jpg,0.0,1.0\n", {}, TWO),
+    "pandas, its index": (",image,cat,dog\n0,a.jpg,1,\n1,b.jpg,0,1\n", {}, TWO),
+    "another word for the image": ("File Name,cat,dog\na.jpg,1,\nb.jpg,0,1\n", {}, TWO),
+    "a word of another language for the image": ("Bild;cat;dog\na.jpg;1;\nb.jpg;0;1\n", {}, TWO),
+    "WAHR and FALSCH": ("image;cat;dog\na.jpg;WAHR;\nb.jpg;FALSCH;WAHR\n", {}, TWO),
+    "the image is not first": ("cat,dog,photo\n1,,a.jpg\n0,1,b.jpg\n", {}, TWO),
+    "a class called tags": (
+        "image,tags,cat\na.jpg,1,0\n",
+        {},
+        (("a.jpg",), ("tags", "cat"), [[1, 0]]),
+    ),
+    "the image is told": (
+        "id;cat;dog\na.jpg;1;\nb.jpg;0;1\n",
+        {"image_column": "ID"},
+        TWO,
+    ),
+    "columns to leave out": (
+        'image,date,"a, b",cat,dog\na.jpg,2019,z,1,\nb.jpg,2020,z,0,1\n',
+        {"ignore_columns": ("a, b", "Date,none")},
+        TWO,
+    ),
+    "species": (
+        "Path,Date,Species\na.jpg,2019,cat\nb.jpg,2020,dog|cat\n",
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "tags are told": (
+        "Name,Motiv\na.jpg,cat\nb.jpg,dog;cat\n",
+        {"tags_column": "Motiv"},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "tags in several columns": (
+        "Name,Tag1,Tag2,Tag3\na.jpg,cat,,\nb.jpg,dog,cat,dog\n",
+        {"tags_column": ("Tag1,tag2", "Tag3")},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "keywords in German": (
+        "Dateiname;Schlagwörter;Kamera\n18;cat;X\n19;dog,cat;X\n",
+        {},
+        (("18", "19"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "line breaks in a cell": (
+        'image,tags\na.jpg,cat\nb.jpg,"dog\r\ncat\n"\n',
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, -1], [1, 1]]),
+    ),
+    "predictions, read as labels": (
+        "image,labels,cat,dog\na.jpg,cat,0.9,0.1\n",
+        {},
+        (("a.jpg",), ("cat",), [[1]]),
+    ),
+    "a row per tag": (
+        "image,label\na.jpg,cat\nb.jpg,dog\na.jpg,dog\n",
+        {"duplicates": "unite"},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
+    ),
+    "commas between tags": (
+        'image,tags\na.jpg,"cat, dog"\nb.jpg,dog\n',
+        {"separator": ","},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, 1]]),
+    ),
+    # as Kaggle, scripts and phones write them
+    "tags in UTF-16, as Excel's Unicode text": (
+        "image\tTags\na.jpg\tcat;dog\nb.jpg\tdog\n".encode("utf-16"),
+        {},
+        BOTH,
+    ),
+    "one-hot in UTF-16 with commas": (
+        "image,cat,dog\na.jpg,1,\nb.jpg,0,1\n".encode("utf-16"),
+        {},
+        TWO,
+    ),
+    "semicolons with a byte order mark": ("\ufeffimage;tags\na.jpg;cat,dog\nb.jpg;dog\n", {}, BOTH),
+    "columns separated by |": ("image|tags\na.jpg|cat;dog\nb.jpg|dog\n", {}, BOTH),
+    "a list of Python": ("image,tags\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n", {}, BOTH),
+    "a list of JSON": ('image,tags\na.jpg,"[""cat"", ""dog""]"\nb.jpg,"[""dog""]"\n', {}, BOTH),
+    "a list without quotes": ('image,tags\na.jpg,"[cat, dog]"\nb.jpg,[dog]\n', {}, BOTH),
+    "a list of numpy": ("image,tags\na.jpg,['cat' 'dog']\nb.jpg,['dog']\n", {}, BOTH),
+    "a set": ("image,tags\na.jpg,\"{'dog', 'cat'}\"\nb.jpg,{'dog'}\n", {}, BOTH),
+    "an empty list": (
+        "image,tags\na.jpg,\"['cat', 'dog']\"\nb.jpg,[]\n",
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "dog"), [[1, 1], [-1, -1]]),
+    ),
+    "a list whose tags have commas": (
+        "image,tags\na.jpg,\"['salt, sea', 'x;y']\"\n",
+        {},
+        (("a.jpg",), ("salt, sea", "x;y"), [[1, 1]]),
+    ),
+    "a list although a comma was told": (
+        "image,tags\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n",
+        {"separator": ","},
+        BOTH,
+    ),
+    "commas that separate": ('image,tags\na.jpg,"cat, dog"\nb.jpg,dog\nc.jpg,cat\n', {}, THREE),
+    "commas of names": (
+        'image,tags\na.jpg,"salt, sea"\nb.jpg,cat\n',
+        {},
+        (("a.jpg", "b.jpg"), ("cat", "salt, sea"), [[-1, 1], [1, -1]]),
+    ),
+    "Genre": ("Path,Genre\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n", {}, BOTH),
+    "lists under any name": ("file,what\na.jpg,\"['cat', 'dog']\"\nb.jpg,['dog']\n", {}, BOTH),
+    "ticks": ("image,cat,dog\na.jpg,✓,?\nb.jpg,0,✔\n", {}, TWO),
+    "everything quoted": ('"image","cat","dog"\n"a.jpg","1",""\n"b.jpg","0","1"\n', {}, TWO),
+    "spaces around cells": ("image , cat , dog\na.jpg, 1 , \nb.jpg, 0, 1\n", {}, TWO),
+    "numbers of two decimals": ("image,cat,dog\na.jpg,1.00,\nb.jpg,0.00,1.00\n", {}, TWO),
+    "no newline at the end": ("image,cat,dog\na.jpg,1,\nb.jpg,0,1", {}, TWO),
+    "classes that are numbers": (
+        "image,1,2\na.jpg,1,\nb.jpg,0,1\n",
+        {},
+        (("a.jpg", "b.jpg"), ("1", "2"), [[1, -1], [0, 1]]),
+    ),
+    "ids and tags that are numbers": (
+        "image,tags\n007,1\n008,02;1\n",
+        {},
+        (("007", "008"), ("02", "1"), [[-1, 1], [1, 1]]),
+    ),
+    "NA and dates as ids": (
+        "image,cat\nNA,1\n2019-05-01,0\nnull,1\n1e5,\n",
+        {},
+        (("NA", "2019-05-01", "null", "1e5"), ("cat",), [[1], [0], [1], [-1]]),
+    ),
+    "Windows paths": (
+        "image,cat,dog\nx\\a.jpg,1,\nx\\b.jpg,0,1\n",
+        {},
+        (("x\\a.jpg", "x\\b.jpg"), *TWO[1:]),
+    ),
+    "accents in two spellings": (
+        "image,tags\na.jpg,Cafe\u0301\nb.jpg,Café\n",
+        {},
+        (("a.jpg", "b.jpg"), ("Café",), [[1], [1]]),
+    ),
+    "a line break in a quoted id": (
+        'image,cat\n"a\nb.jpg",1\nc.jpg,0\n',
+        {},
+        (("a\nb.jpg", "c.jpg"), ("cat",), [[1], [0]]),
+    ),
+    "labels merged downwards": (
+        workbook(
+            WIDE
+            + row(text("a.jpg"), number(1), number(0))
+            + row(text("b.jpg"), "<c/>", number(1))
+            + row(text("c.jpg"), "<c/>")
+            + row(text("d.jpg")),
+            merged("C3:C5", "B2:B4"),
+        ),
+        {},
+        (("a.jpg", "b.jpg", "c.jpg", "d.jpg"), *TWO[1:2], [[1, 0], [1, 1], [1, 1], [-1, 1]]),
+    ),
+    "a drive before every name": (
+        'image,cat,dog\n"C:\\Users\\me\\a",1,\n"c:\\users\\me\\b",0,1\n',
+        {},
+        ((r"Users\me\a", r"users\me\b"), *TWO[1:]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_spreadsheet_is_read_as_the_table_it_says(tmp_path, name):
+    content, told, (images, classes, values) = READ[name]
+    path = SHEETS / content if isinstance(content, str) and "\n" not in content else None
+    if path is None:
+        ending = ".xlsx" if content[:2] == b"PK" else ".csv"
+        path = put(tmp_path / f"x{ending}", content)
+    table = read_labels(path, options=ReadOptions(**told))
+    assert (table.images, table.classes) == (images, classes)
+    assert table.values.tolist() == values
+
+
+def test_what_was_taken_is_told(tmp_path):
+    table = read_labels(SHEETS / "libreoffice-tags.xlsx")
+    assert table.notes == (
+        "sheet 'Tags' is read, the first of 2; to read another, put it first",
+        "column 'File' names the images; column 'Keywords' has their tags; "
+        "left out: 'Camera', 'Rating'",
+    )
+    path = put(tmp_path / "x.csv", "image,label\na.jpg,cat\na.jpg,dog\n")
+    table = read_labels(path, options=ReadOptions(duplicates="unite", ignore_columns=("lable",)))
+    assert table.notes == (
+        "no column 'lable' to leave out (did you mean 'label'?)",
+        "united 1 row with an earlier row of the same image",
+    )
+
+
+def test_merged_cells_are_those_of_the_sheet_that_is_read(tmp_path, capsys):
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for title, span in (("old", "C2:C3"), ("new", "B2:B3")):
+        sheet = book.create_sheet(title, 0)
+        for cells in (["image", "cat", "dog"], ["a.jpg", 1, 0], ["b.jpg"], ["c.jpg", 0, 1]):
+            sheet.append(cells)
+        sheet.merge_cells(span)
+    book.save(tmp_path / "x.xlsx")
+    table = read_labels(tmp_path / "x.xlsx")
+    assert table.values.tolist() == [[1, 0], [1, -1], [0, 1]]
+    for name in table.images:
+        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    assert main(["check", "--labels", str(tmp_path / "x.xlsx")]) == 0
+    said = capsys.readouterr().out
+    assert "3 positive and 2 negative" in said
+    assert "merged cells are read as if each held the text of the first" in said
+
+
+# What must be refused
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+REFUSED = {
+    "OpenDocument with merged cells": ("libreoffice-tags.ods", ".ods:3: image '': the name is"),
+    "cp1252": (
+        "libreoffice-tags-cp1252.csv",
+        ":2: expected UTF-8 text, byte 71 is 0xe9; save the file as UTF-8, or for CSV name its "
+        "encoding, as --encoding cp1252",
+    ),
+    "dates": (
+        "libreoffice-wide.xlsx",
+        ":1: no labels (1, 0 or nothing) in the columns 'Datum' (as '2019-05-01'); leave them out: "
+        "--ignore-columns Datum",
+    ),
+    "merged images": (
+        "libreoffice-merged.xlsx",
+        "with other labels; put them all in one place, or --duplicates unite puts its rows",
+    ),
+    "a password": (
+        OLE + bytes(512) + "EncryptedPackage".encode("utf-16-le"),
+        "x.xlsx: is protected by a password; save it without one",
+    ),
+    "a page of the web": (b"<html><table>", "x.xlsx: not a readable workbook ("),
+    "a formula that was never computed": (
+        workbook(WIDE + row(text("a.jpg"), "<c><f>1+1</f></c>", number(0)) + LAST),
+        "x.xlsx: a cell has a formula without a value; open the file in Excel",
+    ),
+    "an error of a formula": (
+        workbook(WIDE + row(text("a.jpg"), number("#REF!", "e"), number(0)) + LAST),
+        "x.xlsx: a cell has a formula without a value",
+    ),
+    "half of a workbook": (workbook(WIDE)[:700], "x.xlsx: not a readable workbook ("),
+    "an empty workbook": (workbook(""), "x.xlsx:1: expected a header 'image,<class>,…'"),
+    "a note beside the table": (
+        workbook(WIDE + row(text("a.jpg"), number(1), number(0), "<c/>", text("blurred"))),
+        "x.xlsx:2: expected 3 cells as in the header, got 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path, capfd, name):
+    content, says = REFUSED[name]
+    path = SHEETS / content if isinstance(content, str) else put(tmp_path / "x.xlsx", content)
+    assert main(["convert", str(path), str(tmp_path / "out.csv")]) == 2
+    said, complained = capfd.readouterr()
+    assert said == ""
+    assert complained.count("\n") == 1
+    assert says in complained
+    assert not (tmp_path / "out.csv").exists()
+
+
+# Commas in tags
+
+
+@pytest.mark.parametrize(
+    ("tags", "odd"),
+    [
+        (["cat", "dog", "cat, dog"], "cat, dog"),
+        (["cat, dog", "dog, cat"], "cat, dog"),
+        (["cat", "cat, dog", "bird, dog"], "cat, dog"),
+        (["cat,dog,bird", "cat", "dog,bird"], "cat,dog,bird"),
+        (["salt, table"], None),
+        (["salt, table", "salt, sea"], None),
+        (["salt, table", "table"], None),
+        (["salt, table", "salt, sea", "table, dining", "table"], None),
+        (["cat", "dog"], None),
+    ],
+)
+def test_commas_are_asked_about_where_each_part_is_a_tag_elsewhere(tags, odd):
+    assert looks_separated(tags) == odd
+    slashed = [tag.replace(",", "/") for tag in tags]
+    assert looks_separated(slashed, "/") == (None if odd is None else odd.replace(",", "/"))
+
+
+# Names of files
+
+FILES = ("2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg", "IMG_3.JPG", "b.jpg", "b.png", "c.jpg")
+NUMBERS = ("000000018792.jpg", "7.jpg", "07.jpg", "v/0042.jpg", "12.05/scan")
+TWICE = ("2019/d.jpg", "2020/d.jpg")
+
+
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        (["IMG_3"], ["IMG_3.JPG"]),
+        (["img_3.jpg"], ["IMG_3.JPG"]),
+        (["2019\\trip\\IMG_1.JPG"], ["2019/trip/IMG_1.JPG"]),
+        (["2019/TRIP/img_2"], ["2019/trip/img_2.jpg"]),
+        (
+            ["Users/me/photos/c.jpg", "Users/me/photos/2019/trip/IMG_1.JPG"],
+            ["c.jpg", "2019/trip/IMG_1.JPG"],
+        ),
+        (["Users/me/2018/c.jpg", "Users/me/2017/c.jpg"], [None, None]),
+        (["IMG_1.JPG", "c"], ["2019/trip/IMG_1.JPG", "c.jpg"]),
+        (["trip/img_1.jpg", "img_2"], ["2019/trip/IMG_1.JPG", "2019/trip/img_2.jpg"]),
+        (["rip/IMG_1.JPG", "2020/trip/IMG_1.JPG"], [None, None]),
+        (["IMG_3.CR2"], [None]),
+    ],
+)
+def test_a_name_means_the_one_file_that_it_can_mean(names, meant):
+    found = match_filenames(names, FILES, "photos", names)
+    assert [found.get(name) for name in names] == meant
+
+
+@pytest.mark.parametrize(
+    ("names", "meant"),
+    [
+        (["18792"], ["000000018792.jpg"]),
+        (["18792.jpg", "7"], ["000000018792.jpg", "7.jpg"]),
+        (["18792.png", "8792", "12"], [None, None, None]),
+        (["v/42"], ["v/0042.jpg"]),
+        (["42.JPG"], ["v/0042.jpg"]),
+    ],
+)
+def test_a_number_means_the_file_whose_zeros_a_spreadsheet_took(names, meant):
+    found = match_filenames(names, NUMBERS, "photos", names)
+    assert [found.get(name) for name in names] == meant
+
+
+@pytest.mark.parametrize(
+    ("names", "listed", "message"),
+    [
+        (["b"], ["b"], "image 'b': photos has 'b.jpg' and 'b.png'; write the one that is meant"),
+        (["d.jpg"], ["d.jpg"], "photos has '2019/d.jpg' and '2020/d.jpg'; write the one"),
+        (["c", "C.JPG"], [], "images 'c' and 'C.JPG': both are listed, and one file is in photos"),
+        (["c"], ["c.jpg"], "images 'c.jpg' and 'c': both are listed, and one file is in photos"),
+    ],
+)
+def test_a_name_that_may_mean_two_files_is_a_mistake(names, listed, message):
+    with pytest.raises(InputError, match=message):
+        match_filenames(names, FILES + TWICE, "photos", listed)
+
+
+def test_files_are_found_by_what_people_write(tmp_path):
+    for name in FILES:
+        put(tmp_path / "photos" / name, b"")
+    names = ["b.jpg", "img_3", "2019\\trip\\IMG_2.JPG", "none.jpg"]
+    located = find(names, tmp_path / "photos")
+    assert located.names == ["b.jpg", "IMG_3.JPG", "2019/trip/img_2.jpg", "none.jpg"]
+    assert located.missing == [3]
+    assert [str(path) for path in located.paths[:3]] == [
+        str(tmp_path / "photos" / name) for name in located.names[:3]
+    ]
+    assert located.notes == ["2 images found by another name, as 'img_3' = 'IMG_3.JPG'"]
+    assert find(names, tmp_path / "photos", exactly=True).missing == [1, 2, 3]
+
+
+# Writing
+
+
+@pytest.mark.parametrize("name", ["=a.jpg", "a\r.jpg", "a_x000D_.jpg", "\x01.jpg", "x" * 40_000])
+def test_names_that_a_workbook_would_change_are_not_written(tmp_path, name):
+    table = LabelTable((name,), ("cat",), np.array([[1]]))
+    with pytest.raises(InputError, match="cannot stand in a workbook as it is"):
+        write_labels(table, tmp_path / "x.xlsx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_commands_take_the_flags(tmp_path, capsys):
+    source = put(tmp_path / "x.csv", "Bild;Datum;Motiv\na.jpg;2019;Kuh\na.jpg;2019;Rind\n")
+    flags = ["--image-column", "Bild", "--tags-column", "Motiv", "--duplicates", "unite"]
+    assert main(["convert", str(source), str(tmp_path / "y.csv"), *flags]) == 0
+    assert (tmp_path / "y.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
+    assert "note: left out: 'Datum'" in capsys.readouterr().out
+    assert main(["convert", str(tmp_path / "y.csv"), str(tmp_path / "z.xlsx")]) == 0
+    assert main(["convert", str(tmp_path / "z.xlsx"), str(tmp_path / "z.csv")]) == 0
+    assert (tmp_path / "z.csv").read_bytes() == b"image,Kuh,Rind\na.jpg,1,1\n"
+    assert main(["convert", str(source), str(tmp_path / "n.csv"), "--encoding", "klingon"]) == 2
+    assert "must be an encoding of text" in capsys.readouterr().err
+
+
+SAME_IN_PARQUET = (
+    *("the image is told", "columns to leave out", "species", "tags are told"),
+    *("a class called tags", "predictions, read as labels", "tags in several columns"),
+)
+
+
+@pytest.mark.parametrize("case", SAME_IN_PARQUET)
+def test_parquet_has_the_columns_that_csv_has(tmp_path, case):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    text, told, (images, classes, values) = READ[case]
+    frame = pandas.read_csv(io.StringIO(text), sep=";" if ";" in text.split("\n")[0] else ",")
+    frame.to_parquet(tmp_path / "labels.parquet", index=False)
+    table = read_labels(tmp_path / "labels.parquet", options=ReadOptions(**told))
+    assert (table.images, table.classes) == (images, classes)
+    assert table.values.tolist() == values
+
+
+def test_a_column_that_parquet_does_not_have_is_told(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    path = tmp_path / "labels.parquet"
+    write_table(pyarrow.table({"image": ["a"], "motif": [["cat", "dog"]]}), path)
+    assert read_labels(path, options=ReadOptions(tags_column="Motif")).classes == ("cat", "dog")
+    says = r"labels\.parquet: --tags-column: no column 'motiv' \(did you mean 'motif'\?\)"
+    with pytest.raises(InputError, match=says):
+        read_labels(path, options=ReadOptions(tags_column="motiv"))

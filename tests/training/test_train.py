@@ -1,0 +1,334 @@
+"""From files to a run folder, on small scenes with the tiny backbone."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from g2netpl import RunConfig, load_run, observe, read_labels, train
+from g2netpl.core.models import build_backbone
+from g2netpl.labels.io import tables
+from g2netpl.labels.settings import Setting
+from g2netpl.labels.table import LabelTable
+from g2netpl.training.checkpointing import Checkpointing
+from g2netpl.training.checkpoints import NoCheckpoint
+from g2netpl.utils.errors import InputError, Refused
+
+
+@pytest.fixture
+def config(small_training):
+    def make(**changes):
+        return RunConfig.read(small_training(**{"batch_size": 16, **changes}), "test")
+
+    return make
+
+
+def history(folder):
+    return [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
+
+
+def timeless(records):
+    return [
+        {k: v for k, v in r.items() if k not in ("seconds", "images_per_second")} for r in records
+    ]
+
+
+@pytest.mark.parametrize("method", ["an", "g2netpl"])
+def test_a_run_folder_holds_everything(config, photos, method, result_keys):
+    run = train(config(method=method))
+    folder = run.folder
+    table = read_labels(photos / "train.csv")
+    assert {path.name for path in folder.iterdir()} == {
+        "run.json",
+        "history.jsonl",
+        "model.safetensors",
+        "soft_labels.npy",
+        "logits.npy",
+        "labels.npz",
+        "decisions.json",
+        "classes.csv",
+        "result.json",
+        "evaluation.json",
+        "scores.npz",
+    }
+    metrics = json.loads((folder / "evaluation.json").read_text())
+    assert len(metrics["classes"]) == len(metrics["test"]["average_precision"]) == 10
+    assert metrics["test"]["mean_average_precision"] == run.result["test_map"]
+    assert 0 <= metrics["validation"]["f1"] <= 1
+    result = json.loads((folder / "result.json").read_text())
+    assert set(result) == result_keys
+    assert 0 < result["test_map"] <= 1
+    described = json.loads((folder / "run.json").read_text())
+    assert described["data"]["fingerprints"]["training"] == table.fingerprint()
+    assert described["config"]["method"] == method
+    assert torch.__version__.startswith(described["versions"]["torch"])
+    assert len(history(folder)) == 2
+    soft = np.load(folder / "soft_labels.npy")
+    assert soft.shape == (60, 10)
+    assert soft.dtype == np.float32
+    assert ((soft >= 0) & (soft <= 1)).all()
+
+
+def test_the_completed_table_keeps_what_was_observed(config, photos, tmp_path):
+    partial = observe(read_labels(photos / "train.csv"), Setting.parse("known:0.3"), 1)
+    path = tmp_path / "partial.csv"
+    tables.write(partial, path)
+    for method in ("role", "an"):
+        run = train(
+            config(labels=str(path), setting="own", method=method), overwrite=method == "an"
+        )
+        known = partial.values != -1
+        assert (run.soft_labels()[known] == partial.values[known]).all()
+
+
+@pytest.mark.parametrize("mode", ["full", "lp-ft"])
+def test_same_seed_same_run_for_any_number_of_workers(config, tmp_path, mode):
+    runs = []
+    for workers in (0, 2):
+        run = train(
+            config(
+                mode=mode,
+                linear_epochs=2,
+                workers=workers,
+                output=str(tmp_path / f"run{workers}"),
+                cache=str(tmp_path / f"cache{workers}"),
+            )
+        )
+        runs.append(run)
+    first = load_file(runs[0].folder / "model.safetensors")
+    for other in runs[1:]:
+        assert timeless(history(other.folder)) == timeless(history(runs[0].folder))
+        weights = load_file(other.folder / "model.safetensors")
+        assert all(torch.equal(value, weights[name]) for name, value in first.items())
+        assert (other.soft_labels() == runs[0].soft_labels()).all()
+
+
+def test_linear_training_leaves_the_backbone_alone_and_caches_its_features(config, tmp_path):
+    run = train(config(mode="linear", backbone="lite0", method="an"))
+    weights = load_file(run.folder / "model.safetensors")
+    for name, value in build_backbone("lite0").module.state_dict().items():
+        assert torch.equal(weights[f"backbone.{name}"], value)
+    files = {path: path.stat().st_ino for path in (tmp_path / "cache").glob("*.f32.npy")}
+    assert len(files) == 2  # the label file's images and the test images
+    train(config(mode="linear", backbone="lite0", method="wan"), overwrite=True)
+    assert {path: path.stat().st_ino for path in (tmp_path / "cache").glob("*.f32.npy")} == files
+
+
+@pytest.mark.parametrize(("mode", "trained"), [("lp-ft", True), ("lp-ft", False), ("full", True)])
+def test_after_linear_epochs_batch_norm_keeps_what_pretraining_gathered(
+    config, tmp_path, mode, trained
+):
+    """The last layer was trained on it; a random start has gathered nothing to keep."""
+    from safetensors.torch import load_file, save_file
+
+    state = build_backbone("tiny", seed=5).module.state_dict()
+    means = [name for name in state if name.endswith("running_mean")]
+    for number, name in enumerate(means):
+        state[name].fill_(0.01 + 0.01 * number)
+    save_file(
+        {name: value.contiguous() for name, value in state.items()}, tmp_path / "own.safetensors"
+    )
+    own = {"weights": str(tmp_path / "own.safetensors")} if trained else {}
+    run = train(config(mode=mode, linear_epochs=1, epochs=1, **own))
+    after = load_file(run.folder / "model.safetensors")
+    kept = [
+        bool((after[f"backbone.{name}"] == (state[name] if trained else 0.0)).all())
+        for name in means
+    ]
+    assert kept[-1] == (mode == "lp-ft" and trained)
+    learnt = [name for name in state if name.endswith("weight")][-1]
+    assert not torch.equal(after[f"backbone.{learnt}"], state[learnt])
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Train until some checkpoints are written, then stop as a crash would."""
+    save = Checkpointing.on_epoch_end
+
+    def run(config, after=1):
+        left = iter(range(after - 1, -1, -1))
+
+        def save_and_stop(self, trainer):
+            save(self, trainer)
+            if next(left) == 0:
+                raise Stop
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpointing, "on_epoch_end", save_and_stop)
+            with pytest.raises(Stop):
+                train(config)
+
+    return run
+
+
+@pytest.mark.parametrize("method", ["g2netpl", "role"])
+@pytest.mark.parametrize(
+    ("mode", "stop_after"),
+    [("partial", 2), ("lp-ft", 1), ("lp-ft", 3), ("full", 2)],
+)
+def test_a_resumed_run_equals_one_that_was_never_stopped(
+    config, tmp_path, interrupt, method, mode, stop_after
+):
+    settings = {"method": method, "mode": mode, "linear_epochs": 2, "epochs": 4}
+    settings["view"] = "pair" if mode == "full" else "paper"
+    whole = train(config(output=str(tmp_path / "whole"), **settings))
+    broken = config(output=str(tmp_path / "broken"), **settings)
+    interrupt(broken, after=stop_after)
+    resumed = train(broken, resume=True)
+    assert timeless(history(resumed.folder)) == timeless(history(whole.folder))
+    one, two = (load_file(run.folder / "model.safetensors") for run in (whole, resumed))
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
+    assert (whole.soft_labels() == resumed.soft_labels()).all()
+    assert not list(resumed.folder.glob("checkpoint*"))
+
+
+def test_resume_refuses_another_configuration_and_a_damaged_checkpoint(config, tmp_path, interrupt):
+    interrupt(config())
+    with pytest.raises(InputError, match="not finished"):
+        load_run(tmp_path / "run")
+    with pytest.raises(Refused, match="batch_size, seed"):
+        train(config(seed=1, batch_size=8), resume=True)
+    (path,) = (tmp_path / "run" / "checkpoints").iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(NoCheckpoint, match="no checkpoint can be read"):
+        train(config(), resume=True)
+
+
+def test_tags_alone_take_the_last_epoch_and_every_image(config, photos, tmp_path, capsys):
+    from rich.console import Console
+
+    table = read_labels(photos / "train.csv")
+    tags = tmp_path / "tags.csv"
+    lines = ["image,labels"]
+    for image, values in zip(table.images, table.values, strict=True):
+        lines.append(f"{image},{table.classes[int(np.flatnonzero(values == 1)[0])]}")
+    tags.write_text("\n".join(lines))
+    run = train(config(labels=str(tags), setting="own", test_labels=None), console=Console())
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "no class has both a positive and a negative among the held-out images" in shown
+    assert run.result["best_epoch"] == 2
+    assert run.result["validation_map"] is None
+    assert run.result["test_map"] is None
+    described = json.loads((run.folder / "run.json").read_text())
+    assert described["data"]["training_images"] == 60
+
+
+def test_an_own_validation_file_is_used(config, photos, tmp_path):
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for name in read_labels(photos / "test.csv").images:
+        shutil.copy(photos / name, copies)
+    own = {"validation_labels": str(photos / "test.csv"), "test_images": str(copies)}
+    run = train(config(method="an", **own))
+    assert run.result["validation_map"] is not None
+    described = json.loads((run.folder / "run.json").read_text())
+    assert described["data"]["training_images"] == 60
+    # copies of the same images are validation and test here, so the figures must agree
+    assert run.result["validation_map"] == pytest.approx(run.result["test_map"])
+
+
+def test_validation_and_test_must_not_share_images(config, photos, tmp_path):
+    """Neither as the same file, nor where one image of another file is among them."""
+    test, train_part = (read_labels(photos / f"{part}.csv") for part in ("test", "train"))
+    assert test.classes == train_part.classes
+    mixed = LabelTable(
+        (*train_part.images[:9], test.images[3]),
+        test.classes,
+        np.vstack([train_part.values[:9], test.values[3:4]]),
+    )
+    tables.write(mixed, tmp_path / "mixed.csv")
+    for path, shared in ((photos / "test.csv", "20 images"), (tmp_path / "mixed.csv", "1 image")):
+        with pytest.raises(InputError, match="nothing is chosen on test") as caught:
+            train(config(validation_labels=str(path)))
+        assert f"--validation-labels {path}: {shared} also in the test file" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "run").exists()
+
+
+def test_classes_of_a_second_file_may_stand_in_another_order_but_must_be_the_same(
+    config, photos, tmp_path
+):
+    test = read_labels(photos / "test.csv")
+    turned = type(test)(test.images, test.classes[::-1], test.values[:, ::-1])
+    tables.write(turned, tmp_path / "turned.csv")
+    straight = train(config(method="an")).result["test_map"]
+    other = train(config(method="an", test_labels=str(tmp_path / "turned.csv")), overwrite=True)
+    assert other.result["test_map"] == straight
+    fewer = type(test)(test.images, test.classes[1:], test.values[:, 1:])
+    tables.write(fewer, tmp_path / "fewer.csv")
+    with pytest.raises(InputError, match="'zero' is missing here"):
+        train(config(test_labels=str(tmp_path / "fewer.csv")), overwrite=True)
+
+
+def test_tags_as_test_labels_give_no_map(config, photos, tmp_path, capsys):
+    from rich.console import Console
+
+    test = read_labels(photos / "test.csv")
+    tags = type(test)(test.images, test.classes, np.where(test.values == 1, 1, -1))
+    tables.write(tags, tmp_path / "test_tags.csv")
+    run = train(config(test_labels=str(tmp_path / "test_tags.csv")), console=Console(width=200))
+    assert run.result["test_map"] is None
+    assert run.evaluation["test"]["mean_average_precision"] is None
+    assert "test mAP is undefined" in capsys.readouterr().out
+
+
+def test_a_collapse_of_the_predictions_is_said_once(capsys):
+    from rich.console import Console
+
+    from g2netpl.training.progress import warn_of_collapse
+
+    history = []
+    for seen in (9.0, 9.0, 9.0, 9.5, 9.0):
+        history.append({"predicted_positives": seen, "soft_positives": 1.0})
+        warn_of_collapse(Console(width=200), history, 2.0, 5)
+    said = capsys.readouterr().out
+    assert "predicts 9.50 positives per image, k is 2.00; if what it adds suffers" in said
+    assert said.count("predicts") == 1
+
+
+@pytest.mark.parametrize(
+    ("moved", "after"),
+    [
+        ((0.45, 0.1, 0.05, 0.02), None),  # decided at once, and settled
+        ((0.0, 0.2, 0.4, 0.28, 0.4), None),
+        ((None, None, None), None),  # a method without soft labels
+        ((0.1, 0.5, 0.9, 0.98, 0.99), 3),
+    ],
+)
+def test_labels_that_jump_are_told_once(capsys, moved, after):
+    from rich.console import Console
+
+    from g2netpl.training.progress import warn_of_jumps
+
+    history, told = [], []
+    for epoch, each in enumerate(moved, start=1):
+        history.append({"movement": each})
+        warn_of_jumps(Console(width=200), history)
+        said = capsys.readouterr().out
+        if said:
+            assert f"oscillate, by {each:.2f} on average" in said
+            told.append(epoch)
+    assert told == ([] if after is None else [after])
+
+
+def test_k_is_given_estimated_or_true(config, photos):
+    truth = read_labels(photos / "train.csv")
+    described = {}
+    for wish in ("truth", "estimate", 1.25):
+        run = train(config(expected_positives=wish, epochs=1), overwrite=True)
+        described[wish] = json.loads((run.folder / "run.json").read_text())["expected_positives"]
+    assert described[1.25] == 1.25
+    rows = truth.values.sum(axis=1)
+    assert described["truth"] == pytest.approx(rows.mean(), abs=0.3)
+    assert 1 <= described["estimate"] <= 5
+
+
+def test_other_optimizers_by_name(config):
+    assert train(config(optimizer="sgd", learning_rate=0.1, method="an")).result["best_epoch"] > 0

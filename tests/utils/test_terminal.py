@@ -1,0 +1,196 @@
+"""What a person sees: no text commands the terminal, and no stream stops the work."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+from PIL import Image
+from rich.progress import Progress, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from g2netpl.cli import main
+from g2netpl.utils.console import Console
+from g2netpl.utils.terminal import shown
+
+EVIL = {  # a name, and how it is to be seen
+    "cat\x1b[31m\x1b]0;title\x07": r"cat\x1b[31m\x1b]0;title\x07",
+    "c1\x9b2J": r"c1\x9b2J",
+    "ab\u202egpj": r"ab\u202egpj",
+    "over\rwritten": r"over\rwritten",
+    "two\na training may begin": r"two\na training may begin",
+    "[red]b[/red]": "[red]b[/red]",
+    "[/x]c": "[/x]c",
+    ":cat:": ":cat:",
+}
+BYTES = os.fsdecode(b"caf\xe9")  # in Latin-1
+
+
+def commands_in(text):
+    """What a terminal would obey or hide, by the tables of Unicode."""
+    turns = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+    return [
+        character
+        for character in text.replace("\n", "")
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+        or unicodedata.bidirectional(character) in turns
+        or character in "\u061c\u200b\u200e\u200f\ufeff"
+    ]
+
+
+def test_no_character_that_commands_a_terminal_is_left():
+    for start in range(0, 0x110000, 0x1000):
+        text = "".join(map(chr, range(start, start + 0x1000)))
+        assert not commands_in(shown(text))
+    assert "\n" not in shown("a\nb")
+    for harmless in ("naïve", "дом", "猫", "👩\u200d🔬", "می\u200cخواهم", "a\\b", "½ · … [x]"):
+        assert shown(harmless) == harmless
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_names_on_a_console_are_shown_and_not_obeyed(name):
+    heard = io.StringIO()
+    console = Console(file=heard, force_terminal=True, width=200)
+    table = Table(name, title=name)
+    table.add_row(name)
+    console.print(name)
+    console.print(table)
+    console.print(Text(name))
+    with Progress(TextColumn("{task.description}", markup=False), console=console) as progress:
+        progress.add_task(name)
+    text = heard.getvalue()
+    first = EVIL[name].partition(r"\n")[0]
+    assert text.count(first) >= 4  # Rich leaves some out of a Text by itself
+    for piece in ("\x1b[31m", "\x1b]", "\x07", "\x9b", "\u202e", "over\r", "🐱"):
+        assert piece not in text
+
+
+@pytest.fixture
+def evil_labels(tmp_path):
+    """Label file and images with every such name; one of them is missing, one is no image."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    names = [f"{name.replace('/', '')}.png" for name in EVIL]
+    for name in names[1:]:
+        Image.new("RGB", (16, 16)).save(folder / name)
+    (folder / names[2]).write_text("no image")
+    with open(tmp_path / "labels.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", *EVIL])
+        for row, name in enumerate(names):
+            writer.writerow([name, *(int(row == column) for column in range(len(EVIL)))])
+    return tmp_path / "labels.csv", folder
+
+
+def test_check_shows_hostile_names(evil_labels, capsys):
+    labels, folder = evil_labels
+    assert main(["check", "--labels", str(labels), "--images", str(folder)]) == 2
+    shown_to_all = capsys.readouterr()
+    assert not commands_in(shown_to_all.out + shown_to_all.err)
+    for seen in EVIL.values():
+        assert f"\n{seen} " in shown_to_all.out
+    assert "\na training may begin" not in shown_to_all.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--labels", "\x1b[2J\u202e.csv"],
+        ["convert", "\x1b[2J\u202e.csv", "b.csv"],
+        ["report", "\x1b[2J\u202e"],
+        ["predict", "run", "--images", "\x1b[2J\u202e", "--output", "a.csv"],
+        ["check", "--labels", "a.csv", "--\x1b[2J\u202e"],
+        ["\x1b[2J\u202e"],
+    ],
+    ids=str,
+)
+def test_errors_show_hostile_names(arguments, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    try:
+        code = main(arguments)
+    except SystemExit as told:  # argparse
+        code = told.code
+    assert code == 2
+    error = capsys.readouterr().err
+    assert not commands_in(error)
+    assert r"\x1b[2J" in error
+    assert error.count("\n") == 1
+
+
+CHECK = ("check", "--labels", "train.csv", "--images", ".")
+
+
+def test_output_on_a_full_disk_is_an_error(photos):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "g2netpl", *CHECK]
+        done = subprocess.run(command, cwd=photos, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 74
+    assert done.stderr == "g2netpl: <stdout>: No space left on device\n"
+
+
+def flags_of(keys):
+    """A configuration as flags."""
+    for key, value in keys.items():
+        flag = "--" + key.replace("_", "-")
+        yield from ([flag] if value is True else [flag, str(value)])
+
+
+def test_a_terminal_without_our_letters_stops_no_training(small_training, tmp_path, monkeypatch):
+    heard = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", heard)
+    assert main(["train", *flags_of(small_training())]) == 0
+    text = heard.buffer.getvalue().decode("ascii")
+    assert "epoch 2 of 2: cost" in text
+    heard = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", heard)
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    assert r"G\xb2NetPL" in heard.buffer.getvalue().decode("ascii")
+
+
+def test_the_reader_may_leave_in_the_middle_of_a_training(small_training, tmp_path, capsys):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as pipe, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", pipe)
+        assert main(["train", *flags_of(small_training())]) == 0
+    assert capsys.readouterr().err == ""
+    assert (tmp_path / "run" / "result.json").is_file()
+
+
+def test_every_command_takes_paths_that_are_not_utf8(photos, small_training, tmp_path, capsys):
+    folder = tmp_path / BYTES
+    shutil.copytree(photos, folder / "photos")
+    run, cache = str(folder / "run"), str(folder / "cache")
+    labels, images = str(folder / "photos" / "train.csv"), str(folder / "photos")
+    keys = small_training(labels=labels, images=images, output=run, cache=cache, mode="linear")
+    keys["test_labels"] = str(folder / "photos" / "test.csv")
+    page, table = str(folder / "a.html"), str(folder / "a.parquet")
+    for arguments in (
+        ["check", "--labels", labels, "--images", images, "--html", page],
+        ["convert", labels, table],
+        ["train", *flags_of(keys)],
+        ["train", "--resume", "--output", run],
+        ["report", run],
+        ["predict", run, "--images", images, "--output", str(folder / "scores.parquet")],
+        ["complete", run, "--output", str(folder / "completed.parquet")],
+        ["review", run, "--export", str(folder / "reviewed.csv")],
+    ):
+        assert main(arguments) == 0, capsys.readouterr().err
+        assert not commands_in(capsys.readouterr().out)
+    assert json.loads((folder / "run" / "run.json").read_bytes())["config"]["labels"] == labels
+
+
+def test_an_image_that_no_table_can_name_is_refused(small_run, photos, tmp_path, capsys):
+    image = tmp_path / f"{BYTES}.png"
+    shutil.copy(next(photos.glob("*.png")), image)
+    for where in (image, tmp_path):
+        arguments = ["predict", str(small_run), "--images", str(where)]
+        assert main([*arguments, "--output", str(tmp_path / "a.csv")]) == 2
+        assert "rename it" in capsys.readouterr().err
